@@ -1,0 +1,1 @@
+"""The words: every object we read or write, as values. Pure."""

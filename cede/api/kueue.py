@@ -1,0 +1,242 @@
+"""Frozen projections of Kueue's and Kubernetes' objects: only the fields we read, spelled as on the wire."""
+
+from dataclasses import dataclass, field
+
+from cede.api.objects import Condition, Json, Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    name: str = ""
+    resources: dict[str, dict[str, str | int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    containers: tuple[Container, ...] = ()
+    initContainers: tuple[Container, ...] = ()
+    overhead: dict[str, str | int] = field(default_factory=dict)
+    nodeName: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    metadata: Meta = field(default_factory=Meta)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    name: str = "main"
+    count: int = 1
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClassRef:
+    name: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    queueName: str = ""
+    active: bool = True
+    priority: int = 0
+    priorityClassRef: PriorityClassRef | None = None
+    podSets: tuple[PodSet, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAssignment:
+    name: str = "main"
+    count: int = 0
+    flavors: dict[str, str] = field(default_factory=dict)  # resource → flavor
+    resourceUsage: dict[str, str | int] = field(default_factory=dict)  # of `count` pods together
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    clusterQueue: str = ""
+    podSetAssignments: tuple[PodSetAssignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStatus:
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    metadata: Meta = field(default_factory=Meta)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    name: str = ""
+    nominalQuota: str | int = 0
+    borrowingLimit: str | int | None = None
+    lendingLimit: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorQuotas:
+    name: str = ""
+    resources: tuple[ResourceQuota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    coveredResources: tuple[str, ...] = ()
+    flavors: tuple[FlavorQuotas, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    withinClusterQueue: str = "Never"
+    reclaimWithinCohort: str = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class FairSharing:
+    weight: str | int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueueSpec:
+    cohortName: str = ""
+    queueingStrategy: str = "BestEffortFIFO"
+    stopPolicy: str = "None"
+    resourceGroups: tuple[ResourceGroup, ...] = ()
+    preemption: Preemption = field(default_factory=Preemption)
+    fairSharing: FairSharing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorUsage:
+    name: str = ""
+    resources: tuple[Json, ...] = ()  # {name, total, borrowed}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueueStatus:
+    conditions: tuple[Condition, ...] = ()
+    flavorsReservation: tuple[FlavorUsage, ...] = ()
+    pendingWorkloads: int = 0
+    admittedWorkloads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    metadata: Meta = field(default_factory=Meta)
+    spec: ClusterQueueSpec = field(default_factory=ClusterQueueSpec)
+    status: ClusterQueueStatus = field(default_factory=ClusterQueueStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class CohortSpec:
+    parentName: str = ""
+    resourceGroups: tuple[ResourceGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    metadata: Meta = field(default_factory=Meta)
+    spec: CohortSpec = field(default_factory=CohortSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueueSpec:
+    clusterQueue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    metadata: Meta = field(default_factory=Meta)
+    spec: LocalQueueSpec = field(default_factory=LocalQueueSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    parallelism: int = 1
+    completions: int | None = None
+    suspend: bool = False
+    completionMode: str = "NonIndexed"
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    conditions: tuple[Condition, ...] = ()
+    active: int = 0
+    ready: int = 0
+    startTime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    metadata: Meta = field(default_factory=Meta)
+    spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus:
+    phase: str = ""
+    podIP: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    metadata: Meta = field(default_factory=Meta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    allocatable: dict[str, str | int] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    metadata: Meta = field(default_factory=Meta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSpec:
+    holderIdentity: str | None = None
+    renewTime: str | None = None
+    leaseDurationSeconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    metadata: Meta = field(default_factory=Meta)
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Any object of which we read the metadata only."""
+
+    metadata: Meta = field(default_factory=Meta)

@@ -1,0 +1,66 @@
+"""Resources as a multiset, and the quantity strings of Kubernetes as integers."""
+
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation, localcontext
+from math import ceil
+
+FlavorResource = tuple[str, str]
+"""(flavor, resource): the key of quota in Kueue."""
+
+Resources = Counter[str]
+"""Amounts by resource in Kueue's units: cpu in milli, all else in base units (resource_node.go)."""
+Quota = Counter[FlavorResource]
+"""Amounts by (flavor, resource), same units. `need <= free` fits; `need - free` is what is missing."""
+
+_SUFFIX = {
+    "": Decimal(1), "m": Decimal("0.001"), "u": Decimal("0.000001"), "n": Decimal("0.000000001"),
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
+}
+
+
+def amount(resource: str, quantity: str | int | float) -> int:
+    """A quantity in Kueue's units, rounded up; `2` cpu is 2000, `1Gi` memory is 1073741824.
+
+    Raises ValueError naming the quantity when it is none (apimachinery, resource/quantity.go).
+    """
+    text = str(quantity).strip()
+    digits = text.rstrip("numkKMGTPEi") if not _is_exponent(text) else text
+    suffix = text[len(digits) :]
+    try:
+        with localcontext() as context:
+            context.prec = 50
+            value = Decimal(digits) * _SUFFIX[suffix] * (1000 if resource == "cpu" else 1)
+            return ceil(value)
+    except (InvalidOperation, KeyError, OverflowError, ValueError):
+        raise ValueError(f"{resource} is {quantity!r}, which is no quantity: write it like 500m, 2, 16Gi") from None
+
+
+def _is_exponent(text: str) -> bool:
+    return any(mark in text[1:-1] for mark in "eE") and text[-1:].isdigit()
+
+
+def quantity(resource: str, value: int) -> str:
+    """The shortest exact spelling: `2500` milli cpu is `2500m`, 1073741824 bytes are `1Gi`."""
+    if resource == "cpu":
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for suffix in ("Ti", "Gi", "Mi", "Ki"):
+            if value and value % int(_SUFFIX[suffix]) == 0:
+                return f"{value // int(_SUFFIX[suffix])}{suffix}"
+    return str(value)
+
+
+def parse(quantities: Mapping[str, str | int]) -> Resources:
+    """A resource list as on the wire → amounts."""
+    return Counter({name: amount(name, text) for name, text in quantities.items()})
+
+
+def in_words(amounts: Mapping[FlavorResource, int] | Mapping[str, int]) -> str:
+    """`4 nvidia.com/gpu, 16Gi memory`, as events and conditions say it; flavors are left out. `nothing` when empty."""
+    total = Counter[str]()
+    for key, value in amounts.items():
+        total[key if isinstance(key, str) else key[1]] += value
+    order = sorted(total, key=lambda name: ("/" not in name, name))
+    return ", ".join(f"{quantity(name, total[name])} {name}" for name in order if total[name]) or "nothing"

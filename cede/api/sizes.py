@@ -1,0 +1,40 @@
+"""The grammar of allowed sizes: `2-8`, `2-8/2` (step), `1,2,4,8`."""
+
+import re
+from collections.abc import Sequence
+
+LIMIT = 4096
+_RANGE = re.compile(r"(\d+)-(\d+)(?:/(\d+))?")
+CURE = "write it like 2-8, 2-8/2 or 1,2,4,8"
+
+
+def parse(text: str) -> tuple[int, ...]:
+    """The allowed sizes, ascending. Raises ValueError that says what is wrong and how to write it."""
+    text = text.replace(" ", "")
+    if found := _RANGE.fullmatch(text):
+        low, high, step = int(found[1]), int(found[2]), int(found[3] or 1)
+        if low > high:
+            raise ValueError(f"{text!r} runs from {low} down to {high}: put the smaller size first")
+        if step < 1:
+            raise ValueError(f"{text!r} has step 0: {CURE}")
+        if high > LIMIT:
+            raise ValueError(f"{text!r} goes up to {high}: at most {LIMIT} pods are supported")
+        sizes = tuple(range(low, high + 1, step))
+    elif re.fullmatch(r"\d+(,\d+)*", text):
+        sizes = tuple(sorted({int(part) for part in text.split(",")}))
+        if sizes[-1] > LIMIT:
+            raise ValueError(f"{text!r} goes up to {sizes[-1]}: at most {LIMIT} pods are supported")
+    else:
+        raise ValueError(f"{text!r} is no list of sizes: {CURE}")
+    if sizes[0] < 1:
+        raise ValueError(f"{text!r} holds size 0, which would complete the job: the smallest size is 1")
+    return sizes
+
+
+def at_most(sizes: Sequence[int], limit: int) -> int | None:
+    """The largest allowed size within `limit`; None when even the smallest is too large."""
+    return max((size for size in sizes if size <= limit), default=None)
+
+
+def in_words(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes))

@@ -1,0 +1,179 @@
+"""The one page both sides sign: what controllers and a job's runtime say to each other, and how it is signed.
+
+The control API is three calls on the port of any pod of the job; pod 0 holds the truth, the others pass the call on.
+
+    PUT  /v1/size        SizeRequest → Status    level, not event: saying it again changes nothing
+    GET  /v1/status                  → Status
+    POST /v1/checkpoint              → Status    a durable save starts; `durableStep` says when it is done
+
+Every request and every reply carries an HMAC-SHA256 signature (`sign`). Unsigned, stale or replayed requests get 401.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+VERSION = 1
+PORT = 8476
+SIZE_PATH = "/v1/size"
+STATUS_PATH = "/v1/status"
+CHECKPOINT_PATH = "/v1/checkpoint"
+
+# --- environment of a training container: written by the webhook, read by `python -m elastic_runtime` -----------------
+JOB_ENV = "CEDE_JOB"  # the Job's name
+JOB_UID_ENV = "CEDE_JOB_UID"
+NAMESPACE_ENV = "CEDE_NAMESPACE"
+INDEX_ENV = "JOB_COMPLETION_INDEX"  # set by Kubernetes in the pods of an Indexed Job
+POD_IP_ENV = "CEDE_POD_IP"
+PEERS_ENV = "CEDE_PEERS"  # the headless Service: pod 0 is `<job>-0.<peers>`
+SIZES_ENV = "CEDE_SIZES"  # allowed sizes, ascending, comma-separated
+RANKS_ENV = "CEDE_RANKS_PER_POD"
+GRACE_ENV = "CEDE_GRACE_SECONDS"  # how long a save may take
+PORT_ENV = "CEDE_CONTROL_PORT"
+KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"  # holds the namespace's key
+
+KEY_MOUNT = "/etc/cede/control"
+KEY_FILE = f"{KEY_MOUNT}/key"
+
+LEFT = 43
+"""Exit code of a pod that left on request: the webhook's podFailurePolicy ignores it."""
+
+# --- signature --------------------------------------------------------------------------------------------------------
+JOB_HEADER = "Cede-Job"
+TIME_HEADER = "Cede-Time"
+NONCE_HEADER = "Cede-Nonce"
+SIGNATURE_HEADER = "Cede-Signature"
+MAX_SKEW_S = 60.0
+"""A request further than this from the server's clock is stale. Clocks of one cluster agree to well under it."""
+
+
+def derive_key(root: bytes, namespace: str) -> bytes:
+    """The key of one namespace, as hexadecimal text: what leaks from one team's pods signs for no other team."""
+    return hmac.new(root, b"cede-control/" + namespace.encode(), hashlib.sha256).hexdigest().encode()
+
+
+def sign(key: bytes, method: str, path: str, job_uid: str, time: str, nonce: str, body: bytes) -> str:
+    """HMAC-SHA256 over every part with its length before it, so that no two requests read the same."""
+    parts = [method.encode(), path.encode(), job_uid.encode(), time.encode(), nonce.encode(), body]
+    text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def sign_request(key: bytes, method: str, path: str, job_uid: str, nonce: str, body: bytes, now: float) -> dict[str, str]:
+    """The headers of a signed request. `now` in Unix seconds; `nonce` must never be used twice."""
+    time = f"{now:.3f}"
+    signature = sign(key, method, path, job_uid, time, nonce, body)
+    return {JOB_HEADER: job_uid, TIME_HEADER: time, NONCE_HEADER: nonce, SIGNATURE_HEADER: signature}
+
+
+def sign_reply(key: bytes, status: int, request: Mapping[str, str], body: bytes) -> dict[str, str]:
+    """The headers of the reply to `request` (its headers): bound to its nonce, so that no reply can be replayed."""
+    return {SIGNATURE_HEADER: sign(key, "REPLY", str(status), request[JOB_HEADER], request[TIME_HEADER], request[NONCE_HEADER], body)}
+
+
+def reply_is_genuine(key: bytes, status: int, request: Mapping[str, str], reply_signature: str, body: bytes) -> bool:
+    return hmac.compare_digest(sign_reply(key, status, request, body)[SIGNATURE_HEADER], reply_signature)
+
+
+class Nonces:
+    """The nonces seen within the skew window; one for each control port."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+
+    def refused(
+        self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float
+    ) -> str | None:
+        """Why this request gets 401, or None: it is genuine, and from now on a replay."""
+        try:
+            job, time, nonce, signature = (headers[h] for h in (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER))
+            sent = float(time)
+        except (KeyError, ValueError):
+            return "the request is not signed"
+        if not hmac.compare_digest(sign(key, method, path, job, time, nonce, body), signature):
+            return "the signature is wrong"
+        if job != job_uid:
+            return "the request is for another job"
+        if not abs(now - sent) <= MAX_SKEW_S:
+            return f"the request is {now - sent:+.0f} s off this pod's clock"
+        self._seen = {n: at for n, at in self._seen.items() if at >= now - 2 * MAX_SKEW_S}
+        if nonce in self._seen:
+            return "the request was seen before"
+        self._seen[nonce] = sent if sent > now else now
+        return None
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+class State:
+    """What a job is busy with (`Status.state`)."""
+
+    STARTING = "starting"  # waiting for its smallest size to be there
+    TRAINING = "training"
+    RESIZING = "resizing"  # between the last step of one size and the first of the next
+    STOPPING = "stopping"  # saving, asked to size 0
+    STOPPED = "stopped"  # durably saved, every rank parked: safe to delete
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRequest:
+    """The size wanted. 0: save durably, park everybody (`State.STOPPED`)."""
+
+    size: int
+    cession: str = ""  # the take-back this belongs to; empty when growing
+    deadlineSeconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a job's runtime says of itself. Ceded: `size <= wanted`, and every pod from index `wanted` on is in `parked`."""
+
+    state: str = State.STARTING
+    size: int = 0  # pods that train
+    wanted: int = 0  # the last size asked for; 0 with an empty `cession` when never asked
+    cession: str = ""  # the last request's
+    generation: int = 0  # number of the membership
+    step: int = 0  # committed steps
+    durableStep: int = 0  # the step of the newest save on disk; 0 for none
+    digest: str = ""  # of that save's manifest, sha256
+    stepSeconds: float = 0.0  # median of the last steps
+    saveSeconds: float = 0.0  # the last save's
+    pauseSeconds: float = 0.0  # what the last resize added between two steps, for those who stayed
+    loss: float = 0.0  # of the last step
+    parked: tuple[int, ...] = field(default=())  # indexes of pods that handed over and wait to be deleted
+    message: str = ""
+    version: int = VERSION
+
+    def ceded(self, size: int) -> bool:
+        """Whether nothing of value lies beyond `size` pods any more."""
+        return self.state == State.STOPPED if size == 0 else self.size <= size and self.state == State.TRAINING
+
+
+def encode(message: SizeRequest | Status) -> bytes:
+    return json.dumps(asdict(message), separators=(",", ":")).encode()
+
+
+def decode_size(body: bytes) -> SizeRequest:
+    """Raises ValueError with a sentence for the caller. Fields this version does not know are ignored."""
+    found = _decode(SizeRequest, body)
+    if type(found.size) is not int or not 0 <= found.size <= 4096:
+        raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
+    return found
+
+
+def decode_status(body: bytes) -> Status:
+    """Raises ValueError. Fields this version does not know are ignored: a newer runtime may say more."""
+    return _decode(Status, body)
+
+
+def _decode(cls: Any, body: bytes) -> Any:
+    try:
+        raw = json.loads(body)
+        known = {f.name for f in fields(cls)}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
+        return cls(**values)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"not a {cls.__name__}: {error}") from error

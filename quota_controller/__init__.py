@@ -1,0 +1,1 @@
+"""Turns the policy and the allocations into the queues of Kueue."""

@@ -1,0 +1,1 @@
+"""Gentle preemption: plans who shrinks for whom, asks, hands over, and lets jobs grow again."""

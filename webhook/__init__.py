@@ -1,0 +1,1 @@
+"""Admission: gives a team's jobs their queue, their priority, and what they need to be elastic."""
