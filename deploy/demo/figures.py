@@ -1,0 +1,116 @@
+"""What the story measured: from the job's own logs and from what was seen in the cluster to figures. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a job's metrics: a committed step."""
+
+    step: int
+    loss: float
+    size: int
+    time: float  # Unix seconds of the commit
+    pause_ms: float | None = None  # what a resize right before this step added, for those who stayed
+
+    @classmethod
+    def read(cls, line: Line) -> "Step":
+        pause = line.get("pause_ms")
+        return cls(int(line["step"]), float(line["loss"]), int(line["size"]), float(line["time"]), None if pause is None else float(pause))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whether every sample of every step was used exactly once."""
+
+    steps: int
+    steps_lost: int
+    samples: int
+    samples_lost: int
+    samples_seen_twice: int
+
+
+def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, per_micro_batch: int, dataset: int) -> Account:
+    """Count what was lost or seen twice up to the last but one step of the metrics (the last may still be being logged).
+
+    A step is lost when the metrics miss it or show it again. A sample is lost when its micro-batch is missing, seen twice when its
+    micro-batch was used twice, or when it comes twice in one epoch: the order of an epoch is a permutation of `dataset` samples.
+    """
+    last = max((s.step for s in steps), default=1) - 1
+    seen = Counter(s.step for s in steps if s.step <= last)
+    used = Counter[tuple[int, int]]()
+    order: dict[int, int] = {}
+    for line in samples:
+        if (step := int(line["step"])) <= last:
+            used[step, int(line["micro_batch"])] += 1
+            for j, sample in enumerate(line["samples"]):
+                order[((step - 1) * micro_batches + int(line["micro_batch"])) * per_micro_batch + j] = int(sample)
+    expected = {(step, batch) for step in range(1, last + 1) for batch in range(micro_batches)}
+    again = sum(used[key] - 1 for key in used if used[key] > 1) * per_micro_batch
+    in_epoch = Counter((position // dataset, sample) for position, sample in order.items())
+    return Account(
+        steps=last,
+        steps_lost=sum(1 for step in range(1, last + 1) if not seen[step]) + sum(n - 1 for n in seen.values()),
+        samples=len(order),
+        samples_lost=len(expected - used.keys()) * per_micro_batch,
+        samples_seen_twice=again + sum(n - 1 for n in in_epoch.values()),
+    )
+
+
+def step_seconds(steps: Sequence[Step], size: int) -> float:
+    """Median seconds of a step at `size`; 0.0 when there are none."""
+    at = sorted((s for s in steps if s.size == size), key=lambda s: s.step)
+    gaps = [b.time - a.time for a, b in zip(at, at[1:], strict=False) if b.step == a.step + 1]
+    return median(gaps) if gaps else 0.0
+
+
+def pause_of_shrink(steps: Sequence[Step]) -> tuple[float, float]:
+    """(milliseconds, steps of the new size) that the first shrink added for those who stayed. (nan, nan) when none is logged."""
+    ordered = sorted(steps, key=lambda s: s.step)
+    for before, after in zip(ordered, ordered[1:], strict=False):
+        if after.size < before.size and after.pause_ms is not None:
+            length = step_seconds(steps, after.size)
+            return after.pause_ms, after.pause_ms / 1000 / length if length else float("nan")
+    return float("nan"), float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What a killed job lost: the steps it had to do again, and its accelerators' time in them and in starting again."""
+
+    steps_lost: int
+    accelerator_seconds_lost: float
+
+
+def lost_by_kill(steps: Sequence[Step], killed_at: float, restarted_at: float, accelerators: int) -> Kill:
+    """`restarted_at`: when its pods ran again. Lost: steps committed before the kill and done again after it, the rest of the step in
+    flight, and the time from the pods' start to the first step, all times `accelerators`."""
+    before = [s for s in steps if s.time < restarted_at]
+    after = [s for s in steps if s.time >= restarted_at]
+    if not before or not after:
+        raise ValueError(f"the killed job logged {len(before)} steps before and {len(after)} after its restart: both are needed")
+    first = min(after, key=lambda s: s.time)
+    redone = [s for s in before if s.step >= first.step]
+    kept = [s.time for s in before if s.step < first.step]
+    work = killed_at - max(kept, default=min(s.time for s in before))
+    start = first.time - restarted_at
+    return Kill(len(redone), round((max(work, 0.0) + start) * accelerators, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who held how many accelerators from `time` on."""
+
+    time: float
+    by_team: Mapping[str, int] = field(default_factory=dict)
+
+
+def since(times: Iterable[float], start: float) -> float | None:
+    """Seconds from `start` to the first of `times` after it."""
+    return min((t - start for t in times if t >= start), default=None)

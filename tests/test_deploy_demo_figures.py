@@ -1,0 +1,72 @@
+"""The demo's figures are counted, not claimed: every way of losing a sample shows."""
+
+import math
+
+import pytest
+from deploy.demo.figures import Account, Step, account, lost_by_kill, pause_of_shrink, step_seconds
+
+MICRO_BATCHES, PER = 4, 2
+
+
+def steps(*numbers: int, size: int = 4, every: float = 0.5) -> list[Step]:
+    return [Step(n, 1.0, size, n * every) for n in numbers]
+
+
+def samples(last: int, dataset: int = 1000) -> list[dict[str, object]]:
+    return [
+        {"step": s, "micro_batch": b, "samples": [(((s - 1) * MICRO_BATCHES + b) * PER + j) % dataset for j in range(PER)]}
+        for s in range(1, last + 1)
+        for b in range(MICRO_BATCHES)
+    ]
+
+
+def counted(log: list[Step], lines: list[dict[str, object]], dataset: int = 1000) -> Account:
+    return account(log, lines, MICRO_BATCHES, PER, dataset)
+
+
+def test_an_undisturbed_log_has_lost_nothing() -> None:
+    assert counted(steps(1, 2, 3, 4), samples(4)) == Account(3, 0, 3 * MICRO_BATCHES * PER, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("log", "lines", "expected"),
+    [
+        pytest.param(steps(1, 3, 4), samples(4), (1, 0, 0), id="a step that no metric shows is lost"),
+        pytest.param([*steps(1, 2, 3, 4), *steps(2)], samples(4), (1, 0, 0), id="a step done again counts"),
+        pytest.param(steps(1, 2, 3, 4), samples(4)[1:], (0, PER, 0), id="a missing micro-batch loses its samples"),
+        pytest.param(steps(1, 2, 3, 4), [*samples(4), samples(1)[0]], (0, 0, PER), id="a micro-batch used twice"),
+        pytest.param(steps(1, 2, 3, 4), [{**line, "samples": [7, 7]} if i == 0 else line for i, line in enumerate(samples(4))], (0, 0, 2),
+                     id="a sample that comes again in its epoch"),
+    ],
+)  # fmt: skip
+def test_what_is_lost_or_seen_twice_is_counted(log: list[Step], lines: list[dict[str, object]], expected: tuple[int, int, int]) -> None:
+    found = counted(log, lines)
+    assert (found.steps_lost, found.samples_lost, found.samples_seen_twice) == expected
+
+
+def test_the_same_sample_in_the_next_epoch_is_not_seen_twice() -> None:
+    assert counted(steps(1, 2, 3, 4), samples(4, dataset=8), dataset=8).samples_seen_twice == 0
+
+
+def test_the_pause_is_that_of_the_first_shrink_in_ms_and_in_steps_of_the_new_size() -> None:
+    log = [*steps(1, 2, size=8), Step(3, 1.0, 4, 1.6, 100.0), *[Step(n, 1.0, 4, 1.6 + (n - 3) * 0.4) for n in (4, 5)]]
+    ms, in_steps = pause_of_shrink(log)
+    assert (ms, in_steps) == (100.0, pytest.approx(0.25))
+    assert math.isnan(pause_of_shrink(steps(1, 2))[0])
+
+
+def test_a_kill_loses_the_steps_done_again_and_the_time_of_starting_again() -> None:
+    before = [Step(n, 1.0, 8, float(n)) for n in range(1, 26)]  # a step a second; saved after step 20
+    after = [Step(n, 1.0, 8, 100.0 + n) for n in range(21, 30)]
+    kill = lost_by_kill(before + after, killed_at=25.5, restarted_at=110.0, accelerators=8)
+    assert kill.steps_lost == 5
+    assert kill.accelerator_seconds_lost == (5.5 + 11.0) * 8
+
+
+def test_a_killed_job_that_never_came_back_is_an_error_not_a_zero() -> None:
+    with pytest.raises(ValueError, match="both are needed"):
+        lost_by_kill(steps(1, 2), 2.0, 3.0, 8)
+
+
+def test_step_seconds_is_the_median_over_neighbouring_steps_only() -> None:
+    assert step_seconds(steps(1, 2, 3, 9), 4) == 0.5
