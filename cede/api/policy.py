@@ -1,51 +1,177 @@
 """ClusterPolicy: how the cluster is shared. One object, named `default`."""
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from cede.api.objects import Json, Meta
+from cede.api.names import GPU
+from cede.api.objects import POLICIES, Meta
+from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
+
+DNS_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+LabelValue = Annotated[str, StringConstraints(max_length=63)]
+Amount = Annotated[str, StringConstraints(max_length=32)]
 
 
 class PriorityClass(BaseModel):
-    name: str
-    weight: int = Field(ge=0, le=100)
+    """A class of work; a job names it in the label kueue.x-k8s.io/priority-class."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="What jobs write.")
+    weight: int = Field(
+        ge=0, le=100, description="0 to 100; work of a higher weight goes first and may take back from lower."
+    )
 
 
 class InstanceType(BaseModel):
-    name: str
-    nodeLabels: dict[str, str] = Field(default_factory=dict)
-    accelerator: str = "nvidia.com/gpu"
-    accelerators: int = Field(default=0, ge=0)
-    cpu: str = "0"
-    memory: str = "0"
+    """A kind of node, and what a whole one holds. Live nodes are believed before these figures."""
+
+    name: str = Field(
+        min_length=1, max_length=63, pattern=DNS_NAME, description="What allocations call it; Kueue's ResourceFlavor."
+    )
+    nodeLabels: dict[str, LabelValue] = Field(
+        default_factory=dict,
+        max_length=8,
+        description="Labels of the nodes of this type. Empty: node.kubernetes.io/instance-type equal to the name.",
+    )
+    accelerator: str = Field(default=GPU, max_length=253, description="The resource name of its accelerators.")
+    accelerators: int = Field(
+        default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it."
+    )
+    cpu: Quantity = Field(default="0", description="Allocatable CPU of one node, like 190, until a live node says it.")
+    memory: Quantity = Field(
+        default="0", description="Allocatable memory of one node, like 1900Gi, until a live node says it."
+    )
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The labels that make a node one of this type."""
+        return self.nodeLabels or {INSTANCE_TYPE_LABEL: self.name}
 
 
 class TakeBack(BaseModel):
-    graceSeconds: int = 60
-    maxGraceSeconds: int = 600
-    minRuntimeSeconds: int = 60
-    growSnoozeSeconds: int = 120
-    watchdogSeconds: int = 120
+    """How running work is asked to give back, and how long each step may take."""
+
+    graceSeconds: int = Field(
+        default=60, ge=0, le=86400, description="How long a save may take when the job does not say."
+    )
+    maxGraceSeconds: int = Field(default=600, ge=0, le=86400, description="The longest grace a job may ask for.")
+    minRuntimeSeconds: int = Field(
+        default=60, ge=0, le=86400, description="Nothing is taken from a job younger than this."
+    )
+    growSnoozeSeconds: int = Field(
+        default=120, ge=0, le=86400, description="A job that shrank does not grow again for so long."
+    )
+    watchdogSeconds: int = Field(
+        default=120,
+        ge=15,
+        le=86400,
+        description="With no leading scheduler for so long, the queues get Kueue's own preemption.",
+    )
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.graceSeconds <= self.maxGraceSeconds",
+                "graceSeconds is above maxGraceSeconds: lower it or raise maxGraceSeconds",
+            )
+        )
+    )
 
 
 class PolicySpec(BaseModel):
-    mode: Literal["Enforce", "Observe"] = "Enforce"
-    priorityClasses: list[PriorityClass] = Field(default_factory=list)
-    defaultPriorityClass: str = ""
-    ordering: Literal["Priority", "FirstCome"] = "Priority"
-    idleCompute: Literal["FairShare", "FirstCome"] = "FairShare"
-    shareUnallocated: bool = True
-    instanceTypes: list[InstanceType] = Field(default_factory=list)
-    takeBack: TakeBack = Field(default_factory=TakeBack)
+    """What the admin wants."""
+
+    mode: Literal["Enforce", "Observe"] = Field(
+        default="Enforce",
+        description="Enforce: jobs cede. Observe: take-backs are planned and recorded; the queues keep Kueue's preemption.",
+    )
+    priorityClasses: list[PriorityClass] = Field(
+        default_factory=list, max_length=10, json_schema_extra=keyed("name"), description="At most 10."
+    )
+    defaultPriorityClass: str = Field(default="", max_length=63, description="The class of a job that names none.")
+    ordering: Literal["Priority", "FirstCome"] = Field(
+        default="Priority", description="Priority: by weight, then age. FirstCome: by age; all classes weigh the same."
+    )
+    idleCompute: Literal["FairShare", "FirstCome"] = Field(
+        default="FairShare",
+        description="FairShare: idle capacity goes by the allocations' fairShareWeight. FirstCome: all weigh the same.",
+    )
+    shareUnallocated: bool = Field(
+        default=True, description="Whether healthy capacity that is in no allocation may be borrowed."
+    )
+    instanceTypes: list[InstanceType] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=keyed("name"),
+        description="The kinds of node quota is given in.",
+    )
+    takeBack: TakeBack = Field(default_factory=TakeBack, json_schema_extra={"default": {}})
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.defaultPriorityClass) || self.defaultPriorityClass == '' "
+                "|| (has(self.priorityClasses) && self.priorityClasses.exists(c, c.name == self.defaultPriorityClass))",
+                "defaultPriorityClass is not in priorityClasses: add a class of that name, or name one of them",
+            )
+        )
+    )
+
+
+class TypeStatus(BaseModel):
+    """What there is of an instance type."""
+
+    name: str = Field(max_length=63, description="The instance type.")
+    nodes: int = Field(default=0, description="Nodes of this type.")
+    healthyNodes: int = Field(default=0, description="Those that are Ready and not cordoned.")
+    healthy: dict[str, Amount] = Field(
+        default_factory=dict, max_length=8, description="What the healthy nodes hold together."
+    )
+    allocated: dict[str, Amount] = Field(
+        default_factory=dict, max_length=8, description="What allocations own of it on paper."
+    )
+    unallocated: dict[str, Amount] = Field(
+        default_factory=dict, max_length=8, description="Healthy and in no allocation."
+    )
+    message: str = Field(default="", max_length=1024, description="What is off, in a sentence.")
 
 
 class PolicyStatus(BaseModel):
-    observedGeneration: int = 0
-    conditions: list[Json] = Field(default_factory=list)
+    """What holds now."""
+
+    observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
+    conditions: Conditions = Field(default_factory=list, description="Ready, and SchedulerLeads.")
+    preemption: str = Field(
+        default="", max_length=16, description="Who takes capacity back: Cede, or Kueue by killing."
+    )
+    leader: str = Field(default="", max_length=253, description="The scheduler that leads.")
+    instanceTypes: list[TypeStatus] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=ATOMIC,
+        description="Each type: what there is, what is given away.",
+    )
 
 
 class ClusterPolicy(BaseModel):
+    """How the teams of one cluster share it. There is one, named default."""
+
+    CRD: ClassVar[Crd] = Crd(
+        kind=POLICIES,
+        columns=(
+            Column("Mode", ".spec.mode"),
+            Column(
+                "Preemption", ".status.preemption", description="Who takes capacity back: Cede, or Kueue by killing."
+            ),
+            Column("Leader", ".status.leader", description="The scheduler that leads."),
+            Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+            Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+            Column("Age", ".metadata.creationTimestamp", "date"),
+        ),
+        rules=(
+            ("self.metadata.name == 'default'", "there is one ClusterPolicy, and it is named default: change that one"),
+        ),
+    )
+
     metadata: Meta = Field(default_factory=Meta)
-    spec: PolicySpec = Field(default_factory=PolicySpec)
+    spec: PolicySpec = Field(default_factory=PolicySpec, json_schema_extra={"default": {}})
     status: PolicyStatus = Field(default_factory=PolicyStatus)
