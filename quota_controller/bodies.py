@@ -1,0 +1,200 @@
+"""PURE. The objects of a team and of all teams, as they are applied; and whether a live object already says it."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.objects import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICES,
+    Json,
+    Key,
+    Kind,
+)
+from cede.api.policy import ClusterPolicy, InstanceType, PolicySpec
+from cede.api.resources import Quota, amount, quantity
+
+MEMBERS = "cede-members"
+"""The RoleBinding of a team's members, to `MEMBER_ROLE`."""
+MEMBER_ROLE = "cede-member"
+"""The ClusterRole that says what members may do in their namespace; it is shipped with us."""
+SHARED = names.POLICY_NAME
+"""The allocation label of what belongs to no allocation."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One object that should exist, and what we say of it."""
+
+    kind: Kind
+    key: Key
+    body: Json
+    owner: str  # the allocation it comes from, or `SHARED`
+
+    @property
+    def words(self) -> str:
+        namespace, name = self.key
+        return f"{self.kind.kind} {name}" + (f" in namespace {namespace}" if namespace else "")
+
+
+def target(kind: Kind, key: Key, owner: str, content: Json, labels: Mapping[str, str] | None = None) -> Target:
+    """An object of ours, with the labels that say so."""
+    namespace, name = key
+    ours = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: owner} if labels is None else dict(labels)
+    meta: Json = {"name": name, "labels": ours} | ({"namespace": namespace} if namespace else {})
+    return Target(kind, key, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content}, owner)
+
+
+# --- what all teams share -----------------------------------------------------------------------------------------
+def shared(policy: ClusterPolicy, unallocated: Quota) -> list[Target]:
+    """Flavors, the cohort with what is in no allocation, and the priority classes."""
+    spec = policy.spec
+    flavors = [
+        target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": {"nodeLabels": dict(type_.selector)}})
+        for type_ in spec.instanceTypes
+    ]
+    own = unallocated if spec.shareUnallocated else Quota()
+    groups = resource_groups(spec.instanceTypes, own, covered(spec))
+    cohort = target(COHORTS, ("", names.COHORT), SHARED, {"spec": {"resourceGroups": groups}})
+    return [*flavors, cohort, *_priority_classes(spec)]
+
+
+def _priority_classes(spec: PolicySpec) -> list[Target]:
+    first_come = spec.ordering == "FirstCome"
+    return [
+        target(PRIORITY_CLASSES, ("", one.name), SHARED, {
+            "value": 0 if first_come else one.weight,
+            "description": "As all others: work goes by age" if first_come else f"Weight {one.weight} of 100",
+        })
+        for one in spec.priorityClasses
+    ]  # fmt: skip
+
+
+def covered(spec: PolicySpec) -> list[str]:
+    """Every resource quota is counted in, in the order of all resource groups: Kueue wants one order."""
+    return [*sorted({type_.accelerator for type_ in spec.instanceTypes}), "cpu", "memory"]
+
+
+def resource_groups(
+    types: Sequence[InstanceType], nominal: Quota, resources: Sequence[str],
+    borrowing: Quota | None = None, *, lends: bool = True,
+) -> list[Json]:  # fmt: skip
+    """One group of all types: every type lists every resource, with 0 of what it does not have."""
+
+    def one(flavor: str, resource: str) -> Json:
+        entry: Json = {"name": resource, "nominalQuota": quantity(resource, nominal[flavor, resource])}
+        if borrowing is not None:
+            entry["borrowingLimit"] = quantity(resource, borrowing[flavor, resource])
+        if not lends:
+            entry["lendingLimit"] = "0"
+        return entry
+
+    flavors = [{"name": type_.name, "resources": [one(type_.name, name) for name in resources]} for type_ in types]
+    return [{"coveredResources": list(resources), "flavors": flavors}] if flavors else []
+
+
+# --- what a team has ----------------------------------------------------------------------------------------------
+def preemption(allocation: ComputeAllocation, *, cede_takes_back: bool) -> Json:
+    """Never while Cede takes back; else Kueue's own: whole jobs are killed, owners do not wait for ever."""
+    if cede_takes_back:
+        return {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+    return {"reclaimWithinCohort": "Any", "withinClusterQueue": allocation.spec.preemptOwnTasks}
+
+
+def cluster_queue(
+    allocation: ComputeAllocation, spec: PolicySpec, granted: Quota, borrowing: Quota | None,
+    *, cede_takes_back: bool, held: bool,
+) -> Target:  # fmt: skip
+    """The team's queue. `queueingStrategy` is the scheduler's and never said here."""
+    wanted = {entry.instanceType for entry in (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)}
+    types = [type_ for type_ in spec.instanceTypes if type_.name in wanted]
+    lends = allocation.spec.sharing.strategy != "DontLend"
+    weight = allocation.spec.fairShareWeight if spec.idleCompute == "FairShare" else 1
+    content = {
+        "cohortName": names.COHORT,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": allocation.namespace}},
+        "resourceGroups": resource_groups(types, granted, covered(spec), borrowing, lends=lends),
+        "preemption": preemption(allocation, cede_takes_back=cede_takes_back),
+        "fairSharing": {"weight": str(weight)},
+        "stopPolicy": "Hold" if held else "None",
+    }
+    name = allocation.metadata.name
+    return target(CLUSTER_QUEUES, ("", name), name, {"spec": content})
+
+
+def held(queue: Json, owner: str) -> Target:
+    """The queue as it is, but held: for an allocation that goes while there is no policy to compute it from."""
+    ours = ("cohortName", "namespaceSelector", "resourceGroups", "preemption", "fairSharing")
+    content = {name: queue["spec"][name] for name in ours if name in queue["spec"]}
+    return target(CLUSTER_QUEUES, ("", owner), owner, {"spec": {**content, "stopPolicy": "Hold"}})
+
+
+def in_namespace(allocation: ComputeAllocation, key: bytes) -> list[Target]:
+    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret, members' rights."""
+    owner, namespace = allocation.metadata.name, allocation.namespace
+    out = [
+        _namespace(allocation),
+        target(LOCAL_QUEUES, (namespace, names.LOCAL_QUEUE), owner, {"spec": {"clusterQueue": owner}}),
+        target(SERVICES, (namespace, names.PEERS_SERVICE), owner, {"spec": {
+            "clusterIP": "None", "publishNotReadyAddresses": True, "selector": {names.ELASTIC_POD: "true"},
+        }}),
+        target(SECRETS, (namespace, names.CONTROL_SECRET), owner, {
+            "type": "Opaque", "data": {names.SECRET_KEY: base64.b64encode(key).decode()},
+        }),
+    ]  # fmt: skip
+    if allocation.spec.members:
+        out.append(_members(allocation))
+    return out
+
+
+def _namespace(allocation: ComputeAllocation) -> Target:
+    owner, reference = allocation.metadata.name, allocation.spec.namespace
+    labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
+    if not (reference and reference.adopt):  # what we adopt keeps its own manager
+        labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
+    return target(NAMESPACES, ("", allocation.namespace), owner, {}, labels)
+
+
+def _members(allocation: ComputeAllocation) -> Target:
+    group = "rbac.authorization.k8s.io"
+    subjects: list[Json] = []
+    for member in allocation.spec.members:
+        if member.kind == "ServiceAccount":
+            namespace = member.namespace or allocation.namespace
+            subjects.append({"kind": member.kind, "name": member.name, "namespace": namespace})
+        else:
+            subjects.append({"kind": member.kind, "name": member.name, "apiGroup": group})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": MEMBER_ROLE}
+    key = (allocation.namespace, MEMBERS)
+    return target(ROLE_BINDINGS, key, allocation.metadata.name, {"roleRef": role, "subjects": subjects})
+
+
+# --- live against ours --------------------------------------------------------------------------------------------
+_AMOUNTS = {"nominalQuota", "borrowingLimit", "lendingLimit", "weight"}
+
+
+def says(live: object, ours: object, *, name: str = "", exact: bool = False) -> bool:
+    """Whether the live value already says what ours says.
+
+    In a map others may add; a list is wholly ours, so inside one nothing may be added. Amounts are compared as amounts:
+    the server writes `1` for `1000m`.
+    """
+    if isinstance(ours, Mapping):
+        if not isinstance(live, Mapping) or (exact and live.keys() - ours.keys()):
+            return False
+        return all(key in live and says(live[key], value, name=key, exact=exact) for key, value in ours.items())
+    if isinstance(ours, list):
+        same = isinstance(live, list) and len(live) == len(ours)
+        return same and all(says(a, b, exact=True) for a, b in zip(live, ours, strict=True))  # type: ignore[call-overload]
+    if name in _AMOUNTS and isinstance(live, str | int) and isinstance(ours, str | int):
+        return amount("cpu", live) == amount("cpu", ours)
+    return live == ours

@@ -1,0 +1,177 @@
+"""PURE. (policy, allocations, nodes) → the objects that should exist, those that should not, and why."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.kueue import Node
+from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Json, Key, Kind
+from cede.api.policy import ClusterPolicy
+from cede.api.resources import Quota
+from elastic_runtime.contract import derive_key
+from quota_controller import bodies
+from quota_controller.bodies import SHARED, Target
+from quota_controller.quotas import Shares, Supply, borrowing_limits, owned, shared_out, supplies
+
+Live = Mapping[tuple[Kind, Key], Json]
+"""Our labelled objects and all namespaces, as the server has them."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One picture of the cluster."""
+
+    policy: ClusterPolicy | None
+    allocations: tuple[ComputeAllocation, ...]
+    nodes: tuple[Node, ...]
+    live: Live
+    leader: str  # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
+    root: bytes  # the key that the namespaces' keys are derived from
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What should be, and the figures it came from: the statuses are told from it."""
+
+    targets: tuple[Target, ...] = ()
+    kept: frozenset[str] = frozenset()  # allocations of which nothing in a namespace is deleted
+    leaving: frozenset[str] = frozenset()  # allocations that are drained: what is theirs goes
+    abandoned: tuple[tuple[Key, str], ...] = ()  # (namespace, uid): gives up our labels
+    problems: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # allocation → (reason, sentence)
+    supply: Mapping[str, Supply] = field(default_factory=dict)
+    owns: Mapping[str, Quota] = field(default_factory=dict)
+    shares: Shares = field(default_factory=lambda: Shares({}, Quota()))
+    cede_takes_back: bool = False
+
+    def unwanted(self, live: Live) -> list[tuple[Kind, Key, str]]:
+        """(kind, key, uid) of our labelled objects that should not exist; never a namespace."""
+        wanted = {(target.kind, target.key) for target in self.targets}
+        return [
+            (kind, key, obj["metadata"].get("uid", ""))
+            for (kind, key), obj in live.items()
+            if kind != NAMESPACES and (kind, key) not in wanted and owner_of(obj) and owner_of(obj) not in self.kept
+        ]
+
+
+def owner_of(obj: Json) -> str:
+    """The allocation an object says it comes from; empty for what is not ours."""
+    return str((obj["metadata"].get("labels") or {}).get(names.ALLOCATION, ""))
+
+
+def plan(seen: Seen) -> Plan:
+    """What should exist now. Without a policy everything stays as it is; only what is deleted goes on being deleted."""
+    leaving = frozenset(
+        a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live)
+    )
+    staying = [a for a in seen.allocations if a.metadata.name not in leaving]
+    if not seen.policy:
+        return _without_policy(seen, staying, leaving)
+    supply = supplies(seen.policy.spec.instanceTypes, seen.nodes)
+    owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
+    shares = shared_out(owns, supply)
+    takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
+    taken = _namespace_problems(staying, seen.live)
+    targets = bodies.shared(seen.policy, shares.unallocated)
+    for a in staying:
+        name = a.metadata.name
+        borrowing = borrowing_limits(a.spec, owns[name], supply)
+        held = not a.spec.active or bool(a.metadata.deletionTimestamp)
+        targets.append(
+            bodies.cluster_queue(
+                a, seen.policy.spec, shares.granted[name], borrowing, cede_takes_back=takes_back, held=held
+            )
+        )
+        if name not in taken:
+            targets += bodies.in_namespace(a, derive_key(seen.root, a.namespace))
+    return Plan(
+        targets=tuple(targets),
+        kept=frozenset(taken),
+        leaving=leaving,
+        abandoned=_abandoned(staying, frozenset(taken), seen.live),
+        problems={**_content_problems(staying, seen.policy), **taken},
+        supply=supply,
+        owns=owns,
+        shares=shares,
+        cede_takes_back=takes_back,
+    )
+
+
+NO_POLICY = f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; until then all quotas stay as they are"
+
+
+def _without_policy(seen: Seen, staying: list[ComputeAllocation], leaving: frozenset[str]) -> Plan:
+    going = [a.metadata.name for a in staying if a.metadata.deletionTimestamp]
+    held = [bodies.held(seen.live[CLUSTER_QUEUES, ("", name)], name) for name in going]
+    kept = {a.metadata.name for a in staying} | ({SHARED} if seen.allocations else set())
+    problems = {a.metadata.name: ("NoPolicy", NO_POLICY) for a in staying}
+    abandoned = _abandoned(staying, frozenset(kept), seen.live)
+    return Plan(tuple(held), frozenset(kept), leaving, abandoned, problems)
+
+
+def drained(allocation: ComputeAllocation, live: Live) -> bool:
+    """Whether nothing runs on its quota any more, and nothing new can: the queue is held, and Kueue says so."""
+    queue = live.get((CLUSTER_QUEUES, ("", allocation.metadata.name)))
+    if queue is None:
+        return True
+    status = queue.get("status", {})
+    stopped = any(c["type"] == "Active" and c["status"] == "False" for c in status.get("conditions", []))
+    return queue["spec"].get("stopPolicy") == "Hold" and stopped and not status.get("reservingWorkloads", 0)
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+def _namespace_problems(allocations: Iterable[ComputeAllocation], live: Live) -> dict[str, tuple[str, str]]:
+    """Allocations that cannot have the namespace they name: nothing of theirs in any namespace is touched."""
+    claims: dict[str, list[ComputeAllocation]] = {}
+    for a in allocations:
+        claims.setdefault(a.namespace, []).append(a)
+    out: dict[str, tuple[str, str]] = {}
+    for namespace, claimants in claims.items():
+        there = live.get((NAMESPACES, ("", namespace)))
+        holder = owner_of(there) if there else ""
+        first = min(claimants, key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name))
+        for other in claimants:
+            if other is not first:
+                why = (
+                    f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
+                )
+                out[other.metadata.name] = ("NamespaceTaken", why)
+        if there and not holder and not (first.spec.namespace and first.spec.namespace.adopt):
+            why = f"namespace {namespace} exists and is not ours: set namespace.adopt: true to use it, or name another"
+            out[first.metadata.name] = ("NamespaceExists", why)
+        elif there and there["metadata"].get("deletionTimestamp"):
+            out[first.metadata.name] = (
+                "NamespaceTerminating",
+                f"namespace {namespace} is being deleted: it is made anew when gone",
+            )
+    return out
+
+
+def _content_problems(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) -> dict[str, tuple[str, str]]:
+    """What an allocation names and the policy does not know. The rest of it holds."""
+    types = [type_.name for type_ in policy.spec.instanceTypes]
+    classes = [one.name for one in policy.spec.priorityClasses]
+    out = {}
+    for a in allocations:
+        wanted = {entry.instanceType for entry in (*a.spec.quotas, *a.spec.sharing.borrowLimits)}
+        if unknown := sorted(wanted - set(types)):
+            known = ", ".join(types) or "none yet"
+            why = f"the policy has no instance type {', '.join(unknown)}: add it there, or use one of {known}"
+            out[a.metadata.name] = ("UnknownInstanceType", why)
+        elif a.spec.maxPriorityClass and a.spec.maxPriorityClass not in classes:
+            known = ", ".join(classes) or "none yet"
+            why = f"the policy has no priority class {a.spec.maxPriorityClass}: use one of {known}"
+            out[a.metadata.name] = ("UnknownPriorityClass", why)
+    return out
+
+
+def _abandoned(
+    staying: Iterable[ComputeAllocation], kept: frozenset[str], live: Live
+) -> tuple[tuple[Key, str], ...]:  # fmt: skip
+    """Namespaces that carry the label of an allocation which does not name them (any more)."""
+    claimed = {(a.namespace, a.metadata.name) for a in staying}
+    return tuple(
+        (key, obj["metadata"].get("uid", ""))
+        for (kind, key), obj in live.items()
+        if kind == NAMESPACES and (owner := owner_of(obj)) and owner not in kept and (key[1], owner) not in claimed
+    )

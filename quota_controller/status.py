@@ -1,0 +1,225 @@
+"""PURE. What an admin reads: the statuses, told from the plan and from Kueue's own figures."""
+
+from collections.abc import Iterable, Mapping
+
+from cede.api import names
+from cede.api.allocation import AllocationStatus, ComputeAllocation, QuotaStatus
+from cede.api.objects import CLUSTER_QUEUES, Json, set_condition
+from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
+from cede.api.resources import Quota, amount, in_words, quantity
+from quota_controller import quotas
+from quota_controller.bodies import SHARED
+from quota_controller.plan import Plan, Seen
+from quota_controller.quotas import Supply
+
+SCHEDULER_LEADS = "SchedulerLeads"
+Clashes = Mapping[str, str]
+"""Allocation (or `SHARED`) → the sentence on the foreign object in its way."""
+
+
+def usage(queue: Json | None) -> tuple[Quota, Quota]:
+    """(used, borrowed) of a queue by (flavor, resource), as Kueue counts what it has reserved."""
+    used, borrowed = Quota(), Quota()
+    for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or []:
+        for resource in flavor.get("resources", []):
+            key = (flavor["name"], resource["name"])
+            used[key] = amount(key[1], resource.get("total", 0))
+            borrowed[key] = amount(key[1], resource.get("borrowed", 0))
+    return used, borrowed
+
+
+def allocations(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> dict[str, AllocationStatus]:
+    """The status of every allocation."""
+    found = {a.metadata.name: usage(seen.live.get((CLUSTER_QUEUES, ("", a.metadata.name)))) for a in seen.allocations}
+    lenders = {
+        a.metadata.name: plan.shares.granted.get(a.metadata.name, Quota()) - found[a.metadata.name][0]
+        for a in seen.allocations
+        if a.spec.sharing.strategy != "DontLend"
+    }
+    open_ = plan.shares.unallocated if seen.policy and seen.policy.spec.shareUnallocated else Quota()
+    lent = quotas.lent(lenders, sum((borrowed for _, borrowed in found.values()), Quota()), open_)
+    return {
+        a.metadata.name: _allocation(
+            a, plan, seen, clashes, found[a.metadata.name], lent.get(a.metadata.name, Quota()), now
+        )
+        for a in seen.allocations
+    }
+
+
+def _allocation(
+    a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, found: tuple[Quota, Quota], lent: Quota, now: float
+) -> AllocationStatus:  # fmt: skip
+    name, (used, borrowed) = a.metadata.name, found
+    ready, reason, message = _ready(a, plan, seen, clashes)
+    conditions = set_condition(
+        a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now
+    )
+    if not seen.policy:  # the figures are the policy's: the last ones stand
+        return a.status.model_copy(update={"observedGeneration": a.metadata.generation, "conditions": conditions})
+    owns, granted = plan.owns.get(name, Quota()), plan.shares.granted.get(name, Quota())
+    here = {entry.instanceType for entry in a.spec.quotas} | {flavor for (flavor, _), value in used.items() if value}
+    supply = {flavor: plan.supply[flavor] for flavor in plan.supply if flavor in here}
+    return AllocationStatus(
+        observedGeneration=a.metadata.generation,
+        conditions=conditions,
+        team=a.team, namespace=a.namespace, clusterQueue=name, localQueue=names.LOCAL_QUEUE,
+        owns=short(owns, supply), used=short(used, supply), lent=short(lent, supply), borrowed=short(borrowed, supply),
+        quotas=[
+            QuotaStatus(
+                instanceType=flavor, promised=one.promised, nominal=_amounts(owns, one), healthy=_amounts(granted, one),
+                used=_amounts(used, one), borrowed=_amounts(borrowed, one), lent=_amounts(lent, one),
+            )
+            for flavor, one in supply.items()
+        ],
+    )  # fmt: skip
+
+
+def _amounts(of: Quota, supply: Supply) -> dict[str, str]:
+    return {name: quantity(name, of[supply.type.name, name]) for name in supply.resources}
+
+
+def short(of: Quota, supply: Mapping[str, Supply]) -> str:
+    """`4 gpu`: accelerators only, for a column; CPU where a team's types have no accelerators."""
+    kinds = {one.type.accelerator for one in supply.values() if one.whole[one.type.accelerator]} or {"cpu"}
+    total = {kind: sum(of[flavor, kind] for flavor in supply) for kind in sorted(kinds)}
+    return ", ".join(f"{quantity(kind, value)} {kind.rsplit('/', 1)[-1]}" for kind, value in total.items())
+
+
+def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes) -> tuple[bool | None, str, str]:
+    name = a.metadata.name
+    queue = seen.live.get((CLUSTER_QUEUES, ("", name)))
+    status = (queue or {}).get("status") or {}
+    if a.metadata.deletionTimestamp:
+        if name in plan.leaving:
+            return False, "Leaving", "nothing runs on its quota any more: its queues go; the namespace stays"
+        jobs = status.get("reservingWorkloads", 0)
+        held = f"{jobs} workloads still hold its quota" if jobs else "Kueue has not confirmed it yet"
+        return (
+            False,
+            "Draining",
+            f"its queue is held, nothing new is admitted; {held}; they run to their end or are deleted",
+        )
+    if name in clashes:
+        return False, "NotOurs", clashes[name]
+    if name in plan.problems:
+        return False, *plan.problems[name]
+    if queue is None:
+        return None, "Creating", f"ClusterQueue {name} is being made"
+    active = next((c for c in status.get("conditions", []) if c["type"] == "Active"), None)
+    if active is None:
+        return None, "WaitingForKueue", f"Kueue has not taken up ClusterQueue {name} yet: is its controller running?"
+    if not a.spec.active:
+        return True, "Held", "the allocation is not active: nothing new is admitted, what runs goes on to its end"
+    if active["status"] != "True":
+        return False, "QueueInactive", f"Kueue does not use ClusterQueue {name}: {active.get('message', '')}"
+    return True, *_holdings(a, plan)
+
+
+def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
+    """(reason, sentence): what the team owns, shares, and what of it is not there."""
+    name = a.metadata.name
+    owns, granted = plan.owns[name], plan.shares.granted[name]
+    sharing = a.spec.sharing
+    limit = f" up to {sharing.borrowLimitPercent} % of that" if sharing.borrowLimitPercent is not None else ""
+    limit = " within its borrowLimits" if sharing.borrowLimits else limit
+    terms = {
+        "LendAndBorrow": f"lends what is idle and borrows{limit}",
+        "Lend": "lends what is idle",
+        "DontLend": "shares nothing",
+    }
+    said = f"team {a.team} owns {in_words(owns)}; it {terms[sharing.strategy]}"
+    promised = sorted({flavor for flavor, _ in owns} & {flavor for flavor, one in plan.supply.items() if one.promised})
+    if missing := owns - granted:
+        failed = sorted({flavor for flavor, _ in missing})
+        said += (
+            f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes hold less than is allocated,"
+        )
+        return "Short", f"{said} and every owner gives in proportion"
+    if promised:
+        return "Promised", f"{said}; no node of type {', '.join(promised)} exists yet: that part is promised"
+    return "InPlace", said
+
+
+# --- the policy ---------------------------------------------------------------------------------------------------
+def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus | None:
+    """The status of the policy, when there is one."""
+    if not (found := seen.policy):
+        return None
+    generation = found.metadata.generation
+    leads, reason, message = _leads(found, seen.leader)
+    conditions = set_condition(
+        found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now
+    )
+    ready, reason, message = _policy_ready(found, plan, clashes)
+    conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
+    return PolicyStatus(
+        observedGeneration=generation, conditions=conditions, leader=seen.leader,
+        preemption="Cede" if plan.cede_takes_back else "Kueue",
+        instanceTypes=[_type(one, plan) for one in plan.supply.values()],
+    )  # fmt: skip
+
+
+def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
+    if leader and found.spec.mode == "Observe":
+        return True, "Observing", "the mode is Observe: take-backs are recorded only, Kueue preempts by its own rules"
+    if leader:
+        return True, "Leads", "jobs cede: Kueue itself preempts nothing"
+    since = found.spec.takeBack.watchdogSeconds
+    cure = f"see to Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}"
+    return (
+        False,
+        "NoLeader",
+        f"no scheduler has led for {since} s, so Kueue preempts by its own rules, by killing: {cure}",
+    )
+
+
+def _policy_ready(found: ClusterPolicy, plan: Plan, clashes: Clashes) -> tuple[bool, str, str]:
+    if SHARED in clashes:
+        return False, "NotOurs", clashes[SHARED]
+    if not found.spec.instanceTypes:
+        return (
+            False,
+            "NoInstanceTypes",
+            "instanceTypes is empty, so no quota can be given: name the kinds of node there are",
+        )
+    overlapping = _overlapping(found)
+    if overlapping:
+        return (
+            False,
+            "TypesOverlap",
+            f"{overlapping} would select the same nodes, which count for the first: tell them apart by nodeLabels",
+        )
+    types = len(found.spec.instanceTypes)
+    return (
+        True,
+        "InPlace",
+        f"{types} instance types, {len(found.spec.priorityClasses)} priority classes, {len(plan.owns)} allocations",
+    )
+
+
+def _overlapping(found: ClusterPolicy) -> str:
+    """Two types of which one selects everything the other does."""
+    types: Iterable[tuple[str, Mapping[str, str]]] = [(one.name, one.selector) for one in found.spec.instanceTypes]
+    seen: list[tuple[str, Mapping[str, str]]] = []
+    for name, selector in types:
+        for other, before in seen:
+            if before.items() <= selector.items() or selector.items() <= before.items():
+                return f"{other} and {name}"
+        seen.append((name, selector))
+    return ""
+
+
+def _type(one: Supply, plan: Plan) -> TypeStatus:
+    flavor = one.type.name
+    allocated = sum(plan.owns.values(), Quota())
+    missing = {name: allocated[flavor, name] - one.healthy[name] for name in one.resources}
+    message = ""
+    if one.promised:
+        message = "no node of this type exists: the figures are the policy's"
+    elif any(value > 0 for value in missing.values()):
+        message = "allocations own more than the healthy nodes hold: every quota is cut in proportion"
+    return TypeStatus(
+        name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message=message,
+        healthy={name: quantity(name, one.healthy[name]) for name in one.resources},
+        allocated=_amounts(allocated, one), unallocated=_amounts(plan.shares.unallocated, one),
+    )  # fmt: skip
