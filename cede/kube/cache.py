@@ -1,0 +1,121 @@
+"""The reflector: a live copy of one Kind, kept by list and watch, forever."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from cede.api.objects import Json, Key, Kind, Meta, Projection
+from cede.kube.client import ApiError, Client, Gone, TooManyRequests
+
+P = TypeVar("P")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """client-go's: doubled from `first_s` to `most_s` with full jitter; a watch that held `healthy_s` starts over."""
+
+    first_s: float = 0.8
+    most_s: float = 30.0
+    healthy_s: float = 120.0
+    short_s: float = 1.0  # a watch that ends sooner than this and brought nothing has failed
+
+    def seconds(self, failures: int) -> float:
+        return random.uniform(0.5, 1.0) * min(self.most_s, self.first_s * 2.0 ** min(failures, 16))  # noqa: S311
+
+
+def meta(found: Projection | Json) -> Meta:
+    """The metadata of a projection, or of a raw object as far as a cache needs it."""
+    if isinstance(found, dict):
+        raw = found["metadata"]
+        return Meta(name=raw["name"], namespace=raw.get("namespace", ""), resourceVersion=raw.get("resourceVersion", ""))
+    return found.metadata
+
+
+class Cache(Generic[P]):
+    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole. `changed` is called on every change."""
+
+    def __init__(
+        self, client: Client, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "",
+        changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None,
+    ) -> None:  # fmt: skip
+        self._client, self.kind, self._cls, self._namespace, self._labels, self._fields = client, kind, cls, namespace, labels, fields
+        self._changed, self._backoff = changed, backoff or Backoff()
+        self._objects: dict[Key, P] = {}
+        self._version = ""
+        self.synced = asyncio.Event()
+
+    @property
+    def objects(self) -> Mapping[Key, P]:
+        return MappingProxyType(self._objects)
+
+    def all(self) -> list[P]:
+        return list(self._objects.values())
+
+    def get(self, key: Key) -> P | None:
+        return self._objects.get(key)
+
+    async def run(self) -> None:
+        """Forever. Whatever the server does, the copy is kept or rebuilt and the next try waits its turn."""
+        failures = 0
+        clock = asyncio.get_running_loop().time
+        while True:
+            began, wait = clock(), 0.0
+            try:
+                if not self._version:
+                    await self._list()
+                heard = await self._watch()
+                if heard or clock() - began >= self._backoff.short_s:
+                    failures = 0
+                    continue
+                reason = "the watch ended at once"
+            except Gone as error:
+                self._version, reason = "", str(error)
+            except ApiError as error:
+                reason = str(error)
+                wait = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
+            if clock() - began >= self._backoff.healthy_s:
+                failures = 0
+            wait = max(wait, self._backoff.seconds(failures))
+            failures += 1
+            log.warning("watch broke", extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)})
+            await asyncio.sleep(wait)
+
+    async def _list(self) -> None:
+        """The whole, page by page into a copy, then swapped in: deletions in a gap are seen here."""
+        items, version = await self._client.list(self.kind, self._cls, namespace=self._namespace, labels=self._labels, fields=self._fields)
+        fresh = {meta(item).key: item for item in items}  # type: ignore[arg-type]  # P is bound by use: what a server sends has metadata
+        differs = fresh != self._objects or not self.synced.is_set()
+        self._objects, self._version = fresh, version
+        self.synced.set()
+        if differs:
+            self._changed()
+
+    async def _watch(self) -> int:
+        """Events until the server ends the stream; how many came."""
+        heard = 0
+        events = self._client.watch(
+            self.kind,
+            self._cls,
+            version=self._version,
+            initial=False,
+            namespace=self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+        )
+        async for event in events:
+            heard += 1
+            self._version = event.version or self._version
+            if event.object is None:
+                continue
+            key = meta(event.object).key  # type: ignore[arg-type]
+            if event.type == "DELETED":
+                self._objects.pop(key, None)
+            else:
+                self._objects[key] = event.object
+            self._changed()
+        return heard

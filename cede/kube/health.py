@@ -1,0 +1,31 @@
+"""Health and metrics on a port of their own."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import generate_latest
+
+
+@asynccontextmanager
+async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIterator[int]:
+    """/healthz, /readyz and /metrics for as long as the context lasts; gives the port. Readiness says what `ready` says."""
+
+    async def alive(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readiness(_: web.Request) -> web.Response:
+        return web.Response(text="ok") if ready() else web.Response(status=503, text="not ready")
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", alive), web.get("/readyz", readiness), web.get("/metrics", metrics)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host or None, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
