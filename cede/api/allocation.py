@@ -34,13 +34,9 @@ class NamespaceRef(BaseModel):
 class TypeQuota(BaseModel):
     """An amount of one instance type: whole nodes, or single resources."""
 
-    instanceType: str = Field(
-        min_length=1, max_length=63, pattern=DNS_NAME, description="A type that the ClusterPolicy names."
-    )
+    instanceType: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="A type that the ClusterPolicy names.")
     count: int | None = Field(default=None, ge=0, le=100_000, description="Whole nodes, in what jobs can have of them.")
-    accelerators: int | None = Field(
-        default=None, ge=0, le=1_000_000, description="Single accelerators; CPU and memory follow by ratio."
-    )
+    accelerators: int | None = Field(default=None, ge=0, le=1_000_000, description="Single accelerators; CPU and memory follow by ratio.")
     cpu: Quantity | None = Field(default=None, description="CPU; when left out, it follows by ratio.")
     memory: Quantity | None = Field(default=None, description="Memory; when left out, it follows by ratio.")
     model_config = ConfigDict(
@@ -78,7 +74,7 @@ class Sharing(BaseModel):
                 "give borrowLimitPercent or borrowLimits: one of the two",
             ),
             (
-                "self.strategy == 'LendAndBorrow' "
+                "!has(self.strategy) || self.strategy == 'LendAndBorrow' "
                 "|| (!has(self.borrowLimitPercent) && (!has(self.borrowLimits) || size(self.borrowLimits) == 0))",
                 "a borrow limit needs strategy LendAndBorrow: set that, or remove the limit",
             ),
@@ -91,9 +87,7 @@ class Member(BaseModel):
 
     kind: Literal["User", "Group", "ServiceAccount"] = Field(description="What the name stands for.")
     name: str = Field(min_length=1, max_length=253, description="As the cluster's authentication spells it.")
-    namespace: str = Field(
-        default="", max_length=63, description="Of a ServiceAccount; empty for the team's namespace."
-    )
+    namespace: str = Field(default="", max_length=63, description="Of a ServiceAccount; empty for the team's namespace.")
 
 
 class AllocationSpec(BaseModel):
@@ -113,15 +107,11 @@ class AllocationSpec(BaseModel):
         description="What the team owns, by instance type; at most 15. A type that no node has yet is shown as promised.",
     )
     sharing: Sharing = Field(default_factory=Sharing, json_schema_extra={"default": {}})
-    fairShareWeight: int = Field(
-        default=50, ge=0, le=100, description="0 to 100; the team's share of idle capacity against others."
-    )
+    fairShareWeight: int = Field(default=50, ge=0, le=100, description="0 to 100; the team's share of idle capacity against others.")
     preemptOwnTasks: Literal["LowerPriority", "Never"] = Field(
         default="LowerPriority", description="Whether the team's important jobs may take from its less important ones."
     )
-    maxPriorityClass: str = Field(
-        default="", max_length=63, description="The highest class its jobs may use; empty: any."
-    )
+    maxPriorityClass: str = Field(default="", max_length=63, description="The highest class its jobs may use; empty: any.")
     members: list[Member] = Field(
         default_factory=list,
         max_length=100,
@@ -144,15 +134,9 @@ class QuotaStatus(BaseModel):
 
     instanceType: str = Field(max_length=63, description="The instance type.")
     nominal: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What the team owns.")
-    healthy: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="What of it is there: the queue's quota now."
-    )
-    used: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="What its jobs hold, owned or borrowed."
-    )
-    borrowed: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="What its jobs hold beyond the quota."
-    )
+    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What of it is there: the queue's quota now.")
+    used: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What its jobs hold, owned or borrowed.")
+    borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What its jobs hold beyond the quota.")
     lent: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What others hold of its quota.")
     promised: bool = Field(default=False, description="No node of this type exists yet; the amounts are the policy's.")
 
@@ -161,9 +145,7 @@ class AllocationStatus(BaseModel):
     """What holds now."""
 
     observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
-    conditions: Conditions = Field(
-        default_factory=list, description="Ready: whether everything said is in place, or what to do."
-    )
+    conditions: Conditions = Field(default_factory=list, description="Ready: whether everything said is in place, or what to do.")
     team: str = Field(default="", max_length=63, description="The team.")
     namespace: str = Field(default="", max_length=63, description="The team's namespace.")
     clusterQueue: str = Field(default="", max_length=253, description="Its ClusterQueue.")

@@ -18,30 +18,22 @@ class PriorityClass(BaseModel):
     """A class of work; a job names it in the label kueue.x-k8s.io/priority-class."""
 
     name: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="What jobs write.")
-    weight: int = Field(
-        ge=0, le=100, description="0 to 100; work of a higher weight goes first and may take back from lower."
-    )
+    weight: int = Field(ge=0, le=100, description="0 to 100; work of a higher weight goes first and may take back from lower.")
 
 
 class InstanceType(BaseModel):
     """A kind of node, and what a whole one holds. Live nodes are believed before these figures."""
 
-    name: str = Field(
-        min_length=1, max_length=63, pattern=DNS_NAME, description="What allocations call it; Kueue's ResourceFlavor."
-    )
+    name: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="What allocations call it; Kueue's ResourceFlavor.")
     nodeLabels: dict[str, LabelValue] = Field(
         default_factory=dict,
         max_length=8,
         description="Labels of the nodes of this type. Empty: node.kubernetes.io/instance-type equal to the name.",
     )
     accelerator: str = Field(default=GPU, max_length=253, description="The resource name of its accelerators.")
-    accelerators: int = Field(
-        default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it."
-    )
+    accelerators: int = Field(default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it.")
     cpu: Quantity = Field(default="0", description="Allocatable CPU of one node, like 190, until a live node says it.")
-    memory: Quantity = Field(
-        default="0", description="Allocatable memory of one node, like 1900Gi, until a live node says it."
-    )
+    memory: Quantity = Field(default="0", description="Allocatable memory of one node, like 1900Gi, until a live node says it.")
 
     @property
     def selector(self) -> dict[str, str]:
@@ -52,16 +44,10 @@ class InstanceType(BaseModel):
 class TakeBack(BaseModel):
     """How running work is asked to give back, and how long each step may take."""
 
-    graceSeconds: int = Field(
-        default=60, ge=0, le=86400, description="How long a save may take when the job does not say."
-    )
+    graceSeconds: int = Field(default=60, ge=0, le=86400, description="How long a save may take when the job does not say.")
     maxGraceSeconds: int = Field(default=600, ge=0, le=86400, description="The longest grace a job may ask for.")
-    minRuntimeSeconds: int = Field(
-        default=60, ge=0, le=86400, description="Nothing is taken from a job younger than this."
-    )
-    growSnoozeSeconds: int = Field(
-        default=120, ge=0, le=86400, description="A job that shrank does not grow again for so long."
-    )
+    minRuntimeSeconds: int = Field(default=60, ge=0, le=86400, description="Nothing is taken from a job younger than this.")
+    growSnoozeSeconds: int = Field(default=120, ge=0, le=86400, description="A job that shrank does not grow again for so long.")
     watchdogSeconds: int = Field(
         default=120,
         ge=15,
@@ -71,7 +57,7 @@ class TakeBack(BaseModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "self.graceSeconds <= self.maxGraceSeconds",
+                "!has(self.graceSeconds) || !has(self.maxGraceSeconds) || self.graceSeconds <= self.maxGraceSeconds",
                 "graceSeconds is above maxGraceSeconds: lower it or raise maxGraceSeconds",
             )
         )
@@ -96,9 +82,7 @@ class PolicySpec(BaseModel):
         default="FairShare",
         description="FairShare: idle capacity goes by the allocations' fairShareWeight. FirstCome: all weigh the same.",
     )
-    shareUnallocated: bool = Field(
-        default=True, description="Whether healthy capacity that is in no allocation may be borrowed."
-    )
+    shareUnallocated: bool = Field(default=True, description="Whether healthy capacity that is in no allocation may be borrowed.")
     instanceTypes: list[InstanceType] = Field(
         default_factory=list,
         max_length=64,
@@ -123,15 +107,9 @@ class TypeStatus(BaseModel):
     name: str = Field(max_length=63, description="The instance type.")
     nodes: int = Field(default=0, description="Nodes of this type.")
     healthyNodes: int = Field(default=0, description="Those that are Ready and not cordoned.")
-    healthy: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="What the healthy nodes hold together."
-    )
-    allocated: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="What allocations own of it on paper."
-    )
-    unallocated: dict[str, Amount] = Field(
-        default_factory=dict, max_length=8, description="Healthy and in no allocation."
-    )
+    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What the healthy nodes hold together.")
+    allocated: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What allocations own of it on paper.")
+    unallocated: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="Healthy and in no allocation.")
     message: str = Field(default="", max_length=1024, description="What is off, in a sentence.")
 
 
@@ -140,9 +118,7 @@ class PolicyStatus(BaseModel):
 
     observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
     conditions: Conditions = Field(default_factory=list, description="Ready, and SchedulerLeads.")
-    preemption: str = Field(
-        default="", max_length=16, description="Who takes capacity back: Cede, or Kueue by killing."
-    )
+    preemption: str = Field(default="", max_length=16, description="Who takes capacity back: Cede, or Kueue by killing.")
     leader: str = Field(default="", max_length=253, description="The scheduler that leads.")
     instanceTypes: list[TypeStatus] = Field(
         default_factory=list,
@@ -159,17 +135,13 @@ class ClusterPolicy(BaseModel):
         kind=POLICIES,
         columns=(
             Column("Mode", ".spec.mode"),
-            Column(
-                "Preemption", ".status.preemption", description="Who takes capacity back: Cede, or Kueue by killing."
-            ),
+            Column("Preemption", ".status.preemption", description="Who takes capacity back: Cede, or Kueue by killing."),
             Column("Leader", ".status.leader", description="The scheduler that leads."),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
-        rules=(
-            ("self.metadata.name == 'default'", "there is one ClusterPolicy, and it is named default: change that one"),
-        ),
+        rules=(("self.metadata.name == 'default'", "there is one ClusterPolicy, and it is named default: change that one"),),
     )
 
     metadata: Meta = Field(default_factory=Meta)

@@ -56,7 +56,7 @@ Quantity = Annotated[
             "maxLength": 32,
             **rules(
                 (
-                    "type(self) == int ? self >= 0 : isQuantity(self) && quantity(self).sign() >= 0",
+                    "type(self) == int ? self >= 0 : isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0",
                     "this is no amount: write it like 4, 500m or 16Gi, and not below zero",
                 )
             ),
@@ -146,9 +146,7 @@ def _column(column: Column) -> Json:
 
 def _root(model: type[BaseModel], crd: Crd) -> Json:
     raw = model.model_json_schema()
-    whole = structural(
-        {**raw, "properties": {k: v for k, v in raw["properties"].items() if k != "metadata"}}, kind=crd.kind.kind
-    )
+    whole = structural({**raw, "properties": {k: v for k, v in raw["properties"].items() if k != "metadata"}}, kind=crd.kind.kind)
     text = {"type": "string"}
     root: Json = {"type": "object", "description": crd.description or whole.get("description", "")}
     root["properties"] = {"apiVersion": text, "kind": text, "metadata": {"type": "object"}, **whole["properties"]}
@@ -201,12 +199,8 @@ def _without_null(schema: Json, path: str) -> Json:
     cases = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf") or []
     real = [case for case in cases if case.get("type") != "null"]
     if len(real) != 1:
-        raise ValueError(
-            f"{path} is a union of {len(real)} types: give each case an optional field and say which with a CEL rule"
-        )
-    own = {
-        k: v for k, v in schema.items() if k not in ("anyOf", "oneOf", "allOf") and not (k == "default" and v is None)
-    }
+        raise ValueError(f"{path} is a union of {len(real)} types: give each case an optional field and say which with a CEL rule")
+    own = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf", "allOf") and not (k == "default" and v is None)}
     return {**real[0], **own}
 
 
@@ -226,9 +220,7 @@ def _one_type(schema: Json, defs: Mapping[str, Json], path: str, above: tuple[st
             out |= _array(schema, defs, path, above)
         case "string":
             if not {"maxLength", "enum", "format"} & out.keys():
-                raise ValueError(
-                    f"{path} is text without max_length: unbounded text makes CEL rules too dear for the server"
-                )
+                raise ValueError(f"{path} is text without max_length: unbounded text makes CEL rules too dear for the server")
         case "integer" | "boolean":
             pass
         case "number":
