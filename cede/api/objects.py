@@ -49,7 +49,7 @@ class Meta:
     uid: str = ""
     resourceVersion: str = ""
     generation: int = 0
-    creationTimestamp: str = ""
+    creationTimestamp: str | None = ""  # templates write null
     deletionTimestamp: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Condition:
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    lastTransitionTime: str = ""
+    lastTransitionTime: str | None = ""  # a Go time that was never set is written as null
     observedGeneration: int = 0
 
 
@@ -103,7 +103,7 @@ def set_condition(
     return list(old.values())
 
 
-def unix(timestamp: str) -> float:
+def unix(timestamp: str | None) -> float:
     """Unix seconds of an RFC 3339 time; 0.0 for an absent one."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
