@@ -59,8 +59,7 @@ def shared(policy: ClusterPolicy, unallocated: Quota) -> list[Target]:
     """Flavors, the cohort with what is in no allocation, and the priority classes."""
     spec = policy.spec
     flavors = [
-        target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": {"nodeLabels": dict(type_.selector)}})
-        for type_ in spec.instanceTypes
+        target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": {"nodeLabels": dict(type_.selector)}}) for type_ in spec.instanceTypes
     ]
     own = unallocated if spec.shareUnallocated else Quota()
     groups = resource_groups(spec.instanceTypes, own, covered(spec))

@@ -61,9 +61,7 @@ class Controller:
         self.leases = Cache(client, LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed)
         self.raw: dict[Kind, Cache[Any]] = {k: Cache(client, k, dict, labels=OURS, changed=wake.set) for k in LABELLED}
         self.raw[NAMESPACES] = Cache(client, NAMESPACES, dict, changed=wake.set)
-        self.raw[SECRETS] = Cache(
-            client, SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}", changed=wake.set
-        )
+        self.raw[SECRETS] = Cache(client, SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}", changed=wake.set)
         self.heard: watchdog.Heard | None = None
         self.root = b""
         self.written: dict[tuple[Kind, Key], tuple[Json, float]] = {}  # what the watch may not have shown us yet
@@ -101,14 +99,10 @@ class Controller:
         leader = watchdog.leader(self.heard, _patience(policy), now)
         return Seen(policy, tuple(allocations), tuple(self.nodes.all()), live, leader, self.root)
 
-    def _not_shown_yet(
-        self, live: dict[tuple[Kind, Key], Json], now: float
-    ) -> list[tuple[tuple[Kind, Key], tuple[Json, float]]]:
+    def _not_shown_yet(self, live: dict[tuple[Kind, Key], Json], now: float) -> list[tuple[tuple[Kind, Key], tuple[Json, float]]]:
         """Our last writes that the watches have not caught up with."""
         self.written = {
-            at: (body, when)
-            for at, (body, when) in self.written.items()
-            if now - when < LAG_S and _version(body) > _version(live.get(at))
+            at: (body, when) for at, (body, when) in self.written.items() if now - when < LAG_S and _version(body) > _version(live.get(at))
         }
         return [(at, entry) for at, entry in self.written.items() if at[0] in self.raw]
 
@@ -194,7 +188,7 @@ class Controller:
         try:
             secret: Json = await self.client.get(SECRETS, dict, ROOT)
         except NotFound:
-            labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: names.POLICY_NAME}
+            labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE}  # of no allocation: no plan may ever delete it
             entry = base64.b64encode(secrets.token_hex(32).encode()).decode()
             meta = {"name": ROOT[1], "namespace": ROOT[0], "labels": labels}
             body = {
@@ -227,7 +221,7 @@ class Controller:
             "apiVersion": kind.api_version,
             "kind": kind.kind,
             "metadata": meta,
-            "status": new.model_dump(exclude_defaults=True),
+            "status": new.model_dump(),
         }
         with suppress(NotFound, Conflict):
             self.written[kind, of.metadata.key] = (
@@ -235,7 +229,8 @@ class Controller:
                 now,
             )
             before, after = _ready(of.status.conditions), _ready(new.conditions)
-            if (before.get("reason"), before.get("message")) != (after["reason"], after["message"]):
+            news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
+            if news and after["status"] != "Unknown":
                 await self._event(kind, of, after, now)
 
     async def _event(self, kind: Kind, of: Any, ready: Json, now: float) -> None:

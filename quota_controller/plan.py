@@ -61,9 +61,7 @@ def owner_of(obj: Json) -> str:
 
 def plan(seen: Seen) -> Plan:
     """What should exist now. Without a policy everything stays as it is; only what is deleted goes on being deleted."""
-    leaving = frozenset(
-        a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live)
-    )
+    leaving = frozenset(a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live))
     staying = [a for a in seen.allocations if a.metadata.name not in leaving]
     if not seen.policy:
         return _without_policy(seen, staying, leaving)
@@ -77,11 +75,7 @@ def plan(seen: Seen) -> Plan:
         name = a.metadata.name
         borrowing = borrowing_limits(a.spec, owns[name], supply)
         held = not a.spec.active or bool(a.metadata.deletionTimestamp)
-        targets.append(
-            bodies.cluster_queue(
-                a, seen.policy.spec, shares.granted[name], borrowing, cede_takes_back=takes_back, held=held
-            )
-        )
+        targets.append(bodies.cluster_queue(a, seen.policy.spec, shares.granted[name], borrowing, cede_takes_back=takes_back, held=held))
         if name not in taken:
             targets += bodies.in_namespace(a, derive_key(seen.root, a.namespace))
     return Plan(
@@ -132,9 +126,7 @@ def _namespace_problems(allocations: Iterable[ComputeAllocation], live: Live) ->
         first = min(claimants, key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name))
         for other in claimants:
             if other is not first:
-                why = (
-                    f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
-                )
+                why = f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
                 out[other.metadata.name] = ("NamespaceTaken", why)
         if there and not holder and not (first.spec.namespace and first.spec.namespace.adopt):
             why = f"namespace {namespace} exists and is not ours: set namespace.adopt: true to use it, or name another"

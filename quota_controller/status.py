@@ -39,9 +39,7 @@ def allocations(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> dict[st
     open_ = plan.shares.unallocated if seen.policy and seen.policy.spec.shareUnallocated else Quota()
     lent = quotas.lent(lenders, sum((borrowed for _, borrowed in found.values()), Quota()), open_)
     return {
-        a.metadata.name: _allocation(
-            a, plan, seen, clashes, found[a.metadata.name], lent.get(a.metadata.name, Quota()), now
-        )
+        a.metadata.name: _allocation(a, plan, seen, clashes, found[a.metadata.name], lent.get(a.metadata.name, Quota()), now)
         for a in seen.allocations
     }
 
@@ -51,9 +49,7 @@ def _allocation(
 ) -> AllocationStatus:  # fmt: skip
     name, (used, borrowed) = a.metadata.name, found
     ready, reason, message = _ready(a, plan, seen, clashes)
-    conditions = set_condition(
-        a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now
-    )
+    conditions = set_condition(a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now)
     if not seen.policy:  # the figures are the policy's: the last ones stand
         return a.status.model_copy(update={"observedGeneration": a.metadata.generation, "conditions": conditions})
     owns, granted = plan.owns.get(name, Quota()), plan.shares.granted.get(name, Quota())
@@ -131,9 +127,7 @@ def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
     promised = sorted({flavor for flavor, _ in owns} & {flavor for flavor, one in plan.supply.items() if one.promised})
     if missing := owns - granted:
         failed = sorted({flavor for flavor, _ in missing})
-        said += (
-            f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes hold less than is allocated,"
-        )
+        said += f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes hold less than is allocated,"
         return "Short", f"{said} and every owner gives in proportion"
     if promised:
         return "Promised", f"{said}; no node of type {', '.join(promised)} exists yet: that part is promised"
@@ -147,9 +141,7 @@ def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus
         return None
     generation = found.metadata.generation
     leads, reason, message = _leads(found, seen.leader)
-    conditions = set_condition(
-        found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now
-    )
+    conditions = set_condition(found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now)
     ready, reason, message = _policy_ready(found, plan, clashes)
     conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
     return PolicyStatus(

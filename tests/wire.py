@@ -214,7 +214,7 @@ class ApiServer:
         if place.name:
             found = self.stored[place.collection].get(place.key)
             return web.json_response(found) if found else refusal(404, "NotFound", f"{place.collection} {place.name} not found")
-        items = [o for o in self.stored[place.collection].values() if _selected(o, place.namespace, request.query.get("labelSelector", ""))]
+        items = [o for o in self.stored[place.collection].values() if _selected(o, place.namespace, request)]
         start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 0) or len(items) or 1
         more = str(start + limit) if start + limit < len(items) else ""
         head = {"resourceVersion": str(self.version)} | ({"continue": more} if more else {})
@@ -223,17 +223,25 @@ class ApiServer:
     async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        seen, selector = int(request.query.get("resourceVersion") or 0), request.query.get("labelSelector", "")
+        seen = int(request.query.get("resourceVersion") or 0)
         while not self._stopping.is_set():
             for version, type_, body in list(self.history[place.collection]):
                 if version > seen:
                     seen = version
-                    if _selected(body, place.namespace, selector):
-                        await response.write(json.dumps({"type": type_, "object": body}).encode() + b"\n")
+                    if not _selected(body, place.namespace, request):
+                        if not self._was_selected(place, version, body, request):
+                            continue
+                        type_ = "DELETED"  # it has left the selection
+                    await response.write(json.dumps({"type": type_, "object": body}).encode() + b"\n")
             async with self._changed:
                 if not self._stopping.is_set() and not any(v > seen for v, _, _ in self.history[place.collection]):
                     await self._changed.wait()
         return response
+
+    def _was_selected(self, place: Place, version: int, body: Json, request: web.Request) -> bool:
+        uid = body["metadata"].get("uid")
+        earlier = [o for v, _, o in self.history[place.collection] if v < version and o["metadata"].get("uid") == uid]
+        return bool(earlier) and _selected(earlier[-1], place.namespace, request)
 
     def _write(self, request: web.Request, place: Place, body: Any) -> web.Response:
         stored = self.stored[place.collection]
@@ -286,9 +294,12 @@ class ApiServer:
         return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
 
-def _selected(body: Json, namespace: str, selector: str) -> bool:
-    labels = body["metadata"].get("labels", {})
-    wanted = [part.partition("=") for part in selector.split(",") if part]
+def _selected(body: Json, namespace: str, request: web.Request) -> bool:
+    """By namespace, labels (`a=b`, `a`) and the one field every kind can be selected by, its name."""
+    labels, field = body["metadata"].get("labels", {}), request.query.get("fieldSelector", "")
+    if field and field != f"metadata.name={body['metadata']['name']}":
+        return False
+    wanted = [part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part]
     return (not namespace or body["metadata"].get("namespace") == namespace) and all(
         labels.get(key) == value if sign else key in labels for key, sign, value in wanted
     )
