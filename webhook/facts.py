@@ -1,0 +1,28 @@
+"""What the webhook knows of a namespace: (allocations, policy, its queues) → Team. Pure."""
+
+from collections.abc import Iterable
+
+from cede.api.allocation import ComputeAllocation
+from cede.api.kueue import LocalQueue
+from cede.api.names import GPU
+from cede.api.policy import ClusterPolicy
+from webhook.rules import Team
+
+
+def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[ComputeAllocation], queues: Iterable[LocalQueue]) -> Team:
+    """What the team of `namespace` may use. What nobody has said yet is not checked."""
+    found = list(allocations)
+    mine = next((each for each in found if each.namespace == namespace), None)
+    others = {each.metadata.name for each in found if each is not mine}
+    names = (q.metadata.name for q in queues if q.metadata.namespace == namespace and q.spec.clusterQueue not in others)
+    spec = policy.spec if policy else ClusterPolicy().spec
+    return Team(
+        name=mine.team if mine else namespace,
+        classes={each.name: each.weight for each in spec.priorityClasses},
+        default_class=spec.defaultPriorityClass,
+        ceiling=mine.spec.maxPriorityClass if mine else "",
+        queues=frozenset(names),
+        accelerators=frozenset({GPU, *(each.accelerator for each in spec.instanceTypes if each.accelerator)}),
+        grace_s=spec.takeBack.graceSeconds,
+        max_grace_s=spec.takeBack.maxGraceSeconds,
+    )
