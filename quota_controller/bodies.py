@@ -40,6 +40,10 @@ class Target:
     body: Json
     owner: str  # the allocation it comes from, or `SHARED`
 
+    def is_said_by(self, live: Json | None) -> bool:
+        """Whether the live object says all of it already. In a list, the server leaves out what kind its own objects are."""
+        return live is not None and says(live, {k: v for k, v in self.body.items() if k not in ("apiVersion", "kind")})
+
     @property
     def words(self) -> str:
         namespace, name = self.key

@@ -34,7 +34,7 @@ from cede.kube import events
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
 from quota_controller import status, watchdog
-from quota_controller.bodies import Target, says
+from quota_controller.bodies import Target
 from quota_controller.plan import Plan, Seen, owner_of, plan
 
 log = logging.getLogger("quota_controller")
@@ -112,7 +112,7 @@ class Controller:
         await self._hold_on(seen.allocations)
         clashes: dict[str, str] = {}
         for target in decided.targets:
-            if target.owner in clashes or says(seen.live.get((target.kind, target.key)), target.body):
+            if target.owner in clashes or target.is_said_by(seen.live.get((target.kind, target.key))):
                 continue
             if why := await self._write(target, seen, now):
                 clashes[target.owner] = why

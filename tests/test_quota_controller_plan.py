@@ -39,9 +39,7 @@ def seen(
     allocations: Iterable[ComputeAllocation] = (), *, found: ClusterPolicy | None = None, nodes: Iterable[Node] = (),
     live: Live | None = None, leader: str = "cede-scheduler-0", without_policy: bool = False,
 ) -> Seen:  # fmt: skip
-    return Seen(
-        None if without_policy else found or policy(), tuple(allocations), tuple(nodes), live or {}, leader, ROOT
-    )
+    return Seen(None if without_policy else found or policy(), tuple(allocations), tuple(nodes), live or {}, leader, ROOT)
 
 
 def as_live(decided: Plan, **status: Json) -> dict[Any, Json]:
@@ -228,9 +226,7 @@ def test_a_namespace_that_is_named_no_more_gives_up_our_labels_and_lives() -> No
 @pytest.mark.parametrize(
     ("spec", "reason", "cure"),
     [
-        pytest.param(
-            {"quotas": [{"instanceType": "x", "count": 1}]}, "UnknownInstanceType", "use one of p5", id="type"
-        ),
+        pytest.param({"quotas": [{"instanceType": "x", "count": 1}]}, "UnknownInstanceType", "use one of p5", id="type"),
         pytest.param({"maxPriorityClass": "vip"}, "UnknownPriorityClass", "use one of training, sweep", id="class"),
     ],
 )
@@ -299,7 +295,7 @@ def test_what_is_applied_is_what_is_wanted() -> None:
     decided = plan(seen([allocation(), allocation("research")], nodes=[node()]))
     live = as_live(decided)
     again = plan(seen([allocation(), allocation("research")], nodes=[node()], live=live))
-    assert all(says(live[t.kind, t.key], t.body) for t in again.targets)
+    assert all(t.is_said_by(live[t.kind, t.key]) for t in again.targets)
     assert not again.unwanted(live)
 
 
