@@ -211,8 +211,12 @@ def _one_type(schema: Json, defs: Mapping[str, Json], path: str, above: tuple[st
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if exclusive in schema:
             out |= {bound: schema[exclusive], exclusive: True}
+    if "prefixItems" in schema:
+        raise ValueError(f"{path} is a tuple: use an object with names")
     if unknown := schema.keys() - _KEPT - _DROPPED - {"properties", "items", "additionalProperties"} - out.keys():
         raise ValueError(f"{path} uses {', '.join(sorted(unknown))}, which a CRD schema does not know")
+    if schema.get("format") == "duration":
+        raise ValueError(f"{path} is a duration, which pydantic and Go spell differently: use integer seconds")
     match schema.get("type"):
         case "object":
             out |= _object(schema, defs, path, above)
@@ -243,8 +247,6 @@ def _object(schema: Json, defs: Mapping[str, Json], path: str, above: tuple[str,
 
 
 def _array(schema: Json, defs: Mapping[str, Json], path: str, above: tuple[str, ...]) -> Json:
-    if "prefixItems" in schema or "items" not in schema:
-        raise ValueError(f"{path} is a tuple or a list of anything: use an object with names")
     if "maxItems" not in schema:
         raise ValueError(f"{path} is a list without max_length")
     kind = "set" if schema.get("uniqueItems") else schema.get("x-kubernetes-list-type")
