@@ -165,7 +165,7 @@ class Controller:
     async def _abandon(self, decided: Plan) -> None:
         for key, uid in decided.abandoned:
             log.info("leave namespace", extra={"namespace": key[1]})
-            labels = {names.TEAM: None, names.ALLOCATION: None, names.MANAGED_BY: None}
+            labels = {names.TEAM: None, names.ALLOCATION: None}  # who made it stays true
             with suppress(NotFound, Conflict):
                 await self.client.patch(NAMESPACES, key, {"metadata": {"uid": uid, "labels": labels}})
 

@@ -128,7 +128,7 @@ def _namespace_problems(allocations: Iterable[ComputeAllocation], live: Live) ->
             if other is not first:
                 why = f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
                 out[other.metadata.name] = ("NamespaceTaken", why)
-        if there and not holder and not (first.spec.namespace and first.spec.namespace.adopt):
+        if there and not holder and not _may_take(there, first):
             why = f"namespace {namespace} exists and is not ours: set namespace.adopt: true to use it, or name another"
             out[first.metadata.name] = ("NamespaceExists", why)
         elif there and there["metadata"].get("deletionTimestamp"):
@@ -137,6 +137,12 @@ def _namespace_problems(allocations: Iterable[ComputeAllocation], live: Live) ->
                 f"namespace {namespace} is being deleted: it is made anew when gone",
             )
     return out
+
+
+def _may_take(namespace: Json, allocation: ComputeAllocation) -> bool:
+    """Asked to adopt it, or we made it for an allocation that is gone."""
+    made = (namespace["metadata"].get("labels") or {}).get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
+    return made or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
 
 
 def _content_problems(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) -> dict[str, tuple[str, str]]:

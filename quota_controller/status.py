@@ -142,7 +142,7 @@ def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus
     generation = found.metadata.generation
     leads, reason, message = _leads(found, seen.leader)
     conditions = set_condition(found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now)
-    ready, reason, message = _policy_ready(found, plan, clashes)
+    ready, reason, message = _policy_ready(found, clashes)
     conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
     return PolicyStatus(
         observedGeneration=generation, conditions=conditions, leader=seen.leader,
@@ -165,7 +165,7 @@ def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
     )
 
 
-def _policy_ready(found: ClusterPolicy, plan: Plan, clashes: Clashes) -> tuple[bool, str, str]:
+def _policy_ready(found: ClusterPolicy, clashes: Clashes) -> tuple[bool, str, str]:
     if SHARED in clashes:
         return False, "NotOurs", clashes[SHARED]
     if not found.spec.instanceTypes:
@@ -181,12 +181,9 @@ def _policy_ready(found: ClusterPolicy, plan: Plan, clashes: Clashes) -> tuple[b
             "TypesOverlap",
             f"{overlapping} would select the same nodes, which count for the first: tell them apart by nodeLabels",
         )
-    types = len(found.spec.instanceTypes)
-    return (
-        True,
-        "InPlace",
-        f"{types} instance types, {len(found.spec.priorityClasses)} priority classes, {len(plan.owns)} allocations",
-    )
+    types = ", ".join(one.name for one in found.spec.instanceTypes)
+    classes = ", ".join(one.name for one in found.spec.priorityClasses) or "none"
+    return True, "InPlace", f"instance types: {types}; priority classes: {classes}"
 
 
 def _overlapping(found: ClusterPolicy) -> str:

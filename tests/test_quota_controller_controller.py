@@ -240,7 +240,11 @@ async def test_deleting_holds_drains_and_leaves_the_namespace_and_its_jobs(world
     assert world.server.get(ALLOCATIONS, ("", "vision")) is None
     assert {o["metadata"]["name"] for o in world.server.objects(CLUSTER_QUEUES)} == {"research"}
     assert {o["metadata"].get("namespace") for kind in (LOCAL_QUEUES, SERVICES) for o in world.server.objects(kind)} == {"research"}
-    assert _there(world.server, NAMESPACES, ("", "vision"))["metadata"]["labels"] == {}
+    labels = _there(world.server, NAMESPACES, ("", "vision"))["metadata"]["labels"]
+    assert labels == {names.MANAGED_BY: names.MANAGED_BY_CEDE}, "nobody's team any more"
+    allocate(world.server, "vision")
+    await world.settle()
+    assert world.ready()["status"] == "True", "what we made we may use again"
 
 
 async def test_deleting_works_without_a_policy(world: World) -> None:

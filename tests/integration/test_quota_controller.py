@@ -70,7 +70,7 @@ async def test_a_bad_policy_is_refused(client: Client, name: str, spec: Json, cu
         ),
         pytest.param("a", {"sharing": {"strategy": "Lend", "borrowLimits": [QUOTA]}}, "needs strategy LendAndBorrow", id="amounts too"),
         pytest.param("a", {"fairShareWeight": 101}, "less than or equal to 100", id="weight"),
-        pytest.param("a", {"namespace": {"name": "kube-system", "adopt": True}}, "give the team one of its own", id="the cluster's namespace"),
+        pytest.param("a", {"namespace": {"name": "kube-system", "adopt": True}}, "give the team one of its own", id="not a team's"),
         pytest.param("a", {"team": "default"}, "name another by namespace.name", id="a team named as the cluster's namespace"),
         pytest.param("default", {}, "name the allocation after its team", id="reserved name"),
         pytest.param("a.b", {}, "letters a-z, digits and hyphens", id="dots in the name"),

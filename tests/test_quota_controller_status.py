@@ -1,0 +1,120 @@
+"""What an admin reads says what is, why, and what to do."""
+
+from typing import Any
+
+import pytest
+
+from cede.api.kueue import Lease, LeaseSpec
+from cede.api.names import GPU
+from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
+from quota_controller import status, watchdog
+from quota_controller.bodies import SHARED
+from quota_controller.plan import plan
+from tests.test_quota_controller_plan import allocation, as_live, policy, seen
+from tests.test_quota_controller_quotas import node
+
+NOW = 1_800_000_000.0
+
+
+def ready(live_status: Json | None, *, clashes: dict[str, str] | None = None, nodes: int = 1, **spec: Any) -> tuple[str, str, str]:
+    """(status, reason, message) of an allocation whose queue has this status; None: no queue yet."""
+    owner = allocation(**spec)
+    around = {"nodes": [node(str(i)) for i in range(nodes)]}
+    live = as_live(plan(seen([owner], **around)))  # type: ignore[arg-type]
+    if live_status is None:
+        del live[CLUSTER_QUEUES, ("", "vision")]
+    else:
+        live[CLUSTER_QUEUES, ("", "vision")]["status"] = live_status
+    picture = seen([owner], live=live, **around)  # type: ignore[arg-type]
+    [told] = status.allocations(plan(picture), picture, clashes or {}, NOW).values()
+    [found] = told.conditions
+    return found["status"], found["reason"], found["message"]
+
+
+ACTIVE = {"conditions": [{"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}
+INACTIVE = {"conditions": [{"type": "Active", "status": "False", "reason": "FlavorNotFound", "message": "no flavor p5"}]}
+
+
+@pytest.mark.parametrize(
+    ("live_status", "spec", "expected"),
+    [
+        pytest.param(None, {}, ("Unknown", "Creating", "is being made"), id="no queue yet"),
+        pytest.param({}, {}, ("Unknown", "WaitingForKueue", "is its controller running?"), id="Kueue is silent"),
+        pytest.param(INACTIVE, {}, ("False", "QueueInactive", "no flavor p5"), id="Kueue says why not"),
+        pytest.param(ACTIVE, {}, ("True", "InPlace", "owns 8 nvidia.com/gpu, 180 cpu, 1800Gi memory"), id="in place"),
+        pytest.param(ACTIVE, {"active": False}, ("True", "Held", "nothing new is admitted"), id="held"),
+        pytest.param(ACTIVE, {"nodes": 0}, ("True", "Promised", "no node of type p5 exists yet"), id="promised"),
+        pytest.param(
+            ACTIVE, {"quotas": [{"instanceType": "p5", "count": 3}]}, ("True", "Short", "16 nvidia.com/gpu"), id="not all there",
+        ),
+        pytest.param(ACTIVE, {"sharing": {"strategy": "DontLend"}}, ("True", "InPlace", "shares nothing"), id="shares nothing"),
+        pytest.param(ACTIVE, {"sharing": {"borrowLimitPercent": 50}}, ("True", "InPlace", "borrows up to 50 %"), id="limit"),
+        pytest.param(ACTIVE, {"maxPriorityClass": "vip"}, ("False", "UnknownPriorityClass", "use one of"), id="unknown class"),
+        pytest.param(ACTIVE, {"clashes": {"vision": "in the way"}}, ("False", "NotOurs", "in the way"), id="clash"),
+    ],
+)  # fmt: skip
+def test_ready_says_what_is_and_what_to_do(live_status: Json | None, spec: Json, expected: tuple[str, str, str]) -> None:
+    found = ready(live_status, **spec)
+    assert found[:2] == expected[:2]
+    assert expected[2] in found[2]
+
+
+def test_usage_is_kueues_own_count() -> None:
+    reserved = [{"name": "p5", "resources": [{"name": GPU, "total": "7", "borrowed": "3"}, {"name": "cpu", "total": "1500m"}]}]
+    used, borrowed = status.usage({"status": {"flavorsReservation": reserved}})
+    assert (used["p5", GPU], used["p5", "cpu"], borrowed["p5", GPU]) == (7, 1500, 3)
+    assert status.usage(None) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "clashes", "reason"),
+    [
+        pytest.param({}, {}, "InPlace", id="in place"),
+        pytest.param({"instanceTypes": []}, {}, "NoInstanceTypes", id="no types"),
+        pytest.param({}, {SHARED: "ResourceFlavor p5 exists"}, "NotOurs", id="clash"),
+        pytest.param(
+            {"instanceTypes": [{"name": "a", "nodeLabels": {"x": "1"}}, {"name": "b", "nodeLabels": {"x": "1", "y": "2"}}]}, {},
+            "TypesOverlap", id="one selects the other's nodes",
+        ),
+    ],
+)  # fmt: skip
+def test_the_policy_says_what_is_off(spec: Json, clashes: dict[str, str], reason: str) -> None:
+    picture = seen([allocation()], found=policy(**spec))
+    told = status.policy(plan(picture), picture, clashes, NOW)
+    assert told is not None
+    assert {c["type"]: c["reason"] for c in told.conditions} == {"SchedulerLeads": "Leads", "Ready": reason}
+
+
+def test_status_is_the_same_when_told_twice() -> None:
+    picture = seen([allocation()], nodes=[node()])
+    decided = plan(picture)
+    [first] = status.allocations(decided, picture, {}, NOW).values()
+    again = seen([allocation().model_copy(update={"status": first})], nodes=[node()])
+    [second] = status.allocations(decided, again, {}, NOW + 100).values()
+    assert second == first, "a later look is no news"
+
+
+# --- the watchdog -------------------------------------------------------------------------------------------------
+def lease(renewed: float, holder: str | None = "s-0") -> Lease:
+    return Lease(spec=LeaseSpec(holderIdentity=holder, renewTime=rfc3339(renewed, micro=True)))
+
+
+@pytest.mark.parametrize(
+    ("looks", "now", "expected"),
+    [
+        pytest.param([], 0, "", id="no lease: nobody leads"),
+        pytest.param([(0, lease(NOW))], 119, "s-0", id="within the time"),
+        pytest.param([(0, lease(NOW))], 120, "", id="past it"),
+        pytest.param([(0, lease(NOW - 200))], 0, "", id="a first sight trusts the lease"),
+        pytest.param([(0, lease(NOW + 900))], 120, "", id="but not the future"),
+        pytest.param([(0, lease(NOW - 200)), (1, lease(NOW - 199))], 2, "s-0", id="a renewal by a slow clock is a renewal"),
+        pytest.param([(0, lease(NOW)), (90, lease(NOW))], 121, "", id="seeing it again is none"),
+        pytest.param([(0, lease(NOW)), (9, lease(NOW + 9, None))], 20, "s-0", id="given back: the next one has its time"),
+    ],
+)
+def test_who_leads_by_our_own_clock(looks: list[tuple[float, Lease]], now: float, expected: str) -> None:
+    heard = None
+    for after, found in looks:
+        heard = watchdog.hear(heard, found, NOW + after)
+    assert watchdog.leader(heard, 120, NOW + now) == expected
+    assert (watchdog.seconds_left(heard, 120, NOW + now) is None) == (expected == "")
