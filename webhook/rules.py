@@ -243,7 +243,7 @@ def _sizes(job: Json, old: Json | None) -> Iterator[str]:
 
 def _changes(job: Json, old: Json) -> Iterator[str]:
     """What may not become something else."""
-    if is_elastic(job) and not is_prepared(old):
+    if is_elastic(job) and not is_elastic(old):
         yield f"metadata.annotations[{SIZES}] cannot be added later: delete the job and create it again with it"
     if is_prepared(old) and not is_elastic(job):
         yield f"metadata.annotations[{SIZES}] cannot be removed from an elastic job: delete the job and create it again"
