@@ -84,9 +84,7 @@ class Nonces:
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
 
-    def refused(
-        self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float
-    ) -> str | None:
+    def refused(self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float) -> str | None:
         """Why this request gets 401, or None: it is genuine, and from now on a replay."""
         try:
             job, time, nonce, signature = (headers[h] for h in (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER))

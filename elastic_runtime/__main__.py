@@ -1,0 +1,92 @@
+"""python -m elastic_runtime [--local N] train.py …: the parent of a pod's ranks, or N pods on this machine."""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from elastic_runtime import contract, control
+from elastic_runtime.contract import SizeRequest
+from elastic_runtime.parent import Parent, Settings
+
+
+def settings(env: dict[str, str]) -> Settings:
+    """What the webhook, or `--local`, wrote into the environment. Raises KeyError or OSError naming what is missing."""
+    index = int(env.get(contract.INDEX_ENV, "0"))
+    job, port = env[contract.JOB_ENV], int(env.get(contract.PORT_ENV, contract.PORT))
+    sizes = [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
+    return Settings(
+        index=index, job=job, job_uid=env[contract.JOB_UID_ENV], key=Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE)).read_bytes().strip(),
+        address=env.get(contract.POD_IP_ENV, "127.0.0.1"), coordinator=env.get("CEDE_COORDINATOR") or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
+        coordinator_port=port, port=port if index == 0 or not env.get("CEDE_COORDINATOR") else 0, smallest=min(sizes),
+        ranks=int(env.get(contract.RANKS_ENV, "1")), grace_s=float(env.get(contract.GRACE_ENV, "30")),
+    )  # fmt: skip
+
+
+def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
+    """`pods` pods of this machine; their control port and key are said, so that `resize` finds them. Ends with the first that fails."""
+    directory.mkdir(parents=True, exist_ok=True)
+    key = directory / "key"
+    key.write_text(secrets.token_hex(32))
+    key.chmod(0o600)
+    env = {
+        **os.environ,
+        contract.JOB_ENV: "local",
+        contract.JOB_UID_ENV: "local",
+        contract.KEY_FILE_ENV: str(key),
+        contract.PORT_ENV: str(port),
+    }
+    env |= {"CEDE_COORDINATOR": "127.0.0.1", contract.SIZES_ENV: env.get(contract.SIZES_ENV, "1")}
+    command = [sys.executable, "-m", "elastic_runtime", *script]
+    children = [subprocess.Popen(command, env={**env, contract.INDEX_ENV: str(i)}) for i in range(pods)]
+    (directory / "pids").write_text("\n".join(str(child.pid) for child in children) + "\n")
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda number, _: [child.send_signal(number) for child in children if child.poll() is None])
+    return max(child.wait() for child in children)
+
+
+def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:
+    key = (directory / "key").read_bytes().strip()
+    try:
+        print(asyncio.run(control.call("127.0.0.1", port, key, "local", method, path, body)).decode())
+    except (OSError, control.Refused) as error:
+        print(f"elastic_runtime: no answer on port {port}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m elastic_runtime", description=__doc__)
+    parser.add_argument("--local", type=int, metavar="N", help="run N pods on this machine instead of one in a cluster")
+    parser.add_argument("--port", type=int, default=contract.PORT, help="control port of a local job")
+    parser.add_argument("--directory", type=Path, default=Path(".elastic_runtime"), help="where a local job keeps its key")
+    parser.add_argument(
+        "script", nargs=argparse.REMAINDER, help="train.py and its arguments; or `resize N`, `status`, `save` of a local job"
+    )
+    args = parser.parse_args()
+    match args.script:
+        case ["resize", size]:
+            return ask(args.directory, args.port, "PUT", contract.SIZE_PATH, contract.encode(SizeRequest(int(size))))
+        case ["status"]:
+            return ask(args.directory, args.port, "GET", contract.STATUS_PATH)
+        case ["save"]:
+            return ask(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
+        case []:
+            parser.error("which script? python -m elastic_runtime train.py")
+    if args.local:
+        return local(args.local, args.port, args.directory, args.script)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stdout)
+    try:
+        found = settings(dict(os.environ))
+    except (KeyError, OSError) as error:
+        parser.error(f"not in a pod of an elastic job ({error} is missing): use --local N, or put cede.dev/sizes on the Job")
+    return asyncio.run(Parent(found, args.script).run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

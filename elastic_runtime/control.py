@@ -1,0 +1,139 @@
+"""The signed HTTP port: a small server and client on asyncio, since a training image brings no HTTP library of ours."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from elastic_runtime import contract
+
+LIMIT = 1 << 20  # bytes of a request or reply
+Handler = Callable[[str, str, bytes], Awaitable[tuple[int, bytes]]]
+"""(method, path, body) → (status, body)."""
+
+
+class Refused(Exception):
+    """The other side said no; the message is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status, self.message = status, message
+
+
+class Server:
+    """Serves `handler` to those who sign with `key` for job `job_uid`; everyone else gets 401."""
+
+    def __init__(self, key: bytes, job_uid: str, handler: Handler) -> None:
+        self._key, self._job_uid, self._handler, self._nonces = key, job_uid, handler, contract.Nonces()
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def start(self, port: int, host: str | None = None) -> int:
+        """The port it listens on; 0 takes a free one."""
+        self._server = await asyncio.start_server(self._connection, host, port, limit=LIMIT)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        if self._server:
+            self._server.close()
+            for writer in list(self._open):
+                writer.close()
+            await self._server.wait_closed()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            while request := await _read_message(reader):
+                first, headers, body = request
+                method, path, *_ = [*first.split(" "), "", ""]
+                status, reply = await self._answer(method, path, headers, body)
+                signed = contract.sign_reply(self._key, status, headers, reply) if status != 401 else {}
+                writer.write(_message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply))
+                await writer.drain()
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a broken connection or a request that is none: nobody is left to tell
+        finally:
+            self._open.discard(writer)
+            with suppress(OSError):
+                writer.close()
+
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        if why := self._nonces.refused(self._key, method, path, self._job_uid, headers, body, time.time()):
+            return 401, json.dumps({"message": why}).encode()
+        try:
+            return await self._handler(method, path, body)
+        except ValueError as error:
+            return 400, json.dumps({"message": str(error)}).encode()
+
+
+async def call(
+    host: str, port: int, key: bytes, job_uid: str, method: str, path: str, body: bytes = b"", *, timeout_s: float = 5.0
+) -> bytes:
+    """The body of a genuine reply. Raises Refused, or OSError (TimeoutError too) when there was none."""
+    headers = contract.sign_request(key, method, path, job_uid, secrets.token_hex(12), body, time.time())
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(host, port, limit=LIMIT)
+        try:
+            writer.write(_message(f"{method} {path} HTTP/1.1", {**headers, "Host": host}, body))
+            await writer.drain()
+            try:
+                reply = await _read_message(reader)
+            except (asyncio.IncompleteReadError, ValueError) as error:
+                raise ConnectionResetError(f"{host}:{port} broke off: {error}") from error
+        finally:
+            writer.close()
+    if reply is None:
+        raise ConnectionResetError(f"{host}:{port} closed the connection")
+    first, got, content = reply
+    status = int(first.split(" ")[1])
+    if status != 401 and not contract.reply_is_genuine(key, status, headers, got.get(contract.SIGNATURE_HEADER, ""), content):
+        raise Refused(0, "the reply is not signed by this job's key")
+    if status >= 400:
+        raise Refused(status, _said(content))
+    return content
+
+
+def _said(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")
+
+
+class _Headers(dict[str, str]):
+    """Looked up as written in the contract, whatever the case on the wire."""
+
+    def __setitem__(self, name: str, value: str) -> None:
+        super().__setitem__(name.title(), value)
+
+
+async def _read_message(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, str], bytes] | None:
+    """(first line, headers, body); None when the other side has nothing more to say."""
+    first = await reader.readline()
+    if not first.strip():
+        return None
+    headers = _Headers()
+    while line := (await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.strip()] = value.strip()
+    length = int(headers.get("Content-Length", "0"))
+    if not 0 <= length <= LIMIT:
+        raise ValueError(f"a body of {length} bytes is more than {LIMIT}")
+    return first.decode("latin-1").strip(), headers, await reader.readexactly(length)
+
+
+def _message(first: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [
+        first,
+        *(f"{name}: {value}" for name, value in headers.items()),
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body
+
+
+def dump(values: Any) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode()

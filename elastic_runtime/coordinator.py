@@ -1,0 +1,166 @@
+"""The parent in pod 0 keeps the job's membership. Everything it knows can be rebuilt from what the members say."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from statistics import median
+from typing import Any
+
+from elastic_runtime import contract, membership
+from elastic_runtime.contract import SizeRequest, State, Status
+from elastic_runtime.control import dump
+from elastic_runtime.membership import Limits, Member, Record, View
+
+MEMBER_PATH, RECORD_PATH = "/v1/member", "/v1/record"
+HOLD_S = 1.0  # how long a question for news is held open
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """What the leading rank said last."""
+
+    step: int = 0
+    loss: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    pause_s: float = 0.0
+    durable_step: int = 0
+    digest: str = ""
+    save_s: float = 0.0
+    message: str = ""
+    finished: bool = False
+
+
+class Coordinator:
+    def __init__(self, smallest: int, limits: Limits | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or asyncio.get_running_loop().time
+        self.limits = limits or Limits()
+        self.view = View(smallest=smallest, born=self._clock(), changed=self._clock())
+        self.revision = 0
+        self.cession = ""
+        self.progress = Progress()
+        self.save_wish = 0
+        self._news = asyncio.Condition()
+        self._wake = asyncio.Event()
+
+    # --- what is asked of it ------------------------------------------------------------------------------------------
+
+    async def handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """One request, of a controller or of a member. Raises ValueError for a body that says nothing."""
+        route, _, query = path.partition("?")
+        match method, route:
+            case "PUT", contract.SIZE_PATH:
+                await self._resize(contract.decode_size(body))
+            case "POST", contract.CHECKPOINT_PATH:
+                self.save_wish += 1
+                await self._publish(self.view.record)
+            case "GET", contract.STATUS_PATH:
+                pass
+            case "POST", "/v1/member":
+                await self._hear(json.loads(body))
+                return 200, b"{}"
+            case "GET", "/v1/record":
+                return 200, await self._tell(int(query.partition("=")[2] or 0))
+            case _:
+                return 404, dump({"message": f"no such call: {method} {route}"})
+        return 200, contract.encode(self.status())
+
+    async def _resize(self, asked: SizeRequest) -> None:
+        if asked.size and asked.size < self.view.smallest:
+            raise ValueError(f"size is {asked.size}: the smallest allowed is {self.view.smallest}, or 0 to stop")
+        if (asked.size, asked.cession) != (self.view.wanted, self.cession):
+            log.info("size asked", extra={"size": asked.size, "cession": asked.cession})
+            self.view = replace(self.view, wanted=asked.size, changed=self._clock() if asked.size else self.view.changed)
+            self.cession = asked.cession
+            await self._publish(self.view.record)
+        self._wake.set()
+
+    async def _hear(self, said: dict[str, Any]) -> None:
+        now, index = self._clock(), int(said["index"])
+        before = self.view.members.get(index)
+        same = before is not None and before.incarnation == said["incarnation"]
+        member = Member(
+            index, str(said["incarnation"]), str(said["address"]), int(said["generation"]), tuple(said["members"]), int(said["step"]),
+            bool(said["ready"]), bool(said["leaving"]), bool(said["parked"]), bool(said["finished"]),
+            int(said["broken"]), now, before.since if same and before else now,
+        )  # fmt: skip
+        turned = before is None or (before.ready, before.leaving, before.incarnation) != (member.ready, member.leaving, member.incarnation)
+        if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked
+            self.view, self.cession = replace(self.view, wanted=int(said["wanted"])), str(said.get("cession", ""))
+        self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
+        for fact, value in said.get("progress", {}).items():
+            if fact == "seconds":
+                self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
+            else:
+                setattr(self.progress, fact, value)
+        record = self.view.record
+        store = said.get("store")
+        if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
+            await self._publish(replace(record, store=f"{member.address}:{store['port']}"))
+        self._wake.set()
+
+    async def _tell(self, after: int) -> bytes:
+        """The record, at once if it is news, else when it is or after a moment."""
+        if self.revision <= after:
+            try:
+                async with asyncio.timeout(HOLD_S), self._news:
+                    await self._news.wait_for(lambda: self.revision > after)
+            except TimeoutError:
+                pass
+        told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish}
+        return dump(told | {"wanted": self.view.wanted, "cession": self.cession})
+
+    # --- what it does -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Forever: look at the members, decide, publish."""
+        while True:
+            self._wake.clear()
+            if next_record := membership.plan(self.view, self._clock(), self.limits):
+                log.info("new generation", extra={"record": asdict(next_record)})
+                await self._publish(next_record)
+            try:
+                async with asyncio.timeout(0.1):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _publish(self, record: Record) -> None:
+        async with self._news:
+            self.view = replace(self.view, record=record)
+            self.revision += 1
+            self._news.notify_all()
+
+    def formed(self) -> bool:
+        """Whether all members train in the newest generation."""
+        record = self.view.record
+        members = self.view.members
+        return bool(record.members) and all(i in members and members[i].generation == record.generation for i in record.members)
+
+    def status(self) -> Status:
+        view, progress = self.view, self.progress
+        everyone = [view.members[i] for i in view.record.members if i in view.members]
+        if progress.finished:
+            state = State.FINISHED
+        elif view.record.stop:
+            state = State.STOPPED if everyone and all(m.parked for m in everyone) else State.STOPPING
+        elif view.record.generation == 0:
+            state = State.STARTING
+        else:
+            state = (
+                State.TRAINING
+                if self.formed() and membership.ceded(replace(view, wanted=view.wanted if view.wanted else 1 << 30))
+                else State.RESIZING
+            )
+        return Status(
+            state=state, size=0 if state == State.STOPPED else len(view.record.members), wanted=view.wanted or 0, cession=self.cession,
+            generation=view.record.generation, step=progress.step, durableStep=progress.durable_step, digest=progress.digest,
+            stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0, saveSeconds=round(progress.save_s, 4),
+            pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
+            parked=tuple(sorted(m.index for m in view.members.values() if m.parked)), message=progress.message,
+        )  # fmt: skip
+
+
+__all__ = ["MEMBER_PATH", "RECORD_PATH", "Coordinator", "Progress"]

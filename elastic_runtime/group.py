@@ -1,0 +1,112 @@
+"""Process groups of one generation: form, cut, close. gloo; NCCL is not built yet.
+
+In torch 2.13 and 2.15 gloo's `abort()` and `shutdown()` free nobody who waits: only ranks that talk to the dead peer notice, the others
+sit out the timeout. shutdown(2) on the group's sockets frees every blocked call within milliseconds. So a group remembers which sockets
+it opened: those that are there right after it was made and were not right before.
+"""
+
+import datetime
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+import torch
+import torch.distributed as dist
+
+TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
+MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
+
+
+def sockets() -> dict[int, str]:
+    """Descriptor → inode of this process's TCP sockets."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            link = os.readlink(f"/proc/self/fd/{name}")
+            if link.startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as opened:
+                    if opened.family in (socket.AF_INET, socket.AF_INET6):
+                        found[int(name)] = link
+        except OSError:
+            continue  # closed meanwhile
+    return found
+
+
+class Group:
+    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer is gone."""
+
+    def __init__(self, generation: int, rank: int, world: int) -> None:
+        self.generation, self.rank, self.world = generation, rank, world
+        self._lock, self._cut = threading.Lock(), False
+        self._before: dict[int, str] = {}
+        self._opened: dict[int, str] | None = None
+
+    def form(self, store: str) -> None:
+        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come."""
+        self._before = sockets()
+        host, _, port = store.rpartition(":")
+        self._store = dist.TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
+        prefixed = dist.PrefixStore(f"generation-{self.generation}", self._store)
+        self._group = dist.ProcessGroupGloo(prefixed, self.rank, self.world, TIMEOUT)
+        with self._lock:
+            self._opened = self._ours()
+            cut = self._cut
+        if cut:
+            self.cut()
+            raise RuntimeError(f"generation {self.generation} was given up while it formed")
+
+    def _ours(self) -> dict[int, str]:
+        return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}
+
+    def cut(self) -> None:
+        """Free every blocked call of this group, here and, by the closed connections, at the peers."""
+        with self._lock:
+            self._cut = True
+            opened = self._opened if self._opened is not None else self._ours()
+        now = sockets()
+        for fd, link in opened.items():
+            if now.get(fd) != link:
+                continue  # closed meanwhile, perhaps used again by somebody else
+            try:
+                with socket.socket(fileno=os.dup(fd)) as opened_socket:
+                    opened_socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def close(self) -> None:
+        """Drop the group. Closing costs 10 ms a connection (gloo's loop tick), so it happens on a thread."""
+        held = [self.__dict__.pop("_group", None), self.__dict__.pop("_store", None)]
+
+        def drop() -> None:
+            with suppress(RuntimeError):
+                if held[0] is not None:
+                    held[0].abort()
+            held.clear()
+
+        threading.Thread(target=drop, daemon=True, name="close-group").start()
+
+    def all_reduce(self, tensor: torch.Tensor) -> "dist.Work":
+        """Sum in place, asynchronously: `wait()` on what it gives."""
+        return self._group.allreduce([tensor])
+
+    def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        out = [torch.empty_like(tensor) for _ in range(self.world)]
+        self._group.allgather([out], [tensor]).wait()
+        return out
+
+    def send(self, tensors: Sequence[torch.Tensor], to: int) -> None:
+        for work in [self._group.send([tensor], to, i) for i, tensor in enumerate(tensors)]:
+            work.wait()
+
+    def receive(self, tensors: Sequence[torch.Tensor], source: int, first: int = 0) -> None:
+        """What `send` gave, from its tensor number `first` on, into these tensors."""
+        for work in [self._group.recv([tensor], source, first + i) for i, tensor in enumerate(tensors)]:
+            work.wait()
+
+
+def open_store() -> tuple["dist.TCPStore", int]:
+    """The place where one generation meets, and its port. It lives in a rank and serves this generation only."""
+    store = dist.TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
+    return store, store.port

@@ -1,0 +1,140 @@
+"""Generations: who is in, who leaves, who comes. Decided from what the pods last said. Pure.
+
+A *generation* is one membership of the job, numbered; numbers only grow, and whoever reads a newer one drops the old.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One generation. Rank of a pod's first process = its place in `members` times the ranks per pod."""
+
+    generation: int = 0
+    members: tuple[int, ...] = ()  # pod indexes; the first one's process holds the store
+    incarnations: tuple[str, ...] = ()  # of the members' processes: a pod that comes back is not the one that went
+    store: str = ""  # host:port where the members meet; empty until the first member has opened it
+    abrupt: bool = False  # somebody was lost: leave the step in flight at once instead of at its end
+    stop: bool = False  # nobody goes on: save durably, then park
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a pod last said of itself."""
+
+    index: int
+    incarnation: str
+    address: str = ""
+    generation: int = 0  # of the group its processes are in; 0 for none
+    members: tuple[int, ...] = ()  # of that generation: what a new coordinator rebuilds its record from
+    step: int = 0
+    ready: bool = False  # model built: it can join at once
+    leaving: bool = False  # told to go (SIGTERM)
+    parked: bool = False  # handed over, waits to be deleted
+    finished: bool = False  # the script came to its end
+    broken: int = 0  # the generation that failed under it though nobody may have died
+    heard: float = 0.0  # coordinator's monotonic clock
+    since: float = 0.0  # when this incarnation was first heard
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds."""
+
+    silent_s: float = 3.0  # a pod not heard for so long is lost; a process's death is told at once, by its parent
+    gather_s: float = 5.0  # a new coordinator waits so long for the members it was told of
+    settle_s: float = 0.4  # those who come together, or are told to go together, are taken together
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The picture the coordinator decides on."""
+
+    record: Record = field(default_factory=Record)
+    members: Mapping[int, Member] = field(default_factory=dict)
+    wanted: int | None = None  # the size last asked for; None when never asked
+    smallest: int = 1
+    born: float = 0.0  # when this coordinator started
+    changed: float = 0.0  # when somebody last became ready or was told to leave
+
+
+def plan(view: View, now: float, limits: Limits) -> Record | None:
+    """The next generation, without its store; None to leave things as they are."""
+    alive = {m.index: m for m in view.members.values() if now - m.heard <= limits.silent_s and not m.finished}
+    if view.record.generation == 0:
+        return _first(view, alive, now, limits)
+    current = view.record
+    there = [
+        i for i, incarnation in zip(current.members, current.incarnations, strict=True)
+        if i in alive and alive[i].incarnation == incarnation
+    ]  # fmt: skip
+    if any(m.finished for m in view.members.values()):
+        return None  # the last step is done; whoever is still here is about to finish too
+    lost = [i for i in current.members if i not in there and not _done(view.members.get(i))]
+    if lost or any(alive[i].broken == current.generation for i in there):
+        survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
+        if survivors:
+            return _record(current.generation, survivors, abrupt=True)
+        return (
+            replace(_first(replace(view, record=Record()), alive, now, limits) or Record(), generation=current.generation + 1)
+            if alive
+            else None
+        )
+    if current.stop or not there:
+        return _restart(view, alive, now, limits) if not view.wanted == 0 else None
+    if any(alive[i].generation != current.generation for i in there):
+        return None  # it is still forming; two plans at once would let members meet in different places
+    ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
+    target = [m for m in alive.values() if m.index < ceiling and not m.leaving and (m.index in there or m.ready)]
+    target.sort(key=lambda m: m.index)
+    if not target:
+        return (
+            _record(current.generation, [alive[i] for i in there], stop=True)
+            if now - view.changed >= limits.settle_s or view.wanted == 0
+            else None
+        )
+    if [m.index for m in target] == list(current.members):
+        return None
+    only_joins = set(current.members) <= {m.index for m in target}
+    leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
+    if now - view.changed < limits.settle_s and not leaves_by_request and (only_joins or any(m.leaving for m in alive.values())):
+        return None
+    return _record(current.generation, target)
+
+
+def ceded(view: View) -> bool:
+    """Whether every pod beyond the wanted size has handed over."""
+    return view.wanted is not None and all(i < view.wanted for i in view.record.members)
+
+
+def _done(member: Member | None) -> bool:
+    return member is not None and (member.finished or member.parked)
+
+
+def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
+    """The first generation this coordinator makes: of those who already train, if there are any; else of the smallest size."""
+    training = [m for m in alive.values() if m.generation > 0 and not m.parked]
+    if training:
+        newest = max(training, key=lambda m: m.generation)
+        missing = set(newest.members) - {m.index for m in training} - {0}
+        if missing and now - view.born < limits.gather_s:
+            return None
+        of = [m for m in training if m.generation == newest.generation]
+        return _record(newest.generation, sorted(of, key=lambda m: m.index), abrupt=True)
+    if now - view.born < limits.settle_s:
+        return None
+    return _restart(view, alive, now, limits)
+
+
+def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
+    """Everybody starts from the newest save: as soon as the smallest size is there."""
+    ready = {i: m for i, m in alive.items() if m.ready and not m.leaving and (view.wanted is None or i < view.wanted)}
+    if not all(i in ready for i in range(view.smallest)) or now - view.changed < limits.settle_s:
+        return None
+    return _record(view.record.generation, [ready[i] for i in sorted(ready)])
+
+
+def _record(after: int, members: Iterable[Member], *, abrupt: bool = False, stop: bool = False) -> Record:
+    chosen = list(members)
+    return Record(after + 1, tuple(m.index for m in chosen), tuple(m.incarnation for m in chosen), "", abrupt, stop)

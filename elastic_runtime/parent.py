@@ -1,0 +1,278 @@
+"""PID 1 of a training pod: the ranks are its children and live across generations. No torch here."""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from elastic_runtime import contract, control
+from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, Coordinator
+from elastic_runtime.membership import Record
+
+log = logging.getLogger(__name__)
+PARENT_FD_ENV, LOCAL_RANK_ENV, RANKS_ENV = "CEDE_PARENT_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
+BEAT_S = 0.3
+RESTARTS = 3  # of a process that dies again and again without a step between
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a pod knows when it starts."""
+
+    index: int
+    job: str
+    job_uid: str
+    key: bytes
+    address: str  # this pod's, as the others reach it
+    coordinator: str  # host of pod 0
+    coordinator_port: int
+    port: int  # of this pod's control server
+    smallest: int = 1
+    ranks: int = 1
+    grace_s: float = 30.0
+
+
+@dataclass
+class Facts:
+    """What this pod says of itself."""
+
+    incarnation: str = ""
+    generation: int = 0
+    members: tuple[int, ...] = ()
+    step: int = 0
+    ready: bool = False
+    leaving: bool = False
+    parked: bool = False
+    finished: bool = False
+    broken: int = 0
+    store: dict[str, int] | None = None
+    progress: dict[str, Any] = field(default_factory=dict)
+
+
+class Rank:
+    """One child process and the socket to it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.process, self.reader, self.writer = process, reader, writer
+        self.ready = self.parked = self.finished = False
+
+    def tell(self, **message: Any) -> None:
+        with suppress(OSError):
+            self.writer.write(control.dump(message) + b"\n")
+
+
+async def spawn(script: Sequence[str], local: int, ranks: int) -> Rank:
+    ours, theirs = socket.socketpair()
+    env = {**os.environ, PARENT_FD_ENV: str(theirs.fileno()), LOCAL_RANK_ENV: str(local), RANKS_ENV: str(ranks)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-u", *script, env=env, pass_fds=[theirs.fileno()], start_new_session=True
+    )
+    theirs.close()
+    reader, writer = await asyncio.open_connection(sock=ours, limit=control.LIMIT)
+    return Rank(process, reader, writer)
+
+
+class Parent:
+    def __init__(self, settings: Settings, script: Sequence[str]) -> None:
+        self.settings, self.script = settings, script
+        self.facts, self.record = Facts(), Record()
+        self.revision, self.saves = 0, 0
+        self.asked: dict[str, Any] = {}  # the size last asked for, kept for a new coordinator
+        self.ranks: list[Rank] = []
+        self.coordinator: Coordinator | None = None
+        self._say = asyncio.Event()
+        self._over = asyncio.Event()
+        self.code = 0
+        self._deaths = 0
+
+    async def run(self) -> int:
+        """Until the job is finished, this pod has left, or the script fails for good; the exit code."""
+        server = control.Server(self.settings.key, self.settings.job_uid, self._serve)
+        port = await server.start(self.settings.port)
+        if self.settings.index == 0:
+            self.coordinator = Coordinator(self.settings.smallest)
+        log.info("pod up", extra={"index": self.settings.index, "port": port})
+        loop = asyncio.get_running_loop()
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(sign, lambda: asyncio.ensure_future(self._leave()))
+        tasks = [asyncio.create_task(work) for work in (self._report(), self._listen(), self._raise())]
+        if self.coordinator:
+            tasks.append(asyncio.create_task(self.coordinator.run()))
+        over = asyncio.create_task(self._over.wait())
+        try:
+            done, _ = await asyncio.wait({over, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {over}:
+                task.result()  # a defect: say it
+            await self._last_words()
+        finally:
+            self._kill()
+            for task in [over, *tasks]:
+                task.cancel()
+            await asyncio.gather(over, *tasks, return_exceptions=True)
+            await server.stop()
+        return self.code
+
+    # --- the ranks ----------------------------------------------------------------------------------------------------
+
+    async def _raise(self) -> None:
+        """Start the ranks, and start them again when one dies: the pod rejoins, the others have gone on."""
+        while True:
+            self.facts = Facts(incarnation=secrets.token_hex(6), leaving=self.facts.leaving)
+            self.ranks = [await spawn(self.script, local, self.settings.ranks) for local in range(self.settings.ranks)]
+            self._tell_record()
+            hearing = [asyncio.create_task(self._hear(rank)) for rank in self.ranks]
+            waiting = {asyncio.create_task(rank.process.wait()): rank for rank in self.ranks}
+            pending = set(waiting)
+            failed = None
+            while pending and failed is None:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                failed = next((waiting[t].process.returncode for t in done if waiting[t].process.returncode), None)
+            self._kill()
+            await asyncio.gather(*pending, *hearing, return_exceptions=True)
+            if failed is None:
+                self.facts.finished = all(rank.finished for rank in self.ranks)
+                await self._end(0)
+                return
+            self._deaths += 1
+            log.warning("rank died", extra={"code": failed, "deaths": self._deaths})
+            if self._deaths > RESTARTS or self.facts.leaving:
+                await self._end(contract.LEFT if self.facts.leaving else failed if failed > 0 else 1)
+                return
+
+    def _kill(self) -> None:
+        for rank in self.ranks:
+            if rank.process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(rank.process.pid, signal.SIGKILL)
+
+    async def _hear(self, rank: Rank) -> None:
+        while line := await rank.reader.readline():
+            self._heard(rank, json.loads(line))
+
+    def _heard(self, rank: Rank, said: dict[str, Any]) -> None:
+        facts = self.facts
+        match said["say"]:
+            case "ready":
+                rank.ready = True
+                facts.ready = all(r.ready for r in self.ranks)
+            case "store":
+                facts.store = {"generation": said["generation"], "port": said["port"]}
+            case "formed":
+                facts.generation, facts.members, facts.step = said["generation"], tuple(said["members"]), said["step"]
+                rank.parked = facts.parked = False
+            case "broken":
+                facts.broken = said["generation"]
+            case "step":
+                self._deaths, facts.step = 0, said["step"]
+                facts.progress |= {"step": said["step"], "loss": said["loss"], "seconds": said["seconds"]}
+            case "progress":
+                facts.progress |= said["facts"]
+            case "parked":
+                rank.parked = True
+                facts.parked, facts.step = all(r.parked for r in self.ranks), said["step"]
+                facts.generation = 0
+                if facts.parked and facts.leaving:
+                    asyncio.ensure_future(self._end(contract.LEFT))
+            case "finished":
+                rank.finished = True
+                facts.progress |= {"finished": True}
+        self._say.set()
+
+    def _tell_record(self) -> None:
+        for rank in self.ranks:
+            rank.tell(tell="record", record=asdict(self.record), index=self.settings.index)
+
+    # --- the coordinator ----------------------------------------------------------------------------------------------
+
+    async def _serve(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Pod 0 answers; the others pass a controller's call on to it."""
+        if self.coordinator:
+            return await self.coordinator.handle(method, path, body)
+        return 200, await self._ask(method, path, body)
+
+    async def _ask(self, method: str, path: str, body: bytes = b"", timeout_s: float = 3.0) -> bytes:
+        s = self.settings
+        if self.coordinator:
+            return (await self.coordinator.handle(method, path, body))[1]
+        return await control.call(s.coordinator, s.coordinator_port, s.key, s.job_uid, method, path, body, timeout_s=timeout_s)
+
+    async def _report(self) -> None:
+        """Tell the coordinator at once what changed, and every `BEAT_S` that we are there."""
+        while True:
+            self._say.clear()
+            await self._report_once()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self._say.wait()
+
+    async def _report_once(self) -> None:
+        facts, self.facts.progress = asdict(self.facts), {}
+        try:
+            await self._ask(
+                "POST", MEMBER_PATH, control.dump({**facts, "index": self.settings.index, "address": self.settings.address, **self.asked})
+            )
+        except (OSError, control.Refused) as error:
+            self.facts.progress = facts["progress"] | self.facts.progress  # said again when pod 0 is back
+            log.debug("pod 0 does not answer", extra={"reason": str(error)})
+
+    async def _listen(self) -> None:
+        """Keep the newest record, and hand it to the ranks when it changes."""
+        while True:
+            try:
+                told = json.loads(await self._ask("GET", f"{RECORD_PATH}?after={self.revision}"))
+            except (OSError, control.Refused) as error:
+                log.debug("pod 0 does not answer", extra={"reason": str(error)})
+                self.revision = 0
+                await asyncio.sleep(0.1)
+                continue
+            self.revision = told["revision"]
+            self.asked = {"wanted": told["wanted"], "cession": told["cession"]}
+            raw = told["record"]
+            record = Record(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
+            if record.generation >= self.record.generation and record != self.record:
+                self.record = record
+                self._tell_record()
+            if told["save"] > self.saves:
+                self.saves = told["save"]
+                for rank in self.ranks:
+                    rank.tell(tell="save")
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def _leave(self) -> None:
+        """SIGTERM: leave at the end of the step; within the grace, whatever happens."""
+        if self.facts.leaving:
+            return
+        log.info("told to leave", extra={"parked": self.facts.parked})
+        self.facts.leaving = True
+        if self.facts.parked or not self.facts.ready:
+            await self._end(contract.LEFT)
+            return
+        self._say.set()
+        await asyncio.sleep(max(1.0, self.settings.grace_s - 2.0))
+        log.warning("grace is over", extra={"step": self.facts.step})
+        await self._end(contract.LEFT)
+
+    async def _end(self, code: int) -> None:
+        if not self._over.is_set():
+            self.code = code
+            self._over.set()
+
+    async def _last_words(self) -> None:
+        """Say how it ended; pod 0 stays until the others have heard, or two seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await self._report_once()
+                while self.coordinator and any(
+                    m.index and not (m.finished or m.parked) and m.heard + 1.0 > asyncio.get_running_loop().time()
+                    for m in self.coordinator.view.members.values()
+                ):
+                    await asyncio.sleep(0.05)

@@ -1,0 +1,61 @@
+"""State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from elastic_runtime.group import Group
+
+State = dict[str, Any]
+
+
+def take_apart(state: Any, tensors: list[torch.Tensor]) -> Any:
+    """The state with every tensor replaced by `("tensor", number)`; the tensors are appended to `tensors`, none is copied."""
+    if isinstance(state, torch.Tensor):
+        tensors.append(state.detach())
+        return ("tensor", len(tensors) - 1)
+    if isinstance(state, Mapping):
+        return {key: take_apart(value, tensors) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        parts = [take_apart(value, tensors) for value in state]
+        return parts if isinstance(state, list) else ("tuple", parts)
+    return state
+
+
+def put_together(skeleton: Any, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(skeleton, tuple):
+        kind, value = skeleton
+        return tensors[value] if kind == "tensor" else tuple(put_together(part, tensors) for part in value)
+    if isinstance(skeleton, dict):
+        return {key: put_together(value, tensors) for key, value in skeleton.items()}
+    if isinstance(skeleton, list):
+        return [put_together(part, tensors) for part in skeleton]
+    return skeleton
+
+
+def send(group: Group, state: State, to: int) -> None:
+    """Give `state` to rank `to`, tensors straight from where they are."""
+    tensors: list[torch.Tensor] = []
+    skeleton = take_apart(state, tensors)
+    shapes = [(tuple(t.shape), t.dtype) for t in tensors]
+    packed = io.BytesIO()
+    torch.save((skeleton, shapes), packed)
+    head = torch.frombuffer(bytearray(packed.getvalue()), dtype=torch.uint8)  # (bytes,)
+    group.send([torch.tensor([head.numel()])], to)
+    group.send([head, *(t.contiguous().view(-1) for t in tensors if t.numel())], to)
+
+
+def receive(group: Group, source: int) -> State:
+    """The state that rank `source` sends, in fresh memory."""
+    length = torch.zeros(1, dtype=torch.int64)
+    group.receive([length], source)
+    head = torch.empty(int(length), dtype=torch.uint8)
+    group.receive([head], source)
+    skeleton, shapes = torch.load(io.BytesIO(head.numpy().tobytes()), weights_only=True)
+    tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
+    flat = [t.view(-1) for t in tensors if t.numel()]
+    group.receive(flat, source, first=1)
+    found: State = put_together(skeleton, tensors)
+    return found

@@ -1,0 +1,57 @@
+"""A small GPT over characters: enough to see a loss fall on a CPU."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)  # (batch, heads, length, .)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        x = x + self.mlp(self.norm2(x))
+        return x
+
+
+class GPT(nn.Module):
+    def __init__(self, vocabulary: int, context: int, width: int = 96, depth: int = 3, heads: int = 4) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(batch, length) of characters → (batch, length, vocabulary) of logits for the next."""
+        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        return self.head(self.blocks(x))
+
+
+class Text:
+    """A text as overlapping windows of `context` characters, each with the one that follows it."""
+
+    def __init__(self, path: str, context: int = 64) -> None:
+        text = open(path, encoding="utf-8").read()
+        self.characters = sorted(set(text))
+        self.data = torch.tensor([self.characters.index(c) for c in text])  # (characters,)
+        self.context = context
+
+    def __len__(self) -> int:
+        return len(self.data) - self.context
+
+    def batch(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """(batch, context) of characters, and the same one further on."""
+        windows = torch.stack([self.data[i : i + self.context + 1] for i in indices])
+        return windows[:, :-1], windows[:, 1:]
+
+
+def loss_of(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
