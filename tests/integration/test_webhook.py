@@ -45,8 +45,8 @@ def write(tmp_path: Path) -> Write:
 def team(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The namespace of a team that owns nothing: its jobs wait, which is all that is needed here."""
     path = tmp_path_factory.mktemp("team") / "team.json"
-    held = cluster.kubectl("get", "clusterpolicies,computeallocations", "-o", "name").split()
-    wanted = [body for body, name in ((POLICY, "clusterpolicy"), (ALLOCATION, TEAM)) if not any(name in each for each in held)]
+    has_policy = cluster.kubectl("get", "clusterpolicies", "-o", "name").split()
+    wanted = [ALLOCATION] if has_policy else [POLICY, ALLOCATION]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
     cluster.kubectl("apply", "-f", str(path))
     cluster.until(lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"), "the team's queue", 60)
