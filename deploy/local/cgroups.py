@@ -1,0 +1,47 @@
+"""The nodes' cgroups: /cede/NODE in every hierarchy of this machine."""
+
+import errno
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from deploy.local.places import NAME
+
+TOP = Path("/sys/fs/cgroup")
+
+
+def hierarchies() -> list[Path]:
+    """One with cgroup v2, one for each controller with v1."""
+    if (TOP / "cgroup.controllers").exists():
+        return [TOP]
+    return [folder for folder in TOP.iterdir() if folder.is_dir() and (folder / "cgroup.procs").exists()]
+
+
+def make(node: str) -> None:
+    """Fresh groups for a node: a kubelet that finds old ones takes half a minute over them."""
+    remove(node)
+    for top in hierarchies():
+        (top / NAME / node).mkdir(parents=True)
+
+
+def remove(node: str = "") -> None:
+    """None is left of the node's groups, or of all nodes'."""
+    tops = [top / NAME / node for top in hierarchies()]
+    with ThreadPoolExecutor() as pool:  # v1 is slow at this: walk the hierarchies side by side
+        list(pool.map(_remove, tops))
+
+
+def _remove(top: Path) -> None:
+    for group, _, _ in os.walk(top, topdown=False):
+        for _ in range(1000):  # processes on their way out still hold it
+            try:
+                os.rmdir(group)
+            except OSError as error:
+                if error.errno == errno.ENOENT:
+                    break
+                if error.errno != errno.EBUSY:
+                    raise
+                time.sleep(0.01)
+            else:
+                break

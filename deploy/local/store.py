@@ -1,0 +1,72 @@
+"""The image store every node starts from: archives imported once into one containerd, then shared by hard links."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+from deploy.local.doing import private, sh, stage
+from deploy.local.places import Places
+
+PAUSE = "docker.io/library/cede-pause:1"
+CNI = ("/usr/lib/cni", "/opt/cni/bin")
+
+
+def containerd_config(cni: Path) -> str:
+    """One text for containerd 1.6 and 2."""
+    plugins = next((folder for folder in CNI if Path(folder, "ptp").exists()), CNI[0])
+    return f"""version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE}"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{plugins}"
+    conf_dir = "{cni}"
+"""
+
+
+def refresh(places: Places, archives: dict[str, Path], keys: dict[str, str]) -> None:
+    """The store holds exactly these images afterwards; only what changed is imported."""
+    store = places.images / "store"
+    state = store / "keys.json"
+    held: dict[str, str] = json.loads(state.read_text()) if state.exists() else {}
+    changed = [image for image in archives if held.get(image) != keys[image]]
+    if not changed:
+        return
+    with stage(f"imported {', '.join(map(short, changed))}"):
+        if not held:
+            shutil.rmtree(store, ignore_errors=True)
+        (store / "containerd").mkdir(parents=True, exist_ok=True)
+        state.unlink(missing_ok=True)  # half an import is no store
+        (store / "containerd.toml").write_text(containerd_config(store))
+        imports = "\n".join(f"ctr -n k8s.io images import {shlex.quote(str(archives[image]))}" for image in changed)
+        sh(*private("unshare", "--net", "sh", "-ec", SCRIPT.format(store=store, imports=imports), pids=True))
+        state.write_text(json.dumps(keys))
+
+
+SCRIPT = """mount --bind {store} /var/lib
+mount -t tmpfs tmpfs /run
+containerd --config {store}/containerd.toml --log-level=warn >{store}/log 2>&1 &
+until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
+{imports}
+kill $!
+wait
+"""
+
+
+def copy_store(places: Places, to: Path) -> None:
+    """Layers are never written to, so the copy shares them; only the databases are its own."""
+    source = places.images / "store" / "containerd"
+    if to.exists():
+        return
+    sh("cp", "-al", source, to)
+    for database in source.rglob("*.db"):
+        sh("cp", "--remove-destination", database, to / database.relative_to(source))
+
+
+def short(image: str) -> str:
+    return image.rpartition("/")[2]
