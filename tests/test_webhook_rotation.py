@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from webhook.certificates import issue_ca, issue_leaf
-from webhook.rotation import CA_LIFE_S, LEAF_LIFE_S, SETTLE_S, Held, Step, due
+from webhook.rotation import CA_LIFE_S, DAY_S, LEAF_LIFE_S, SETTLE_S, Held, Step, due
 
 NOW = 1_800_000_000.0
 CA = issue_ca(NOW)
 HELD = Held(CA, issue_leaf(CA, NOW))
+NEXT = issue_ca(NOW + 7 * 365 * DAY_S)
 
 
 @pytest.mark.parametrize(
