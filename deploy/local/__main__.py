@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.local import binaries, cluster, images, kube, memory, nodes
+from deploy.local import binaries, cluster, images, kube, machine, memory, nodes
 from deploy.local.doing import say, stage
 from deploy.local.places import GPUS, INSTANCE_TYPE, Failure, Places
 
@@ -30,8 +30,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     status = command("status", "what runs")
     status.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command("kubeconfig", "the path of the administrator's kubeconfig")
-    kubectl = command("kubectl", "the cluster's own kubectl, as administrator")
-    kubectl.add_argument("words", nargs=argparse.REMAINDER)
+    command("kubectl", "the cluster's own kubectl, as administrator; all that follows is for it")
     command("fail", "power a node off", node=True)
     command("join", "power a node on again", node=True)
     command("cut", "cut a node's network link", node=True)
@@ -43,9 +42,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     fake.add_argument("--gpus", type=int, default=8)
     fake.add_argument("--instance-type", default=INSTANCE_TYPE)
     command("rss", "memory of every process of the cluster")
+    command("check", "say what this machine lacks")
     command("programs", "compile the cluster's programs")
-    command("kueue-manifests", "print Kueue's manifests with our settings, for another cluster")
-    return parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["kubectl"]:  # all that follows is kubectl's, its options too
+        return argparse.Namespace(command="kubectl", words=words[1:])
+    return parser.parse_args(words)
 
 
 def carry_out(places: Places, args: argparse.Namespace) -> None:
@@ -68,6 +70,8 @@ def carry_out(places: Places, args: argparse.Namespace) -> None:
                 kube.apply_cede(places, keys)
         case "add-fake-nodes":
             cluster.add_fake_nodes(places, args.count, args.gpus, args.instance_type)
+        case "check":
+            pass
         case "programs":
             binaries.build(places)
 
@@ -84,8 +88,6 @@ def answer(places: Places, args: argparse.Namespace) -> int | None:
             return subprocess.run([places.kubectl, "--kubeconfig", places.kubeconfig, *args.words], check=False).returncode
         case "rss":
             print(memory.table())
-        case "kueue-manifests":
-            print(kube.kueue_manifests(places))
         case _:
             return None
     return 0
@@ -105,8 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if (code := answer(places, args)) is not None:
             return code
-        if os.geteuid():
-            raise Failure("not root: namespaces, mounts and interfaces need it; run as root, or in a virtual machine")
+        if missing := machine.lacks(places):
+            raise Failure(missing)
         with cluster.alone(places):
             carry_out(places, args)
     except (Failure, OSError) as failure:

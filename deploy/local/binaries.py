@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from deploy.local.doing import say, sh, stage
-from deploy.local.places import TREE, Failure, Places
+from deploy.local.places import TREE, Places
 
 VERSION = "v1.36.3"
 # One set of flags for all: another -trimpath or CGO setting compiles all of Kubernetes again. The API server must know
@@ -51,8 +51,6 @@ def build(places: Places) -> None:
     """Every program is in places.bin, and what their modules bring beside them in places.share."""
     if built(places):
         return
-    if not shutil.which("go"):
-        raise Failure("Go is not installed: the cluster's programs need Go 1.26 or newer, from your distribution or go.dev")
     places.bin.mkdir(parents=True, exist_ok=True)
     (places.bin / "key").unlink(missing_ok=True)
     for folder in ("", "dns"):

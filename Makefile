@@ -1,0 +1,47 @@
+# Each target does its own set-up. YES=1 installs missing Debian packages without asking.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint fmt bench up down lock
+SHELL := /bin/bash
+PYTHON_ := .venv/bin/python
+LOCAL := $(PYTHON_) -m deploy.local
+CLUSTER ?= local
+UV := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/uv/bin/uv
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo:  ## a real cluster here, Kueue, Cede, and the story; leaves demo.json and demo.png (CLUSTER=kind: with Docker)
+	@deploy/demo.sh $(CLUSTER)
+
+test: setup-cluster lint  ## every test, on the cluster too
+	@$(LOCAL) up
+	@$(PYTHON_) -m pytest -q --durations=15
+
+test-fast: setup-python  ## what needs no cluster, in under a minute
+	@$(PYTHON_) -m pytest -q -m "not cluster and not gpu"
+
+lint: setup-python  ## ruff, mypy --strict, the import laws
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+fmt: setup-python  ## put the code into shape
+	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+bench: setup-cluster  ## figures, as ratios against a peer in the same run
+	@$(LOCAL) up && $(PYTHON_) -m pytest -q tests/bench -o python_files="bench_*.py"
+
+up: setup-cluster  ## the cluster with Kueue and Cede
+	@$(LOCAL) up
+
+down:  ## end the cluster; nothing is left behind but the cache of programs and images
+	@! [ -x $(PYTHON_) ] || $(LOCAL) down
+
+lock: setup-python  ## lock the requirements anew, by hashes and without addresses
+	@$(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate --group controllers -o deploy/locks/controllers.txt
+	@$(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate --group dev -o deploy/locks/dev.txt
+	@echo 'hatchling>=1.27' | $(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate -o deploy/locks/build.txt -
+
+.PHONY: setup-python setup-cluster
+setup-python:
+	@deploy/local/setup.sh python
+setup-cluster:
+	@deploy/local/setup.sh cluster

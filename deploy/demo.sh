@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# demo.sh local | kind: a cluster with Kueue and Cede in it, then the story of deploy/demo. Leaves demo.json and demo.png.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=.venv/bin/python
+kueue=https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
+
+die() { echo "demo: $*" >&2; exit 1; }
+
+local_cluster() {
+    deploy/local/setup.sh cluster
+    $python -m deploy.local up
+    kubeconfig=$($python -m deploy.local kubeconfig)
+    kubectl=$(dirname "$(dirname "$kubeconfig")")/bin/kubectl
+}
+
+# Needs Docker, kind and kubectl. The same manifests, Kueue as published with our settings, stand-in accelerators.
+kind_cluster() {
+    local tool node
+    for tool in docker kind kubectl; do
+        command -v $tool >/dev/null || die "$tool is missing: CLUSTER=kind needs docker, kind and kubectl on the PATH"
+    done
+    deploy/local/setup.sh python
+    [ -d .venv/lib/python3.11 ] || die "CLUSTER=kind needs a .venv of Python 3.11, the one of the images: rm -r .venv; PYTHON=python3.11 make demo"
+    install -d -m 1777 .venv/shared
+    kubeconfig=$PWD/.venv/kind.conf
+    kubectl=kubectl
+    export KUBECONFIG=$kubeconfig
+    kind get clusters | grep -qx cede || kind create cluster --name cede --config deploy/kind.yaml
+    kind export kubeconfig --name cede
+    docker build -q -f deploy/Dockerfile --target controllers -t cede:dev .
+    docker build -q -f deploy/Dockerfile --target training -t cede-training:dev .
+    kind load docker-image --name cede cede:dev cede-training:dev
+    for node in $(kubectl get nodes -l node.kubernetes.io/instance-type=local-4gpu -o name); do
+        kubectl patch "$node" --subresource=status --type=merge -p '{"status":{"capacity":{"nvidia.com/gpu":"4"}}}'
+    done
+    kubectl apply --server-side --force-conflicts -f "$kueue"
+    kubectl apply --server-side --force-conflicts -f deploy/local/kueue/settings.yaml
+    kubectl rollout restart -n kueue-system deployment/kueue-controller-manager
+    kubectl rollout status -n kueue-system deployment/kueue-controller-manager --timeout=300s
+    kubectl apply --server-side --force-conflicts -k deploy/overlays/local
+    kubectl rollout restart -n cede-system deployment
+    kubectl wait -n cede-system deployment --all --for=condition=Available --timeout=300s
+}
+
+began=$SECONDS
+case "${1:-local}" in
+local | kind) "${1:-local}_cluster" ;;
+*) die "usage: demo.sh local | kind" ;;
+esac
+$python -m deploy.demo --kubeconfig "$kubeconfig" --kubectl "$kubectl" --stages "{\"cluster_s\": $((SECONDS - began))}"

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Sets this machine up: setup.sh python | cluster. Says in one line what is missing before it does anything.
+#   python   .venv with the locked packages: enough for lint and test-fast
+#   cluster  also Debian packages (asks once; YES=1 or CI=true: without asking) and what the local cluster needs
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/cede"
+
+die() { echo "setup: $*" >&2; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.11 python3; do
+        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    die "Python 3.11 or newer is missing: apt-get install python3 python3-venv"
+}
+
+missing_packages() {
+    local command package
+    while read -r command package; do
+        command -v "$command" >/dev/null || echo "$package"
+    done <<END | sort -u
+containerd containerd
+runc runc
+nft nftables
+buildah buildah
+debootstrap debootstrap
+ip iproute2
+nsenter util-linux
+sysctl procps
+END
+    [ -x /usr/lib/cni/ptp ] || [ -x /opt/cni/bin/ptp ] || echo containernetworking-plugins
+    "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
+}
+
+check_cluster() {
+    [ "$(id -u)" = 0 ] || die "not root: the cluster needs namespaces, mounts and interfaces; run as root, or in a virtual machine"
+    command -v go >/dev/null || die "Go 1.26 or newer is missing: the cluster's programs are compiled with it (go.dev/dl)"
+    local version
+    version=$(go env GOVERSION)
+    printf '%s\n' go1.26 "${version%% *}" | sort -VC || die "Go is ${version#go}, 1.26 or newer is needed (go.dev/dl)"
+    "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
+        die "Python 3.11 is needed, the one of Debian 12 that the pods run: apt-get install python3 python3-venv, or PYTHON=/path/to/python3.11"
+}
+
+install_packages() {
+    local packages answer
+    packages=$(missing_packages | tr '\n' ' ')
+    [ -z "${packages// /}" ] && return
+    command -v apt-get >/dev/null || die "missing, and there is no apt-get to install it with: $packages"
+    if [ "${YES:-}" != 1 ] && [ "${CI:-}" != true ]; then
+        [ -t 0 ] || die "missing: $packages(YES=1 installs it without asking)"
+        read -r -p "apt-get install $packages? [y/N] " answer
+        [ "$answer" = y ] || die "nothing was done; missing: $packages"
+    fi
+    echo "setup: apt-get install $packages" >&2
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages; } >"$cache/apt.log" 2>&1 ||
+        die "apt-get failed: $(tail -n 3 "$cache/apt.log")"
+}
+
+make_environment() {
+    local stamp
+    stamp=$(sha256sum deploy/locks/dev.txt pyproject.toml | sha256sum | cut -c1-16)
+    [ "$(cat .venv/cede-stamp 2>/dev/null)" = "$stamp" ] && return
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    [ -x "$cache/uv/bin/uv" ] || { "$python" -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q --disable-pip-version-check uv; }
+    "$cache/uv/bin/uv" pip install -q --python .venv/bin/python --require-hashes -r deploy/locks/dev.txt -r deploy/locks/build.txt
+    "$cache/uv/bin/uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+    echo "$stamp" >.venv/cede-stamp
+}
+
+python=$(find_python)
+mkdir -p "$cache"
+case "${1:-}" in
+python) ;;
+cluster) check_cluster && install_packages ;;
+*) die "usage: setup.sh python | cluster" ;;
+esac
+began=$SECONDS
+make_environment
+[ $((SECONDS - began)) -lt 2 ] || echo "setup: Python environment made in $((SECONDS - began)) s" >&2

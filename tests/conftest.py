@@ -1,0 +1,96 @@
+"""Fixtures that many tests share: the local cluster. A test that lacks what it needs is skipped, and fails under CI=true."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+TREE = Path(__file__).resolve().parents[1]
+
+
+def deploy_local(*args: str) -> str:
+    """What `python -m deploy.local ARGS` prints. Raises AssertionError with its complaint."""
+    done = subprocess.run([sys.executable, "-m", "deploy.local", *args], cwd=TREE, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, f"deploy.local {' '.join(args)}: {done.stderr}"
+    return done.stdout
+
+
+@cache
+def lacking(mark: str) -> str:
+    """Why tests with this mark cannot run here; empty if they can."""
+    if mark == "cluster":
+        done = subprocess.run([sys.executable, "-m", "deploy.local", "check"], cwd=TREE, text=True, capture_output=True, check=False)
+        return done.stderr.strip()
+    import torch
+
+    return "" if torch.cuda.is_available() else "no GPU"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and (why := lacking("gpu")):
+        pytest.skip(why)  # nowhere required, CI has none
+    if item.get_closest_marker("cluster") and (why := lacking("cluster")):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must run this: {why}", pytrace=False)
+        pytest.skip(why)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The local cluster, for a test to use and to break. Who breaks it mends it."""
+
+    kubeconfig: Path
+    binary: Path
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """What kubectl prints. Raises AssertionError with its complaint."""
+        words = [str(self.binary), "--kubeconfig", str(self.kubeconfig), *args]
+        done = subprocess.run(words, text=True, capture_output=True, input=stdin, check=False)
+        assert done.returncode == 0, f"kubectl {' '.join(args)}: {done.stderr}"
+        return done.stdout
+
+    def kubectl_json(self, *args: str) -> Any:
+        return json.loads(self.kubectl(*args, "-o", "json"))
+
+    def until(self, probe: Callable[[], T], what: str, seconds: float) -> T:
+        """The first true answer of `probe`; an AssertionError in it counts as no. Fails when time is up."""
+        end = time.monotonic() + seconds
+        complaint = ""
+        while True:
+            try:
+                if got := probe():
+                    return got
+            except AssertionError as error:
+                complaint = f": {error}"
+            if time.monotonic() > end:
+                pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
+            time.sleep(0.1)
+
+    def fail(self, node: str) -> None:
+        deploy_local("fail", node)
+
+    def join(self, node: str) -> None:
+        deploy_local("join", node)
+
+    def cut(self, node: str) -> None:
+        deploy_local("cut", node)
+
+    def heal(self, node: str) -> None:
+        deploy_local("heal", node)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """Two nodes of four accelerators, Kueue and Cede. It is left running for the next session: `make down` ends it."""
+    deploy_local("up")
+    status = json.loads(deploy_local("status", "-o", "json"))
+    return Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
