@@ -14,16 +14,19 @@ from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.parent import Parent, Settings
 
+LOCAL_ENV = "CEDE_LOCAL"  # host of pod 0 when all pods are on one machine
+
 
 def settings(env: dict[str, str]) -> Settings:
     """What the webhook, or `--local`, wrote into the environment. Raises KeyError or OSError naming what is missing."""
     index = int(env.get(contract.INDEX_ENV, "0"))
     job, port = env[contract.JOB_ENV], int(env.get(contract.PORT_ENV, contract.PORT))
     sizes = [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
+    key, local_host = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE)), env.get(LOCAL_ENV)
     return Settings(
-        index=index, job=job, job_uid=env[contract.JOB_UID_ENV], key=Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE)).read_bytes().strip(),
-        address=env.get(contract.POD_IP_ENV, "127.0.0.1"), coordinator=env.get("CEDE_COORDINATOR") or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
-        coordinator_port=port, port=port if index == 0 or not env.get("CEDE_COORDINATOR") else 0, smallest=min(sizes),
+        index=index, job=job, job_uid=env[contract.JOB_UID_ENV], key=key.read_bytes().strip(),
+        address=env.get(contract.POD_IP_ENV, "127.0.0.1"), coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
+        coordinator_port=port, port=port if index == 0 or not local_host else 0, smallest=min(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")), grace_s=float(env.get(contract.GRACE_ENV, "30")),
     )  # fmt: skip
 
@@ -34,19 +37,19 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
     key = directory / "key"
     key.write_text(secrets.token_hex(32))
     key.chmod(0o600)
-    env = {
-        **os.environ,
-        contract.JOB_ENV: "local",
-        contract.JOB_UID_ENV: "local",
-        contract.KEY_FILE_ENV: str(key),
-        contract.PORT_ENV: str(port),
-    }
-    env |= {"CEDE_COORDINATOR": "127.0.0.1", contract.SIZES_ENV: env.get(contract.SIZES_ENV, "1")}
+    env = {contract.SIZES_ENV: "1", **os.environ, contract.JOB_ENV: "local", contract.JOB_UID_ENV: "local", LOCAL_ENV: "127.0.0.1"}
+    env |= {contract.KEY_FILE_ENV: str(key), contract.PORT_ENV: str(port)}
     command = [sys.executable, "-m", "elastic_runtime", *script]
     children = [subprocess.Popen(command, env={**env, contract.INDEX_ENV: str(i)}) for i in range(pods)]
     (directory / "pids").write_text("\n".join(str(child.pid) for child in children) + "\n")
+
+    def pass_on(number: int, _: object) -> None:
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(number)
+
     for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda number, _: [child.send_signal(number) for child in children if child.poll() is None])
+        signal.signal(sign, pass_on)
     return max(child.wait() for child in children)
 
 

@@ -156,7 +156,7 @@ def encode(message: SizeRequest | Status) -> bytes:
 
 def decode_size(body: bytes) -> SizeRequest:
     """Raises ValueError with a sentence for the caller. Fields this version does not know are ignored."""
-    found = _decode(SizeRequest, body)
+    found: SizeRequest = _decode(SizeRequest, body)
     if type(found.size) is not int or not 0 <= found.size <= 4096:
         raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
     return found
@@ -164,7 +164,8 @@ def decode_size(body: bytes) -> SizeRequest:
 
 def decode_status(body: bytes) -> Status:
     """Raises ValueError. Fields this version does not know are ignored: a newer runtime may say more."""
-    return _decode(Status, body)
+    found: Status = _decode(Status, body)
+    return found
 
 
 def _decode(cls: Any, body: bytes) -> Any:

@@ -53,8 +53,8 @@ class Server:
                 signed = contract.sign_reply(self._key, status, headers, reply) if status != 401 else {}
                 writer.write(_message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply))
                 await writer.drain()
-        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a broken connection or a request that is none: nobody is left to tell
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # a broken connection, a request that is none, or the end: nobody is left to tell
         finally:
             self._open.discard(writer)
             with suppress(OSError):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -133,6 +134,14 @@ class Coordinator:
             self.revision += 1
             self._news.notify_all()
 
+    async def heard_out(self) -> None:
+        """Until every other member has said that it finished or parked, or fell silent."""
+        while any(m.index and not (m.finished or m.parked) and m.heard + 1.0 > self._clock() for m in self.view.members.values()):
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await self._wake.wait()
+
     def formed(self) -> bool:
         """Whether all members train in the newest generation."""
         record = self.view.record
@@ -149,11 +158,8 @@ class Coordinator:
         elif view.record.generation == 0:
             state = State.STARTING
         else:
-            state = (
-                State.TRAINING
-                if self.formed() and membership.ceded(replace(view, wanted=view.wanted if view.wanted else 1 << 30))
-                else State.RESIZING
-            )
+            beyond = [i for i in view.record.members if view.wanted and i >= view.wanted]
+            state = State.TRAINING if self.formed() and not beyond else State.RESIZING
         return Status(
             state=state, size=0 if state == State.STOPPED else len(view.record.members), wanted=view.wanted or 0, cession=self.cession,
             generation=view.record.generation, step=progress.step, durableStep=progress.durable_step, digest=progress.digest,

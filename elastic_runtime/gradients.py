@@ -24,7 +24,7 @@ class Buckets:
         self._works: list[Any] = []
         self._missing: list[int] = []
         for parameter in self.parameters:
-            parameter.register_post_accumulate_grad_hook(self._accumulated)
+            parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
 
     def start(self, group: Group | None) -> None:
         self._group, self._works, self.expect_last, self.broken = group, [], False, False
@@ -35,7 +35,7 @@ class Buckets:
             else:
                 parameter.grad.zero_()
 
-    def _accumulated(self, parameter: torch.Tensor) -> None:
+    def _accumulated(self, parameter: torch.nn.Parameter) -> None:
         """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one order all ranks keep."""
         if not self.expect_last:
             return

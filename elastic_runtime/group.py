@@ -11,23 +11,30 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import torch
 import torch.distributed as dist
+
+# torch's own stubs know neither these names nor their methods.
+TCPStore: Any = dist.TCPStore  # type: ignore[attr-defined]
+PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
+Gloo: Any = dist.ProcessGroupGloo
 
 TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
 MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
 
 
 def sockets() -> dict[int, str]:
-    """Descriptor → inode of this process's TCP sockets."""
+    """Descriptor → inode of this process's connected TCP sockets."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
             link = os.readlink(f"/proc/self/fd/{name}")
             if link.startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as opened:
-                    if opened.family in (socket.AF_INET, socket.AF_INET6):
+                    # Only what is connected: gloo ends the process when its listening socket is shut down.
+                    if opened.family in (socket.AF_INET, socket.AF_INET6) and opened.getpeername():
                         found[int(name)] = link
         except OSError:
             continue  # closed meanwhile
@@ -47,9 +54,9 @@ class Group:
         """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come."""
         self._before = sockets()
         host, _, port = store.rpartition(":")
-        self._store = dist.TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
-        prefixed = dist.PrefixStore(f"generation-{self.generation}", self._store)
-        self._group = dist.ProcessGroupGloo(prefixed, self.rank, self.world, TIMEOUT)
+        self._store = TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
+        prefixed = PrefixStore(f"generation-{self.generation}", self._store)
+        self._group = Gloo(prefixed, self.rank, self.world, TIMEOUT)
         with self._lock:
             self._opened = self._ours()
             cut = self._cut
@@ -87,7 +94,7 @@ class Group:
 
         threading.Thread(target=drop, daemon=True, name="close-group").start()
 
-    def all_reduce(self, tensor: torch.Tensor) -> "dist.Work":
+    def all_reduce(self, tensor: torch.Tensor) -> Any:
         """Sum in place, asynchronously: `wait()` on what it gives."""
         return self._group.allreduce([tensor])
 
@@ -106,7 +113,7 @@ class Group:
             work.wait()
 
 
-def open_store() -> tuple["dist.TCPStore", int]:
+def open_store() -> tuple[Any, int]:
     """The place where one generation meets, and its port. It lives in a rank and serves this generation only."""
-    store = dist.TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
-    return store, store.port
+    store = TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
+    return store, int(store.port)

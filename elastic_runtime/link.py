@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from elastic_runtime.group import Group, open_store
@@ -38,10 +37,17 @@ class Link:
     def saves(self) -> int:
         return self._saves
 
-    def wait(self, true: Callable[[Record], bool]) -> Record:
-        """The newest record once `true` of it. Waits for as long as it takes: the parent ends us if need be."""
+    def newer_than(self, generation: int) -> Record:
+        """The first record newer than `generation` that can be acted on. Waits for as long as it takes: the parent ends us if need be."""
+
+        def complete() -> bool:
+            record = self._record
+            return (
+                self.index >= 0 and record.generation > generation and bool(record.stop or record.store or self.index not in record.members)
+            )
+
         with self._changed:
-            self._changed.wait_for(lambda: self.index >= 0 and true(self._record))
+            self._changed.wait_for(complete)
             return self._record
 
     def guard(self, group: Group | None) -> None:
@@ -65,13 +71,13 @@ class Link:
         os._exit(1)  # the parent is gone: nobody would ever reap or stop us
 
     def _hear(self, told: dict[str, Any]) -> None:
-        record = Record(**{k: tuple(v) if isinstance(v, list) else v for k, v in told["record"].items()})
+        record = Record.read(told["record"])
         with self._changed:
             self.index, self._record = told["index"], record
             self._cut_if_lost()
             self._changed.notify_all()
-        if record.members and record.members[0] == self.index and self.local == 0 and not record.store and not record.stop:
-            if record.generation not in self._stores:
-                store, port = open_store()
-                self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {record.generation: store}
-                self.say("store", generation=record.generation, port=port)
+        first = bool(record.members) and record.members[0] == self.index and self.local == 0
+        if first and not record.store and not record.stop and record.generation not in self._stores:
+            store, port = open_store()
+            self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {record.generation: store}
+            self.say("store", generation=record.generation, port=port)

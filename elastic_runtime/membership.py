@@ -5,6 +5,7 @@ A *generation* is one membership of the job, numbered; numbers only grow, and wh
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,12 @@ class Record:
     store: str = ""  # host:port where the members meet; empty until the first member has opened it
     abrupt: bool = False  # somebody was lost: leave the step in flight at once instead of at its end
     stop: bool = False  # nobody goes on: save durably, then park
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> "Record":
+        """From its JSON."""
+        members, incarnations = tuple(said["members"]), tuple(said["incarnations"])
+        return cls(int(said["generation"]), members, incarnations, str(said["store"]), bool(said["abrupt"]), bool(said["stop"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
             else None
         )
     if current.stop or not there:
-        return _restart(view, alive, now, limits) if not view.wanted == 0 else None
+        return _restart(view, alive, now, limits) if view.wanted != 0 else None
     if any(alive[i].generation != current.generation for i in there):
         return None  # it is still forming; two plans at once would let members meet in different places
     ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
@@ -101,11 +108,6 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if now - view.changed < limits.settle_s and not leaves_by_request and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(current.generation, target)
-
-
-def ceded(view: View) -> bool:
-    """Whether every pod beyond the wanted size has handed over."""
-    return view.wanted is not None and all(i < view.wanted for i in view.record.members)
 
 
 def _done(member: Member | None) -> bool:

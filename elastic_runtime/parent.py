@@ -139,12 +139,12 @@ class Parent:
             await asyncio.gather(*pending, *hearing, return_exceptions=True)
             if failed is None:
                 self.facts.finished = all(rank.finished for rank in self.ranks)
-                await self._end(0)
+                self._end(0)
                 return
             self._deaths += 1
             log.warning("rank died", extra={"code": failed, "deaths": self._deaths})
             if self._deaths > RESTARTS or self.facts.leaving:
-                await self._end(contract.LEFT if self.facts.leaving else failed if failed > 0 else 1)
+                self._end(contract.LEFT if self.facts.leaving else failed if failed > 0 else 1)
                 return
 
     def _kill(self) -> None:
@@ -180,7 +180,7 @@ class Parent:
                 facts.parked, facts.step = all(r.parked for r in self.ranks), said["step"]
                 facts.generation = 0
                 if facts.parked and facts.leaving:
-                    asyncio.ensure_future(self._end(contract.LEFT))
+                    self._end(contract.LEFT)
             case "finished":
                 rank.finished = True
                 facts.progress |= {"finished": True}
@@ -235,8 +235,7 @@ class Parent:
                 continue
             self.revision = told["revision"]
             self.asked = {"wanted": told["wanted"], "cession": told["cession"]}
-            raw = told["record"]
-            record = Record(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
+            record = Record.read(told["record"])
             if record.generation >= self.record.generation and record != self.record:
                 self.record = record
                 self._tell_record()
@@ -254,14 +253,14 @@ class Parent:
         log.info("told to leave", extra={"parked": self.facts.parked})
         self.facts.leaving = True
         if self.facts.parked or not self.facts.ready:
-            await self._end(contract.LEFT)
+            self._end(contract.LEFT)
             return
         self._say.set()
         await asyncio.sleep(max(1.0, self.settings.grace_s - 2.0))
         log.warning("grace is over", extra={"step": self.facts.step})
-        await self._end(contract.LEFT)
+        self._end(contract.LEFT)
 
-    async def _end(self, code: int) -> None:
+    def _end(self, code: int) -> None:
         if not self._over.is_set():
             self.code = code
             self._over.set()
@@ -271,8 +270,5 @@ class Parent:
         with suppress(TimeoutError):
             async with asyncio.timeout(2.0):
                 await self._report_once()
-                while self.coordinator and any(
-                    m.index and not (m.finished or m.parked) and m.heard + 1.0 > asyncio.get_running_loop().time()
-                    for m in self.coordinator.view.members.values()
-                ):
-                    await asyncio.sleep(0.05)
+                if self.coordinator:
+                    await self.coordinator.heard_out()

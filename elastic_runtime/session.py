@@ -178,7 +178,7 @@ class Session:
         assert link
         tried = self.generation
         while True:
-            record = link.wait(lambda r: r.generation > tried and bool(r.stop or link.index not in r.members or r.store))
+            record = link.newer_than(tried)
             tried = record.generation
             if record.stop or link.index not in record.members:
                 self._park(record)
@@ -223,7 +223,7 @@ class Session:
         if not having:  # the very first generation: one rank loads, or starts, and the others take its state
             if rank == 0 and (saved := self._saver.load()):
                 self._set_state(saved)
-            holders, behind = [0], [r for r in range(1, len(all_said))]
+            holders, behind = [0], list(range(1, len(all_said)))
         else:
             top = max(all_said[r][0] for r in having)
             if self._has_state and self.step == top - 1 and self._full:

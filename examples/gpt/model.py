@@ -1,5 +1,7 @@
 """A small GPT over characters: enough to see a loss fall on a CPU."""
 
+from pathlib import Path
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -15,7 +17,9 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)  # (batch, heads, length, .)
+        q, k, v = (
+            self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        )  # (batch, heads, length, .)
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
         x = x + self.mlp(self.norm2(x))
@@ -32,14 +36,15 @@ class GPT(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """(batch, length) of characters → (batch, length, vocabulary) of logits for the next."""
         x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
-        return self.head(self.blocks(x))
+        logits: torch.Tensor = self.head(self.blocks(x))
+        return logits
 
 
 class Text:
     """A text as overlapping windows of `context` characters, each with the one that follows it."""
 
     def __init__(self, path: str, context: int = 64) -> None:
-        text = open(path, encoding="utf-8").read()
+        text = Path(path).read_text(encoding="utf-8")
         self.characters = sorted(set(text))
         self.data = torch.tensor([self.characters.index(c) for c in text])  # (characters,)
         self.context = context

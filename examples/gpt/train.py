@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 import torch
-from elastic_runtime.session import Session
 from model import GPT, Text, loss_of
+
+from elastic_runtime.session import Session
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--text", default=str(Path(__file__).with_name("LICENSE")))
@@ -20,7 +21,14 @@ model = GPT(len(text.characters), text.context)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 session = Session(
-    model, optimizer, samples=len(text), micro_batches=16, micro_batch_size=4, checkpoint=f"{args.out}/save", save_every=20, journal=args.out
+    model,
+    optimizer,
+    samples=len(text),
+    micro_batches=16,
+    micro_batch_size=4,
+    checkpoint=f"{args.out}/save",
+    save_every=20,
+    journal=args.out,
 )
 for step in session.steps(args.steps):
     for batch in step:

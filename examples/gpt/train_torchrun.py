@@ -37,10 +37,12 @@ for step in range(start, args.steps):
     inputs, targets = text.batch(order[rank * 64 // world : (rank + 1) * 64 // world])
     optimizer.zero_grad()
     loss = loss_of(model, inputs, targets)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     if rank == 0:
         with open(f"{args.out}/steps-0-0.jsonl", "a") as log:
-            log.write(json.dumps({"step": step + 1, "loss": loss.item(), "size": world, "generation": os.getpid(), "time": time.time()}) + "\n")
+            log.write(
+                json.dumps({"step": step + 1, "loss": loss.item(), "size": world, "generation": os.getpid(), "time": time.time()}) + "\n"
+            )
         if (step + 1) % 20 == 0:
             torch.save({"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, save)
