@@ -68,11 +68,10 @@ def verify(path: Path) -> Saved | None:
     try:
         raw = (path / MANIFEST).read_bytes()
         manifest = json.loads(raw)
-        for name, said in manifest["files"].items():
-            if _sha256(path / name) != said["sha256"]:
-                raise ValueError(f"{name} is not what was written")
+        if _sha256(path / STATE) != manifest["files"][STATE]["sha256"]:
+            raise ValueError(f"{STATE} is not what was written")
         return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
         return None
 

@@ -1,0 +1,135 @@
+"""A save is whole or is not one; what cannot be written leaves the old saves as they were."""
+
+import json
+import logging
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elastic_runtime import checkpoint
+
+
+def state(step: int, numbers: int = 1000) -> dict[str, Any]:
+    return {"step": step, "model": {"w": torch.arange(float(numbers))}, "also": [(1, 2.5, "x", None)]}
+
+
+def steps(directory: Path) -> list[int]:
+    return sorted(int(p.name.removeprefix("step-")) for p in directory.glob("step-*"))
+
+
+@contextmanager
+def files_at_most(size: int) -> Iterator[None]:
+    """A disk that is full: no file of this process may grow past `size` bytes."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    said = checkpoint.save(tmp_path, 7, state(7))
+    found = checkpoint.newest(tmp_path)
+    assert found == said
+    assert found
+    loaded = checkpoint.load(found)
+    assert torch.equal(loaded["model"]["w"], state(7)["model"]["w"])
+    assert (loaded["step"], loaded["also"]) == (7, [(1, 2.5, "x", None)])
+
+
+def test_the_newest_two_are_kept(tmp_path: Path) -> None:
+    for step in (5, 20, 10, 100):
+        checkpoint.save(tmp_path, step, state(step))
+    assert steps(tmp_path) == [20, 100]
+
+
+def test_a_step_saved_again_replaces_itself(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, 5, state(5, 10))
+    checkpoint.save(tmp_path, 5, state(5, 20))
+    found = checkpoint.newest(tmp_path)
+    assert found
+    assert len(checkpoint.load(found)["model"]["w"]) == 20
+
+
+def test_no_directory_and_no_save_are_no_error(tmp_path: Path) -> None:
+    assert checkpoint.newest(tmp_path / "missing") is None
+    assert checkpoint.newest(tmp_path) is None
+
+
+def truncate(save: Path) -> None:
+    with open(save / checkpoint.STATE, "r+b") as file:
+        file.truncate(100)
+
+
+def flip_a_bit(save: Path) -> None:
+    raw = bytearray((save / checkpoint.STATE).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (save / checkpoint.STATE).write_bytes(raw)
+
+
+def lose_the_state(save: Path) -> None:
+    (save / checkpoint.STATE).unlink()
+
+
+def lose_the_manifest(save: Path) -> None:
+    (save / checkpoint.MANIFEST).unlink()
+
+
+def tear_the_manifest(save: Path) -> None:
+    (save / checkpoint.MANIFEST).write_bytes((save / checkpoint.MANIFEST).read_bytes()[:20])
+
+
+def empty_the_manifest(save: Path) -> None:
+    (save / checkpoint.MANIFEST).write_text(json.dumps({"step": 2, "files": {}}))
+
+
+def write_another_manifest(save: Path) -> None:
+    (save / checkpoint.MANIFEST).write_text(json.dumps([{"step": 2, "files": []}]))
+
+
+@pytest.mark.parametrize(
+    "harm", [truncate, flip_a_bit, lose_the_state, lose_the_manifest, tear_the_manifest, empty_the_manifest, write_another_manifest]
+)
+def test_a_harmed_save_is_passed_over_with_a_line_that_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
+) -> None:
+    old = checkpoint.save(tmp_path, 1, state(1))
+    harm(checkpoint.save(tmp_path, 2, state(2)).path)
+    with caplog.at_level(logging.WARNING):
+        assert checkpoint.newest(tmp_path) == old
+    assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
+
+
+def test_a_full_disk_is_said_and_the_old_save_stays(tmp_path: Path) -> None:
+    old = checkpoint.save(tmp_path, 1, state(1))
+    with files_at_most(50_000), pytest.raises(OSError, match="saving step 2"):
+        checkpoint.save(tmp_path, 2, state(2, 1_000_000))
+    assert checkpoint.newest(tmp_path) == old
+    assert [p.name for p in tmp_path.iterdir()] == [old.path.name]
+    assert checkpoint.save(tmp_path, 3, state(3)).step == 3  # and saving works again once there is room
+
+
+def test_a_writer_that_died_half_way_leaves_no_save(tmp_path: Path) -> None:
+    old = checkpoint.save(tmp_path, 1, state(1))
+    draft = tmp_path / ".step-000000002.123"
+    draft.mkdir()
+    (draft / checkpoint.STATE).write_bytes(b"half")
+    assert checkpoint.newest(tmp_path) == old
+
+
+def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+            return print, ("run",)
+
+    saved = checkpoint.save(tmp_path, 1, {"step": 1, "model": Evil()})
+    with pytest.raises(Exception, match="Weights only load failed"):
+        checkpoint.load(saved)

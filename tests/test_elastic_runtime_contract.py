@@ -1,0 +1,124 @@
+"""Nothing is believed that was not signed for this job, lately, and for the first time; and old and new versions understand each other."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elastic_runtime import contract
+from elastic_runtime.contract import Nonces, SizeRequest, State, Status
+
+KEY, JOB, NOW = b"0123", "uid-1", 1_700_000_000.0
+TEXT = st.text(alphabet="ab/1", max_size=4)
+PARTS = st.tuples(TEXT, TEXT, TEXT, TEXT, TEXT)
+
+
+def signed(
+    *, key: bytes = KEY, method: str = "PUT", path: str = "/v1/size", job: str = JOB, body: bytes = b"{}", at: float = NOW
+) -> dict[str, str]:
+    return contract.sign_request(key, method, path, job, "nonce-1", body, at)
+
+
+def refused(headers: dict[str, str], *, body: bytes = b"{}", method: str = "PUT", path: str = "/v1/size", now: float = NOW) -> str | None:
+    return Nonces().refused(KEY, method, path, JOB, headers, body, now)
+
+
+def test_a_genuine_request_is_let_in() -> None:
+    assert refused(signed()) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "how", "why"),
+    [
+        pytest.param({}, {}, "not signed", id="no signature"),
+        pytest.param({**signed(), contract.TIME_HEADER: "noon"}, {}, "not signed", id="a time that is none"),
+        pytest.param({**signed(), contract.TIME_HEADER: "nan"}, {}, "signature", id="a time that compares with nothing"),
+        pytest.param(signed(key=b"other"), {}, "signature", id="another namespace's key"),
+        pytest.param(signed(), {"body": b'{"size":1}'}, "signature", id="another body"),
+        pytest.param(signed(), {"method": "POST"}, "signature", id="another method"),
+        pytest.param(signed(), {"path": "/v1/checkpoint"}, "signature", id="another call"),
+        pytest.param({**signed(), contract.NONCE_HEADER: "nonce-2"}, {}, "signature", id="another nonce"),
+        pytest.param(signed(job="uid-2"), {}, "another job", id="another job of the same namespace"),
+        pytest.param(signed(at=NOW - contract.MAX_SKEW_S - 1), {}, "clock", id="stale"),
+        pytest.param(signed(at=NOW + contract.MAX_SKEW_S + 1), {}, "clock", id="from the future"),
+        pytest.param(signed(at=float("nan")), {}, "clock", id="signed for no time at all"),
+    ],
+)
+def test_everything_else_gets_the_reason(headers: dict[str, str], how: dict[str, object], why: str) -> None:
+    assert why in (refused(headers, **how) or "")  # type: ignore[arg-type]
+
+
+@given(sent=st.floats(-contract.MAX_SKEW_S + 0.01, contract.MAX_SKEW_S - 0.01), later=st.floats(0, 4 * contract.MAX_SKEW_S))
+def test_a_request_is_believed_once_however_late_it_comes_again(sent: float, later: float) -> None:
+    seen = Nonces()
+    headers = signed(at=NOW + sent)
+    assert seen.refused(KEY, "PUT", "/v1/size", JOB, headers, b"{}", NOW) is None
+    seen.refused(
+        KEY, "GET", "/v1/status", JOB, contract.sign_request(KEY, "GET", "/v1/status", JOB, "other", b"", NOW + later), b"", NOW + later
+    )
+    assert seen.refused(KEY, "PUT", "/v1/size", JOB, headers, b"{}", NOW + later)
+
+
+@given(a=PARTS, b=PARTS)
+def test_no_two_requests_sign_the_same(a: tuple[str, str, str, str, str], b: tuple[str, str, str, str, str]) -> None:
+    assert (contract.sign(KEY, *a, b"") == contract.sign(KEY, *b, b"")) == (a == b)
+
+
+def test_a_reply_answers_one_request_only() -> None:
+    request, other = signed(), contract.sign_request(KEY, "PUT", "/v1/size", JOB, "nonce-2", b"{}", NOW)
+    signature = contract.sign_reply(KEY, 200, request, b"yes")[contract.SIGNATURE_HEADER]
+    assert contract.reply_is_genuine(KEY, 200, request, signature, b"yes")
+    assert not contract.reply_is_genuine(KEY, 200, other, signature, b"yes")
+    assert not contract.reply_is_genuine(KEY, 500, request, signature, b"yes")
+    assert not contract.reply_is_genuine(KEY, 200, request, signature, b"no")
+
+
+def test_a_namespace_key_tells_nothing_of_another() -> None:
+    assert len({contract.derive_key(root, space) for root in (b"a", b"b") for space in ("x", "y")}) == 4
+
+
+@given(
+    status=st.builds(
+        Status,
+        state=st.sampled_from([State.TRAINING, State.STOPPED]),
+        size=st.integers(0, 9),
+        loss=st.floats(0, 9),
+        digest=st.text(max_size=5),
+        parked=st.lists(st.integers(0, 9)).map(tuple),
+    )
+)
+def test_a_status_comes_back_as_it_was(status: Status) -> None:
+    assert contract.decode_status(contract.encode(status)) == status
+
+
+def test_a_newer_runtime_may_say_more_and_an_older_one_less() -> None:
+    raw = json.dumps({**asdict(Status(step=7)), "of_tomorrow": {"x": 1}}).encode()
+    assert contract.decode_status(raw) == Status(step=7)
+    assert contract.decode_status(b'{"step": 7}') == Status(step=7)
+    assert contract.decode_size(b'{"size": 3, "of_tomorrow": 1}') == SizeRequest(3)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"3", b"null", b"{}", b'{"size": -1}', b'{"size": 4097}', b'{"size": "2"}', b'{"size": true}']
+)
+def test_a_size_that_is_none_is_refused_with_a_sentence(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"SizeRequest|size is"):
+        contract.decode_size(body)
+
+
+@pytest.mark.parametrize(
+    ("status", "to", "ceded"),
+    [
+        pytest.param(Status(State.TRAINING, 4), 4, True, id="trains at the size"),
+        pytest.param(Status(State.TRAINING, 3), 4, True, id="trains below it"),
+        pytest.param(Status(State.TRAINING, 8), 4, False, id="trains above it"),
+        pytest.param(Status(State.RESIZING, 4), 4, False, id="still moving"),
+        pytest.param(Status(State.STARTING), 4, False, id="not started: nothing is known"),
+        pytest.param(Status(State.STOPPED), 0, True, id="stopped"),
+        pytest.param(Status(State.STOPPING, 4), 0, False, id="still saving"),
+    ],
+)
+def test_when_a_job_has_ceded(status: Status, to: int, ceded: bool) -> None:
+    assert replace(status, wanted=to).ceded(to) is ceded

@@ -1,0 +1,131 @@
+"""The control port: signed both ways, and nothing a stranger sends gets past it or breaks it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from elastic_runtime import contract, control
+
+KEY, JOB = b"key", "uid"
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def echo(method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    if body == b"bad":
+        raise ValueError("size is 'bad'")
+    return (409, b'{"message": "not now"}') if path == "/no" else (200, f"{method} {path} ".encode() + body)
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    server = control.Server(KEY, JOB, echo)
+    yield await server.start(0, "127.0.0.1")
+    await server.stop()
+
+
+async def raw(port: int, sent: bytes) -> bytes:
+    """What the port says to these bytes before it closes or falls silent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    writer.write_eof()
+    try:
+        async with asyncio.timeout(5):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+def request(headers: dict[str, str], body: bytes = b"", path: str = "/v1/status", method: str = "GET") -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items()), f"Content-Length: {len(body)}"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+async def test_a_signed_call_is_answered(port: int) -> None:
+    assert await control.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}") == b"PUT /v1/size {}"
+
+
+async def test_a_refusal_says_why(port: int) -> None:
+    with pytest.raises(control.Refused, match="not now"):
+        await control.call("127.0.0.1", port, KEY, JOB, "GET", "/no")
+    with pytest.raises(control.Refused, match="400: size is 'bad'"):
+        await control.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"bad")
+
+
+@pytest.mark.parametrize(("key", "job"), [(b"other", JOB), (KEY, "other")])
+async def test_another_key_or_job_gets_401(port: int, key: bytes, job: str) -> None:
+    with pytest.raises(control.Refused) as refused:
+        await control.call("127.0.0.1", port, key, job, "GET", "/v1/status")
+    assert refused.value.status == 401
+
+
+async def test_an_unsigned_request_gets_401(port: int) -> None:
+    assert (await raw(port, request({}))).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_replayed_request_gets_401(port: int) -> None:
+    headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "once", b"", time.time())
+    assert (await raw(port, request(headers))).startswith(b"HTTP/1.1 200 ")
+    assert (await raw(port, request(headers))).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_header_names_are_read_in_any_case(port: int) -> None:
+    headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "lower", b"", time.time())
+    assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\x16\x03\x01\x02\x00", id="TLS"),
+        pytest.param(b"GET\r\n\r\n", id="half a request line"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", id="a negative length"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
+        pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
+        pytest.param(b"G" * (control.LIMIT + 9), id="a line without end"),
+    ],
+)
+async def test_what_is_no_request_changes_nothing(port: int, sent: bytes) -> None:
+    assert b" 200 " not in await raw(port, sent)
+    assert await control.call("127.0.0.1", port, KEY, JOB, "GET", "/still") == b"GET /still "
+
+
+async def against(handler: Handler, call: Callable[[int], Awaitable[object]]) -> None:
+    """Make the call to a server that is none of ours; nothing of it is left afterwards."""
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await handler(reader, writer)
+        writer.close()
+        await writer.wait_closed()
+        over.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        await call(server.sockets[0].getsockname()[1])
+        await over.wait()
+
+
+async def test_a_reply_that_our_job_did_not_sign_is_not_believed() -> None:
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    async def call(port: int) -> None:
+        with pytest.raises(control.Refused, match="not signed by this job's key"):
+            await control.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+
+    await against(impostor, call)
+
+
+async def test_a_call_that_nobody_answers_ends_in_time() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def call(port: int) -> None:
+        with pytest.raises(TimeoutError):
+            await control.call("127.0.0.1", port, KEY, JOB, "GET", "/", timeout_s=0.05)
+
+    await against(silent, call)
