@@ -6,10 +6,11 @@ import yaml
 from pydantic import BaseModel
 
 from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
 from cede.api.policy import ClusterPolicy
 from cede.api.schema import definition
 
-MODELS: tuple[type[BaseModel], ...] = (ClusterPolicy, ComputeAllocation)
+MODELS: tuple[type[BaseModel], ...] = (ClusterPolicy, ComputeAllocation, Cession)
 FOLDER = Path(__file__).parent
 
 
