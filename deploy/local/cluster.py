@@ -3,6 +3,7 @@
 import fcntl
 import json
 import shutil
+import sysconfig
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,14 +27,19 @@ def alone(places: Places) -> Iterator[None]:
 
 
 def running(places: Places) -> bool:
-    return rooms.pid_of(places, control.ROOM) is not None and (places.run / "binaries").exists()
+    return rooms.pid_of(places, control.ROOM) is not None and (places.run / "made-of").exists()
+
+
+def made_of() -> str:
+    """What no running cluster can change: its programs, and the Python environment that its nodes mount."""
+    return f"{binaries.key()} {sysconfig.get_path('purelib')}"
 
 
 def up(places: Places, count: int, cede: bool = True) -> None:
     """`count` nodes are Ready, Kueue is available, and Cede too if wanted. What runs already and has not changed is kept."""
     binaries.build(places)
     keys = images.prepare(places)
-    if running(places) and (places.run / "binaries").read_text() != binaries.key():
+    if running(places) and (places.run / "made-of").read_text() != made_of():
         down(places)
     if not running(places):
         start(places, keys)
@@ -52,7 +58,7 @@ def start(places: Places, keys: dict[str, str]) -> None:
     with stage("control plane ready"):
         control.start(places)
     (places.run / "images.json").write_text(json.dumps(keys))
-    (places.run / "binaries").write_text(binaries.key())
+    (places.run / "made-of").write_text(made_of())
 
 
 def start_nodes(places: Places, count: int) -> None:
@@ -115,6 +121,8 @@ def down(places: Places) -> None:
 
 def fail(places: Places, name: str) -> None:
     """Power off a node: everything on it ends at once, and nobody is told."""
+    if name not in nodes.known(places):
+        raise Failure(f"{name} is no node of this cluster: it has {', '.join(nodes.known(places)) or 'none'}")
     if not rooms.end(places, name):
         raise Failure(f"{name} is off already")
 

@@ -111,6 +111,7 @@ def kubelet(places: Places, name: str) -> dict[str, object]:
         "evictionHard": {"memory.available": "100Mi", **dict.fromkeys(disk, "0%")},
         "nodeLeaseDurationSeconds": 8,  # renewed every 2 s: with the 12 s of grace a dead node is seen in 11.5 s
         "nodeStatusUpdateFrequency": "4s",
+        "syncFrequency": "2s",  # a Secret that is filled after its pod started is seen then; by default after a minute or more
         "volumePluginDir": "/var/lib/kubelet/plugins-exec",
         "maxPods": 100,
     }
