@@ -21,55 +21,21 @@ from kubernetes.aio.client.configuration import Configuration
 
 from cede.api.objects import Json, Key, Kind
 from cede.kube.client import HttpClient
+from tests.patches import json_patch as json_patch
+from tests.patches import merge as merge
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SYSTEM = ("uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp")
 
 
-def merge(old: Any, new: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(new, dict):
-        return copy.deepcopy(new)
-    result = dict(old) if isinstance(old, dict) else {}
-    for key, value in new.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge(result.get(key), value)
-    return result
-
-
-def json_patch(document: Json, operations: list[Json]) -> Json:
-    """RFC 6902: test, add, replace, remove. Raises ValueError when a test fails or a path is not there."""
-    result: Any = copy.deepcopy(document)
-    for operation in operations:
-        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        at = result
-        try:
-            for part in parents:
-                at = at[int(part)] if isinstance(at, list) else at[part]
-            index: Any = last if isinstance(at, dict) else len(at) if last == "-" else int(last)
-            match operation["op"]:
-                case "test":
-                    if at[index] != operation["value"]:
-                        raise ValueError(f"test of {operation['path']} failed")
-                case "add" if isinstance(at, list):
-                    at.insert(index, operation["value"])
-                case "add":
-                    at[index] = operation["value"]
-                case "replace":
-                    _ = at[index]
-                    at[index] = operation["value"]
-                case "remove":
-                    del at[index]
-        except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"{operation['op']} {operation['path']}: not there") from error
-    return result  # type: ignore[no-any-return]
-
-
 def refusal(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": status}
     return web.json_response(body, status=status, headers=headers)
+
+
+def line(type_: str, body: Json) -> bytes:
+    """One event of a watch."""
+    return json.dumps({"type": type_, "object": body}).encode() + b"\n"
 
 
 class Place:
@@ -99,6 +65,7 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         self.bodies: list[tuple[str, str, Any]] = []  # writes: method, path, body
         self.scripts: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
+        self.oldest = 0  # a watch from an older version is Gone
         self.before: Callable[[str, str, Any], web.Response | None] = lambda method, path, body: None  # admission, or a scripted refusal
         self._changed = asyncio.Condition()
         self._stopping = asyncio.Event()
@@ -110,7 +77,7 @@ class ApiServer:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = "http://127.0.0.1:%d" % self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
@@ -147,6 +114,17 @@ class ApiServer:
     def script(self, method: str, path: str, *answers: Answer) -> None:
         """Answer the next requests of `method` on `path` (a watch is `WATCH`) so, one each."""
         self.scripts[method, path].extend(answers)
+
+    def bookmark(self, kind: Kind) -> None:
+        """Tells every watch of the kind how far the server is."""
+        self.version += 1
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"resourceVersion": str(self.version)}}
+        self._tell(Place(kind.path()).collection, "BOOKMARK", body)
+
+    def compact(self) -> None:
+        """Forgets what happened so far: who asks for it is told to list again."""
+        self.oldest = self.version = self.version + 1
+        self.history.clear()
 
     def count(self) -> Counter[str]:
         return Counter(method for method, _ in self.requests)
@@ -223,18 +201,27 @@ class ApiServer:
         return web.json_response({"kind": "List", "apiVersion": "v1", "metadata": head, "items": items[start : start + limit]})
 
     async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
+        seen = int(request.query.get("resourceVersion") or 0)
+        initial = request.query.get("sendInitialEvents") == "true"
+        if not initial and 0 < seen < self.oldest:
+            return refusal(410, "Expired", f"too old resource version: {seen} ({self.oldest})")
         response = web.StreamResponse()
         await response.prepare(request)
-        seen = int(request.query.get("resourceVersion") or 0)
+        if initial:
+            seen = self.version
+            for body in [o for o in self.stored[place.collection].values() if _selected(o, place.namespace, request)]:
+                await response.write(line("ADDED", body))
+            head = {"resourceVersion": str(seen), "annotations": {"k8s.io/initial-events-end": "true"}}
+            await response.write(line("BOOKMARK", {"metadata": head}))
         while not self._stopping.is_set():
             for version, type_, body in list(self.history[place.collection]):
                 if version > seen:
                     seen = version
-                    if not _selected(body, place.namespace, request):
+                    if type_ != "BOOKMARK" and not _selected(body, place.namespace, request):
                         if not self._was_selected(place, version, body, request):
                             continue
                         type_ = "DELETED"  # it has left the selection
-                    await response.write(json.dumps({"type": type_, "object": body}).encode() + b"\n")
+                    await response.write(line(type_, body))
             async with self._changed:
                 if not self._stopping.is_set() and not any(v > seen for v, _, _ in self.history[place.collection]):
                     await self._changed.wait()

@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """client-go's: doubled from `first_s` to `most_s` with full jitter; a watch that held `healthy_s` starts over."""
+    """client-go's: doubled from `first_s` to `most_s`, jittered down to half; a watch that held `healthy_s` starts over."""
 
     first_s: float = 0.8
     most_s: float = 30.0
     healthy_s: float = 120.0
-    short_s: float = 1.0  # a watch that ends sooner than this and brought nothing has failed
+    short_s: float = 1.0  # a watch that ends sooner than this has failed, whatever it brought
 
     def seconds(self, failures: int) -> float:
         return random.uniform(0.5, 1.0) * min(self.most_s, self.first_s * 2.0 ** min(failures, 16))  # noqa: S311
@@ -68,8 +68,8 @@ class Cache(Generic[P]):
             try:
                 if not self._version:
                     await self._list()
-                heard = await self._watch()
-                if heard or clock() - began >= self._backoff.short_s:
+                await self._watch()
+                if clock() - began >= self._backoff.short_s:
                     failures = 0
                     continue
                 reason = "the watch ended at once"
@@ -95,9 +95,8 @@ class Cache(Generic[P]):
         if differs:
             self._changed()
 
-    async def _watch(self) -> int:
-        """Events until the server ends the stream; how many came."""
-        heard = 0
+    async def _watch(self) -> None:
+        """Events until the server ends the stream."""
         events = self._client.watch(
             self.kind,
             self._cls,
@@ -108,7 +107,6 @@ class Cache(Generic[P]):
             fields=self._fields,
         )
         async for event in events:
-            heard += 1
             self._version = event.version or self._version
             if event.object is None:
                 continue
@@ -118,4 +116,3 @@ class Cache(Generic[P]):
             else:
                 self._objects[key] = event.object
             self._changed()
-        return heard

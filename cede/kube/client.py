@@ -1,10 +1,11 @@
 """The verbs of the API server, over the official package's configuration, credentials and TLS."""
 
+import random
+import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -12,9 +13,10 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import load_kube_config
-from pydantic import BaseModel
 
 from cede.api.objects import Json, Key, Kind
+from cede.kube import decoding
+from cede.kube.decoding import WatchEvent, decoder
 from cede.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -26,26 +28,16 @@ from cede.kube.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    error,
+    Unreadable,
 )
 
 P = TypeVar("P")
 PAGE = 500
 LINE_LIMIT = 1 << 21  # bytes; aiohttp's own default fails above 128 KiB a line
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
-WATCH_S = 300  # the server ends a watch after this long
+WATCH_S = 300  # the server ends a watch after this long, or up to twice that: not all at once
+SILENCE_S = 100  # without a byte, though bookmarks come once a minute: the server is gone
 MERGE, JSON_PATCH, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
-Decode = Callable[[bytes], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[P]):
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark has no object; `initial_end` marks the one after the first list."""
-
-    type: str
-    object: P | None
-    version: str
-    initial_end: bool = False
 
 
 class Client(Protocol):
@@ -63,45 +55,16 @@ class Client(Protocol):
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None: ...
 
 
-def decoder(cls: type[P]) -> Callable[[bytes | msgspec.Raw], P]:
-    """Bytes to `cls`: a frozen class of cede.api by msgspec, one of our own objects by pydantic, `dict` as it is."""
-    if issubclass(cls, BaseModel):
-        return lambda raw: cast(P, cls.model_validate_json(bytes(raw)))
-    found = msgspec.json.Decoder(cls, strict=False)
-    return lambda raw: found.decode(raw)
-
-
-class _Version(msgspec.Struct):
-    resourceVersion: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-    annotations: dict[str, str] = {}
-
-
-class _List(msgspec.Struct):
-    metadata: _Version
-    items: list[msgspec.Raw] = []
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _Head(msgspec.Struct):
-    metadata: _Version = msgspec.field(default_factory=_Version)
-
-
-class _Status(msgspec.Struct):
-    reason: str = ""
-    message: str = ""
-    code: int = 0
-
-
 class HttpClient:
-    """A Client over one aiohttp session. `manager` is the field manager of everything it writes."""
+    """A Client over one aiohttp session. `manager` is the field manager of everything it writes.
 
-    def __init__(self, session: aiohttp.ClientSession, configuration: Configuration, manager: str) -> None:
-        self._session, self._configuration, self.manager = session, configuration, manager
+    `renew` reads credentials and CA anew: it is called when the server refuses ours, or we refuse the server's.
+    """
+
+    def __init__(
+        self, session: aiohttp.ClientSession, configuration: Configuration, manager: str, renew: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._session, self._configuration, self.manager, self._renew = session, configuration, manager, renew
         self._url = str(configuration.host).rstrip("/")
 
     async def list(self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "") -> tuple[list[P], str]:
@@ -109,34 +72,30 @@ class HttpClient:
         decode, items = decoder(cls), list[P]()
         query = {"limit": str(PAGE)} | _selectors(labels, fields)
         while True:
-            page = msgspec.json.decode(await self._send("GET", kind.path(namespace=namespace), query), type=_List)
-            items += [decode(raw) for raw in page.items]
-            if not page.metadata.continue_:
-                return items, page.metadata.resourceVersion
-            query["continue"] = page.metadata.continue_
+            found, version, following = decoding.page(await self._send("GET", kind.path(namespace=namespace), query), decode)
+            items += found
+            if not following:
+                return items, version
+            query["continue"] = following
 
     async def watch(
         self, kind: Kind, cls: type[P], *, version: str, initial: bool, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[WatchEvent[P]]:
         """Events since `version`, or with `initial` first every object and a bookmark that says so. Ends when the server ends it."""
-        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(random.randint(WATCH_S, 2 * WATCH_S))}  # noqa: S311
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
             query["resourceVersion"] = version
         query |= _selectors(labels, fields)
-        decode = decoder(cls)
-        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_S + 15)
-        try:
-            headers, path = await self._headers(), kind.path(namespace=namespace)
-            async with self._request("GET", path, query, timeout=timeout, headers=headers) as response:
-                if response.status >= 400:
-                    raise _refusal(response, await response.read())
-                async for line in response.content:
-                    if line.strip():
-                        yield _event(msgspec.json.decode(line, type=_Event), decode)
-        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ValueError) as broken:
-            raise Unreachable(f"watch of {kind.plural}: {broken or type(broken).__name__}") from broken
+        decode, path = decoder(cls), kind.path(namespace=namespace)
+        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=SILENCE_S)
+        async with self._asked("GET", path, query, timeout=timeout) as response:
+            if response.status >= 300:
+                raise await self._refusal(response)
+            async for line in response.content:
+                if line.strip():
+                    yield decoding.event(line, decode)
 
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
         return decoder(cls)(await self._send("GET", kind.path(key)))
@@ -171,87 +130,109 @@ class HttpClient:
         return cast(Json, msgspec.json.decode(await self._send(method, path, query, msgspec.json.encode(body), media)))
 
     async def _send(self, method: str, path: str, query: dict[str, str] | None = None, body: bytes | None = None, media: str = "") -> bytes:
-        for again in (True, False):
-            headers = await self._headers(fresh=not again) | ({"Content-Type": media} if media else {})
-            try:
-                async with self._request(method, path, query, data=body, headers=headers, timeout=TIMEOUT) as response:
-                    content: bytes = await response.read()
-                    if response.status < 400:
-                        return content
-                    refusal = _refusal(response, content)
-            except (aiohttp.ClientError, TimeoutError, OSError) as broken:
-                raise Unreachable(f"{method} {path}: {broken or type(broken).__name__}") from broken
-            if not (again and isinstance(refusal, Unauthorized)):
-                raise refusal
-        raise refusal
+        try:
+            return await self._send_once(method, path, query, body, media)
+        except Unauthorized:  # the credentials have been read anew
+            return await self._send_once(method, path, query, body, media)
 
-    def _request(self, method: str, path: str, query: dict[str, str] | None, **more: Any) -> Any:
-        return self._session.request(method, self._url + path, params=query, allow_redirects=False, **more)
+    async def _send_once(self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str) -> bytes:
+        headers = {"Content-Type": media} if media else {}
+        async with self._asked(method, path, query, headers=headers, data=body, timeout=TIMEOUT) as response:
+            if response.status >= 300:
+                raise await self._refusal(response)
+            return await response.read()
 
-    async def _headers(self, *, fresh: bool = False) -> dict[str, str]:
-        """Credentials, asked for on every request: tokens are rotated. After a 401 (`fresh`) the token file is read again at once."""
-        if fresh and (loader := getattr(self._configuration, "cede_reload", None)):
-            loader()
+    @asynccontextmanager
+    async def _asked(
+        self, method: str, path: str, query: dict[str, str] | None, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response, with our credentials, redirects refused. What breaks under way is Unreachable."""
+        try:
+            headers = (headers or {}) | await self._credentials()
+            options: Json = {"params": query, "headers": headers, "allow_redirects": False, **more}
+            options["server_hostname"] = self._configuration.tls_server_name
+            async with self._session.request(method, self._url + path, **options) as response:
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, ConfigException) as broken:
+            if isinstance(broken, aiohttp.ClientSSLError):
+                await self._renewed()
+            raise Unreachable(f"{method} {path}: {broken or type(broken).__name__}") from broken
+
+    async def _credentials(self) -> dict[str, str]:
+        """Asked for on every request: tokens are rotated, and the official configuration reads the file again once a minute."""
         token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         return {"Authorization": token} if token else {}
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
+        """What the server answered, as an exception. After a 401 the credentials are read anew, for the next request."""
+        content = await response.read()
+        if response.status == 401:
+            await self._renewed()
+        return decoding.refusal(response.status, content, response.reason or "", response.headers.get("Retry-After", ""))
+
+    async def _renewed(self) -> None:
+        with suppress(ConfigException, OSError, ValueError):  # caught in the middle of a rotation: the old ones stand
+            if self._renew:
+                await self._renew()
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     return ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
 
 
-def _event(event: _Event, decode: Callable[[bytes | msgspec.Raw], P]) -> WatchEvent[P]:
-    if event.type == "ERROR":
-        status = msgspec.json.decode(event.object, type=_Status)
-        raise error(status.code, status.reason, status.message)
-    head = msgspec.json.decode(event.object, type=_Head).metadata
-    if event.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, head.resourceVersion, "k8s.io/initial-events-end" in head.annotations)
-    return WatchEvent(event.type, decode(event.object), head.resourceVersion)
+async def load(into: Configuration, kubeconfig: str | None = None, context: str | None = None) -> None:
+    """Where the API server is and how to speak to it.
 
-
-def _refusal(response: aiohttp.ClientResponse, content: bytes) -> ApiError:
-    try:
-        status = msgspec.json.decode(content, type=_Status)
-    except msgspec.DecodeError:
-        status = _Status(response.reason or "", content[:200].decode(errors="replace"))
-    return error(response.status, status.reason, status.message, response.headers.get("Retry-After", ""))
-
-
-async def configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
-    """Where the API server is and how to speak to it: the kubeconfig named, else the pod's service account, else the user's kubeconfig."""
-    found = Configuration()
-    if kubeconfig is None:
+    By the kubeconfig or context named, else as the pod's service account, else by the user's kubeconfig.
+    """
+    if kubeconfig is None and context is None:
         try:
-            load_incluster_config(client_configuration=found)
+            load_incluster_config(client_configuration=into)
+            return
         except ConfigException:
             pass
-        else:
-            found.cede_reload = lambda: load_incluster_config(client_configuration=found)
-            return found
-    await load_kube_config(config_file=kubeconfig, context=context, client_configuration=found)
-    return found
+    await load_kube_config(config_file=kubeconfig, context=context, client_configuration=into)
 
 
-def tls(found: Configuration) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=found.ssl_ca_cert)
+def trust(context: ssl.SSLContext, found: Configuration) -> None:
+    """The context takes the CA and client certificate of these files; new connections use them at once."""
+    if found.ssl_ca_cert:
+        context.load_verify_locations(found.ssl_ca_cert)
     if found.cert_file:
         context.load_cert_chain(found.cert_file, found.key_file)
     if not found.verify_ssl:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
+
+
+def _kept_alive(address: Any) -> socket.socket:
+    """A socket that notices within half a minute that its peer is gone: a powered-off server sends no farewell."""
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds_or_times in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds_or_times)
+    return made
 
 
 @asynccontextmanager
 async def connect(*, manager: str, kubeconfig: str | None = None, context: str | None = None) -> AsyncIterator[HttpClient]:
     """A client for as long as the context lasts. Raises kubernetes' ConfigException when nothing says where the API server is."""
-    found = await configuration(kubeconfig, context)
-    connector = aiohttp.TCPConnector(limit=100, ssl=tls(found) if str(found.host).startswith("https") else False)
-    async with aiohttp.ClientSession(connector=connector, read_bufsize=LINE_LIMIT, timeout=TIMEOUT) as session:
-        yield HttpClient(session, found, manager)
+    found = Configuration()
+    await load(found, kubeconfig, context)
+    own = ssl.create_default_context(cafile=found.ssl_ca_cert)
+    own.verify_flags &= ~ssl.VERIFY_X509_STRICT  # clusters' own CAs often lack a key identifier; kubectl accepts them too
+    trust(own, found)
+
+    async def renew() -> None:
+        await load(found, kubeconfig, context)
+        trust(own, found)
+
+    connector = aiohttp.TCPConnector(limit=100, ssl=own, socket_factory=_kept_alive)
+    async with aiohttp.ClientSession(connector=connector, read_bufsize=LINE_LIMIT, timeout=TIMEOUT, proxy=found.proxy) as session:
+        yield HttpClient(session, found, manager, renew)
 
 
 __all__ = [
     "AlreadyExists", "ApiError", "Client", "Conflict", "Forbidden", "Gone", "HttpClient", "Invalid", "NotFound", "TooManyRequests",
-    "Unauthorized", "Unreachable", "WatchEvent", "connect",
+    "Unauthorized", "Unreachable", "Unreadable", "WatchEvent", "connect",
 ]  # fmt: skip

@@ -43,6 +43,13 @@ class Unreachable(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
+class Unreadable(ApiError):
+    """An object is not what its Kind says: the message names it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "Unreadable", message)
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid, 429: TooManyRequests,
     504: Gone,

@@ -16,7 +16,7 @@ async def record(
     namespace = regarding.get("namespace") or "default"
     same = sha256(f"{regarding.get('uid')}/{reason}/{note}/{int(now)}".encode()).hexdigest()[:16]
     body: Json = {
-        "metadata": {"name": f"{regarding['name'][:200]}.{same}", "namespace": namespace},
+        "metadata": {"name": f"{regarding['name'][:200].rstrip('.-')}.{same}", "namespace": namespace},
         "regarding": regarding, "reason": reason, "note": note[:1024], "type": type_, "action": action,
         "eventTime": rfc3339(now, micro=True), "reportingController": f"cede.dev/{manager}", "reportingInstance": manager,
     }  # fmt: skip

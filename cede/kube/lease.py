@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,7 +25,10 @@ class Times:
 
     duration_s: float = 15.0
     deadline_s: float = 10.0
-    retry_s: float = 2.0
+    retry_s: float = 2.0  # and up to a fifth more, so that candidates do not march in step
+
+    def pause_s(self) -> float:
+        return self.retry_s * random.uniform(1.0, 1.2)  # noqa: S311
 
 
 async def lead(
@@ -44,7 +48,7 @@ async def lead(
     try:
         await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise LostLease(f"{key[1]} was not renewed within {candidate.times.deadline_s} s")
+            raise LostLease(renewing.result())
         working.result()
     finally:
         leading(False)
@@ -59,19 +63,22 @@ class _Candidate:
     def __init__(self, client: Client, key: Key, identity: str, times: Times) -> None:
         self.client, self.key, self.identity, self.times = client, key, identity, times
         self._seen: tuple[str, float] = ("", 0.0)  # the record's version, and our own clock when it was first seen
+        self._holder = ""  # as last read
+        self._renewed = 0.0  # our own clock before the last write that made the lease ours: others count from after it
 
     async def acquire(self) -> None:
-        while not await self._try():  # noqa: ASYNC110  what we wait for happens in another process
-            await asyncio.sleep(self.times.retry_s)
+        while not await self._try(self.times.deadline_s):  # noqa: ASYNC110  what we wait for happens in another process
+            await asyncio.sleep(self.times.pause_s())
 
-    async def renew_until_lost(self) -> None:
+    async def renew_until_lost(self) -> str:
+        """Returns why the lease is not ours any more."""
         clock = asyncio.get_running_loop().time
-        renewed = clock()
-        while clock() - renewed < self.times.deadline_s:
-            await asyncio.sleep(min(self.times.retry_s, max(0.0, renewed + self.times.deadline_s - clock())))
-            with suppress(TimeoutError):
-                if await asyncio.wait_for(self._try(), max(0.01, renewed + self.times.deadline_s - clock())):
-                    renewed = clock()
+        while (left := self._renewed + self.times.deadline_s - clock()) > 0:
+            await asyncio.sleep(min(self.times.pause_s(), left))
+            left = self._renewed + self.times.deadline_s - clock()
+            if left > 0 and not await self._try(left) and self._holder not in ("", self.identity):
+                return f"{self.key[1]} was taken over by {self._holder}"
+        return f"{self.key[1]} was not renewed within {self.times.deadline_s} s"
 
     async def release(self) -> None:
         """An empty holder with a lease of one second: the next one starts at once. Best effort."""
@@ -81,28 +88,32 @@ class _Candidate:
                 if raw["spec"].get("holderIdentity") == self.identity:
                     await self.client.replace(LEASES, self.key, self._body(raw, "", 1.0))
 
-    async def _try(self) -> bool:
-        """Whether the lease is ours after this attempt. Any error is a failed attempt."""
+    async def _try(self, limit_s: float) -> bool:
+        """Whether the lease is ours after this attempt. Any error, and silence for `limit_s`, is a failed attempt."""
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(limit_s):
+                ours = await self._attempt()
+        except (AlreadyExists, Conflict):
+            return False  # another was quicker
+        except (ApiError, TimeoutError) as error:
+            log.warning("lease not reached", extra={"lease": self.key[1], "reason": str(error) or type(error).__name__})
+            return False
+        if ours:
+            self._renewed = began
+        return ours
+
+    async def _attempt(self) -> bool:
         try:
             raw: Json = await self.client.get(LEASES, dict, self.key)
         except NotFound:
-            with suppress(AlreadyExists, ApiError):
-                await self.client.create(LEASES, self._body({}, self.identity, self.times.duration_s), namespace=self.key[0])
-                return True
+            await self.client.create(LEASES, self._body({}, self.identity, self.times.duration_s), namespace=self.key[0])
+            return True
+        self._holder = raw["spec"].get("holderIdentity") or ""
+        if self._holder not in ("", self.identity) and not self._expired(raw):
             return False
-        except ApiError as error:
-            log.warning("lease not read", extra={"reason": str(error)})
-            return False
-        holder = raw["spec"].get("holderIdentity") or ""
-        if holder not in ("", self.identity) and not self._expired(raw):
-            return False
-        try:
-            await self.client.replace(LEASES, self.key, self._body(raw, self.identity, self.times.duration_s))
-        except Conflict:
-            return False
-        except ApiError as error:
-            log.warning("lease not written", extra={"reason": str(error)})
-            return False
+        await self.client.replace(LEASES, self.key, self._body(raw, self.identity, self.times.duration_s))
+        self._holder = self.identity
         return True
 
     def _expired(self, raw: Json) -> bool:

@@ -1,0 +1,47 @@
+"""What a patch does to an object: merge patch and JSON patch, as an API server applies them."""
+
+import copy
+from typing import Any
+
+from cede.api.objects import Json
+
+
+def merge(old: Any, new: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(new, dict):
+        return copy.deepcopy(new)
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in new.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge(result.get(key), value)
+    return result
+
+
+def json_patch(document: Json, operations: list[Json]) -> Json:
+    """RFC 6902: test, add, replace, remove. Raises ValueError when a test fails or a path is not there."""
+    result: Any = copy.deepcopy(document)
+    for operation in operations:
+        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+        at = result
+        try:
+            for part in parents:
+                at = at[int(part)] if isinstance(at, list) else at[part]
+            index: Any = last if isinstance(at, dict) else len(at) if last == "-" else int(last)
+            match operation["op"]:
+                case "test":
+                    if at[index] != operation["value"]:
+                        raise ValueError(f"test of {operation['path']} failed")
+                case "add" if isinstance(at, list):
+                    at.insert(index, operation["value"])
+                case "add":
+                    at[index] = operation["value"]
+                case "replace":
+                    _ = at[index]
+                    at[index] = operation["value"]
+                case "remove":
+                    del at[index]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"{operation['op']} {operation['path']}: not there") from error
+    return result  # type: ignore[no-any-return]
