@@ -1,0 +1,173 @@
+"""Look, decide, act. The only writes of the scheduler."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    POLICIES,
+    SECRETS,
+    WORKLOADS,
+    Json,
+    rfc3339,
+)  # fmt: skip
+from cede.api.policy import ClusterPolicy
+from cede.kube import events
+from cede.kube.cache import Cache
+from cede.kube.client import AlreadyExists, Client, Conflict, NotFound
+from elastic_runtime.contract import SizeRequest
+from scheduler import snapshot
+from scheduler.acts import Act, Activate, Ask, Forget, Open, Queueing, Record, Resize, Tell
+from scheduler.plan import Plan, plan
+from scheduler.runtimes import Runtimes, Target
+from scheduler.snapshot import Objects, Snapshot
+
+log = logging.getLogger("scheduler")
+BUSY_S, QUIET_S = 0.5, 5.0  # until the next pass when nothing wakes us: while a Cession is open, and else
+
+
+class Controller:
+    """Caches of all it reads. From pass to pass it remembers nothing that a restart would lose."""
+
+    def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
+        self.client, self.wake, self.clock = client, wake, clock
+
+        def cache(kind: Any, cls: Any) -> Any:
+            return Cache(client, kind, cls, changed=wake.set)
+
+        self.workloads: Cache[Workload] = cache(WORKLOADS, Workload)
+        self.jobs: Cache[Job] = cache(JOBS, Job)
+        self.pods: Cache[Pod] = cache(PODS, Pod)
+        self.nodes: Cache[Node] = cache(NODES, Node)
+        self.cluster_queues: Cache[ClusterQueue] = cache(CLUSTER_QUEUES, ClusterQueue)
+        self.local_queues: Cache[LocalQueue] = cache(LOCAL_QUEUES, LocalQueue)
+        self.cohorts: Cache[Cohort] = cache(COHORTS, Cohort)
+        self.allocations: Cache[ComputeAllocation] = cache(ALLOCATIONS, ComputeAllocation)
+        self.policies: Cache[ClusterPolicy] = cache(POLICIES, ClusterPolicy)
+        self.cessions: Cache[Cession] = cache(CESSIONS, Cession)
+        self.caches: list[Cache[Any]] = [
+            self.workloads, self.jobs, self.pods, self.nodes, self.cluster_queues, self.local_queues, self.cohorts, self.allocations,
+            self.policies, self.cessions,
+        ]  # fmt: skip
+        self.runtimes = Runtimes(lambda: self._root, wake.set)
+        self._root: bytes | None = None
+        self._said: tuple[str, ...] = ()
+
+    async def reconcile(self) -> float:
+        """One pass: look, decide, act. Returns the seconds we may sleep if nothing changes."""
+        if self._root is None:
+            self._root = await self._read_root()
+        policy = self.policies.get(("", names.POLICY_NAME))
+        if policy is None:
+            return QUIET_S
+        seen = snapshot.take(self.look())
+        decided = plan(seen, policy.spec, self.clock())
+        self._explain(decided)
+        for act in decided.acts:
+            try:
+                await self._perform(act)
+            except (NotFound, Conflict, AlreadyExists) as moved_on:  # the next pass sees it as it is
+                log.info("moved on", extra={"act": type(act).__name__, "reason": str(moved_on)})
+        self.runtimes.follow(self._targets(seen))
+        return BUSY_S if any(c.open for c in seen.cessions) or decided.acts else QUIET_S
+
+    def look(self) -> Objects:
+        return Objects(
+            workloads=self.workloads.all(), jobs=self.jobs.all(), pods=self.pods.all(), nodes=self.nodes.all(),
+            cluster_queues=self.cluster_queues.all(), local_queues=self.local_queues.all(), cohorts=self.cohorts.all(),
+            allocations=self.allocations.all(), cessions=self.cessions.all(), statuses=self.runtimes.statuses(),
+        )  # fmt: skip
+
+    def _targets(self, seen: Snapshot) -> list[Target]:
+        giving = {v.uid for c in seen.cessions if c.open for v in c.spec.victims}
+        giving |= {r.job_uid for r in seen.running if any(w.active and not w.replaces for w in seen.waiting)}
+        return [Target(r.job, r.job_uid, r.address, r.job_uid in giving) for r in seen.running if r.allowed and r.job_uid]
+
+    def _explain(self, decided: Plan) -> None:
+        if decided.why != self._said:
+            self._said = decided.why
+            for why in decided.why:
+                log.info("planned", extra={"why": why})
+
+    async def _read_root(self) -> bytes | None:
+        try:
+            secret = await self.client.get(SECRETS, dict, (names.SYSTEM_NAMESPACE, names.ROOT_SECRET))
+        except NotFound:
+            log.warning("no root key yet", extra={"secret": names.ROOT_SECRET})
+            return None
+        return base64.b64decode(secret["data"][names.SECRET_KEY])
+
+    async def _perform(self, act: Act) -> None:
+        log.info("act", extra={"act": type(act).__name__} | _facts(act))
+        match act:
+            case Open():
+                await self._open(act.cession)
+            case Record():
+                body = {"status": act.status.model_dump()}
+                await self.client.patch(CESSIONS, ("", act.name), body, subresource="status")
+            case Forget():
+                await self.client.delete(CESSIONS, ("", act.name), uid=act.uid)
+            case Queueing():
+                spec = {"spec": {"queueingStrategy": act.strategy}, "metadata": {"resourceVersion": act.version}}
+                await self.client.patch(CLUSTER_QUEUES, ("", act.queue), spec)
+            case Ask():
+                await self.runtimes.ask(act.job, act.job_uid, act.address, SizeRequest(act.size, act.cession, act.deadline_s))
+            case Resize():
+                await self._resize(act)
+            case Activate():
+                await self.client.patch(WORKLOADS, act.workload, {"spec": {"active": act.active}})
+            case Tell():
+                await self._event(act.job, act.job_uid, act.reason, act.note)
+
+    async def _open(self, cession: Cession) -> None:
+        """The record first: whoever leads next goes on from it. Then at once what it asks for."""
+        metadata = {"name": cession.metadata.name, "labels": {names.MANAGED_BY: names.MANAGED_BY_CEDE}}
+        await self.client.create(CESSIONS, {"metadata": metadata, "spec": cession.spec.model_dump()})
+        by = cession.spec.claimant
+        claimant = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "name": by.workload, "namespace": by.namespace, "uid": by.uid}
+        await events.record(
+            self.client, manager=names.SCHEDULER, regarding=claimant, reason="TakingBack", note=cession.spec.why, now=self.clock()
+        )
+        self.wake.set()
+
+    async def _resize(self, act: Resize) -> None:
+        """Both numbers in one patch: parallelism alone may keep the wrong ranks (kueue-verified A4)."""
+        metadata: Json = {"resourceVersion": act.version}
+        if act.shrunk:
+            metadata["annotations"] = {names.SHRUNK_AT: rfc3339(self.clock())}
+        await self.client.patch(JOBS, act.job, {"metadata": metadata, "spec": {"parallelism": act.size, "completions": act.size}})
+        await self._event(act.job, act.job_uid, "Shrunk" if act.shrunk else "Resized", f"to {act.size} pods: {act.why}")
+
+    async def _event(self, job: tuple[str, str], uid: str, reason: str, note: str) -> None:
+        regarding = {"apiVersion": JOBS.api_version, "kind": "Job", "namespace": job[0], "name": job[1], "uid": uid}
+        await events.record(self.client, manager=names.SCHEDULER, regarding=regarding, reason=reason, note=note, now=self.clock())
+
+
+def _facts(act: Act) -> dict[str, object]:
+    match act:
+        case Open():
+            return {"cession": act.cession.metadata.name, "why": act.cession.spec.why}
+        case Record():
+            return {"cession": act.name, "phase": act.status.phase}
+        case Resize() | Ask():
+            return {"job": "/".join(act.job), "size": act.size}
+        case Queueing():
+            return {"queue": act.queue, "strategy": act.strategy}
+        case Activate():
+            return {"workload": "/".join(act.workload), "active": act.active}
+        case _:
+            return {}

@@ -1,0 +1,98 @@
+"""(Snapshot, Policy, now) → what to do, and why. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cede.api.cession import Cession, CessionSpec, Claimant, Need, Victim
+from cede.api.objects import Meta, rfc3339
+from cede.api.policy import PolicySpec
+from cede.api.resources import quantity
+from scheduler.acts import Act, Ask, Forget, Open, Queueing
+from scheduler.cession import advance
+from scheduler.claims import Claim, claims
+from scheduler.grow import grow
+from scheduler.snapshot import Running, Snapshot
+from scheduler.victims import Way, choose
+
+KEEP, KEEP_S = 1000, 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    acts: tuple[Act, ...]
+    why: tuple[str, ...]  # a sentence for every claim that was looked at
+
+
+def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
+    """Running take-backs go on; then new claims, when none runs; then levels that must hold; then growth."""
+    acts, why = list[Act](), list[str]()
+    enforce = policy.mode == "Enforce"
+    running = [c for c in seen.cessions if c.open]
+    for cession in running:
+        acts += advance(cession, seen, now)
+    if not running:
+        for claim in claims(seen):
+            way = choose(claim, seen.tree, seen.running, now, policy.takeBack.minRuntimeSeconds)
+            why.append(way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}")
+            if way.gives and enforce:
+                acts.append(Open(_cession(claim, way, seen, policy, now)))
+                break  # what it frees is promised: the next claim is looked at when it is done
+    acts += _queues(seen, running)
+    acts += _levels(seen, running)
+    promised = bool(running) or any(isinstance(act, Open) for act in acts)
+    acts += grow(seen, now, policy.takeBack.growSnoozeSeconds, promised)
+    acts += _forget(seen, now)
+    return Plan(tuple(acts), tuple(why))
+
+
+def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: float) -> Cession:
+    """Named after the claimant and the try, so that writing it twice is writing it once."""
+    by = claim.by
+    tries = sum(1 for c in seen.cessions if c.spec.claimant.uid == by.uid)
+    grace = max((give.job.grace_s or policy.takeBack.graceSeconds for give in way.gives), default=0.0)
+    victims = [
+        Victim(
+            namespace=give.job.job[0] or give.job.key[0], job=give.job.job[1], uid=give.job.job_uid, workload=give.job.key[1],
+            queue=give.job.queue, fromSize=give.job.size, toSize=give.to, how="Stop" if give.stop else "Shrink",
+        )
+        for give in way.gives
+    ]  # fmt: skip
+    return Cession(
+        metadata=Meta(name=f"{(by.job[1] or by.key[1])[:40].rstrip('.-')}-{by.uid[:8]}-{tries + 1}"),
+        spec=CessionSpec(
+            claimant=Claimant(
+                namespace=by.key[0], workload=by.key[1], uid=by.uid, job=by.job[1], queue=by.queue, priorityClass=by.priority_class,
+                created=by.created,
+            ),
+            need=[Need(flavor=f, resource=r, amount=quantity(r, amount)) for (f, r), amount in sorted(claim.missing.items())],
+            victims=victims, deadline=rfc3339(now + min(grace, policy.takeBack.maxGraceSeconds)), why=way.why,
+        ),
+    )  # fmt: skip
+
+
+def _queues(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
+    """A queue on StrictFIFO that no waiting claimant needs is put back: also after a crash between two writes."""
+    waiting = {w.uid for w in seen.waiting if w.active}
+    needed = {c.spec.claimant.queue for c in running if c.spec.claimant.uid in waiting}
+    for queue in seen.tree.queues.values():
+        if queue.strategy == "StrictFIFO" and queue.name not in needed:
+            yield Queueing(queue.name, "BestEffortFIFO", queue.version)
+
+
+def _levels(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
+    """What a runtime was asked for and its Job's size agree, but where a take-back is under way."""
+    giving = {v.uid for c in running for v in c.spec.victims}
+    for job in seen.running:
+        if job.allowed and job.status and job.job_uid not in giving and _disagree(job):
+            yield Ask(job.job, job.job_uid, job.address, job.parallelism, "", 0.0)
+
+
+def _disagree(job: Running) -> bool:
+    return job.status is not None and bool(job.address) and job.status.wanted != job.parallelism
+
+
+def _forget(seen: Snapshot, now: float) -> Iterator[Act]:
+    done = [c for c in seen.cessions if not c.open]
+    for i, cession in enumerate(reversed(done)):
+        if i >= KEEP or now - cession.metadata.created > KEEP_S:
+            yield Forget(cession.metadata.name, cession.metadata.uid)

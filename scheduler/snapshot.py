@@ -1,0 +1,236 @@
+"""From the caches' objects to one frozen picture of the cluster. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cede.api import names, sizes
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, PodSpec, Workload
+from cede.api.objects import Condition, Key, is_true, unix
+from cede.api.resources import Quota, Resources, amount
+from elastic_runtime.contract import Status
+from scheduler.quota import Limit, Queue, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What the caches hold at one moment."""
+
+    workloads: Sequence[Workload] = ()
+    jobs: Sequence[Job] = ()
+    pods: Sequence[Pod] = ()
+    nodes: Sequence[Node] = ()
+    cluster_queues: Sequence[ClusterQueue] = ()
+    local_queues: Sequence[LocalQueue] = ()
+    cohorts: Sequence[Cohort] = ()
+    allocations: Sequence[ComputeAllocation] = ()
+    cessions: Sequence[Cession] = ()
+    statuses: Mapping[str, Status] = field(default_factory=dict)  # by Job uid; those who answered lately
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A Workload without quota."""
+
+    key: Key
+    uid: str
+    queue: str
+    priority: int
+    created: str  # RFC 3339, as on the wire
+    each: tuple[tuple[Resources, int], ...]  # of each pod set: what one pod asks, and how many
+    job: Key = ("", "")
+    job_uid: str = ""
+    priority_class: str = ""
+    replaces: bool = False  # a scale-up slice of a running job
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A Workload with quota, and the Job it stands for."""
+
+    key: Key
+    uid: str
+    queue: str
+    priority: int
+    since: float  # Unix seconds of the reservation
+    usage: Quota
+    size: int  # pods it has quota for
+    each: Quota  # what one pod holds; of a Workload with several pod sets, the mean
+    job: Key = ("", "")
+    job_uid: str = ""
+    job_version: str = ""
+    parallelism: int = 0
+    ready: int = 0
+    allowed: tuple[int, ...] = ()  # sizes; empty for a job that is not elastic
+    wish: int = 0
+    grace_s: float = 0.0
+    shrunk_at: float = 0.0
+    address: str = ""  # of pod 0
+    status: Status | None = None
+    active: bool = True
+
+    @property
+    def smallest(self) -> int:
+        return self.allowed[0] if self.allowed else self.size
+
+    @property
+    def lost_by_stop(self) -> float:
+        """Accelerator-seconds of work not yet saved. Who says nothing has nothing to lose."""
+        said = self.status
+        return (said.step - said.durableStep) * said.stepSeconds * self.size if said else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    tree: Tree = field(default_factory=Tree)
+    waiting: tuple[Waiting, ...] = ()  # in Kueue's order: priority, then age
+    running: tuple[Running, ...] = ()
+    finished: frozenset[str] = frozenset()  # uids of Workloads
+    cessions: tuple[Cession, ...] = ()
+    room: tuple[Resources, ...] = ()  # free on each schedulable node
+
+
+def take(seen: Objects) -> Snapshot:
+    jobs = {job.metadata.uid: job for job in seen.jobs}
+    queue_of = {q.metadata.key: q.spec.clusterQueue for q in seen.local_queues}
+    first_pods = {
+        pod.metadata.labels.get(names.POD_JOB_UID, ""): pod.status.podIP
+        for pod in seen.pods
+        if pod.metadata.labels.get(names.POD_INDEX) == "0" and pod.status.phase == "Running" and not pod.metadata.deletionTimestamp
+    }
+    waiting, running, finished = list[Waiting](), list[Running](), set[str]()
+    for workload in seen.workloads:
+        if is_true(workload.status.conditions, names.FINISHED):
+            finished.add(workload.metadata.uid)
+        elif workload.status.admission and is_true(workload.status.conditions, names.QUOTA_RESERVED):
+            job = jobs.get(job_uid(workload))
+            found = _running(workload, job, first_pods.get(job_uid(workload), ""), seen.statuses.get(job_uid(workload)))
+            running.append(found)
+        else:
+            queue = queue_of.get((workload.metadata.namespace, workload.spec.queueName), "")
+            waiting.append(_waiting(workload, queue))
+    tree = _tree(seen, running)
+    waiting.sort(key=lambda w: (-w.priority, unix(w.created), w.key))
+    cessions = tuple(sorted(seen.cessions, key=lambda c: (c.metadata.created, c.metadata.name)))
+    return Snapshot(tree, tuple(w for w in waiting if w.queue in tree.queues), tuple(running), frozenset(finished), cessions, _room(seen))
+
+
+def job_uid(workload: Workload) -> str:
+    owners = [o.uid for o in workload.metadata.ownerReferences if o.kind == "Job"]
+    return owners[0] if owners else workload.metadata.labels.get(names.JOB_UID, "")
+
+
+def of_pod(spec: PodSpec) -> Resources:
+    """What a pod asks: the sum of its containers, or its largest init container, and its overhead (Kubernetes, resource helpers)."""
+    total, largest = Resources(), Resources()
+    for container in spec.containers:
+        total += _requests(container.resources)
+    for container in spec.initContainers:
+        largest |= _requests(container.resources)
+    overhead = Resources({name: amount(name, text) for name, text in spec.overhead.items()})
+    return (total | largest) + overhead
+
+
+def _requests(resources: Mapping[str, Mapping[str, str | int]]) -> Resources:
+    said = {**resources.get("limits", {}), **resources.get("requests", {})}
+    return Resources({name: amount(name, text) for name, text in said.items()})
+
+
+def _waiting(workload: Workload, queue: str) -> Waiting:
+    owner = next((o for o in workload.metadata.ownerReferences if o.kind == "Job"), None)
+    ref = workload.spec.priorityClassRef
+    return Waiting(
+        key=workload.metadata.key, uid=workload.metadata.uid, queue=queue, priority=workload.spec.priority,
+        created=workload.metadata.creationTimestamp or "", each=tuple((of_pod(s.template.spec), s.count) for s in workload.spec.podSets),
+        job=(workload.metadata.namespace, owner.name if owner else ""), job_uid=job_uid(workload),
+        priority_class=ref.name if ref else "", active=workload.spec.active,
+        replaces=names.SLICE_REPLACEMENT_FOR in workload.metadata.annotations,
+    )  # fmt: skip
+
+
+def _running(workload: Workload, job: Job | None, address: str, status: Status | None) -> Running:
+    assert workload.status.admission
+    usage: Quota = Counter()
+    size, counts = 0, {s.name: s.count for s in workload.spec.podSets}
+    for assigned in workload.status.admission.podSetAssignments:
+        count = min(counts.get(assigned.name, assigned.count), assigned.count)  # a shrink lowers the pod set, not the assignment
+        size += count
+        for resource, flavor in assigned.flavors.items():
+            held = amount(resource, assigned.resourceUsage.get(resource, 0))
+            usage[flavor, resource] += held * count // assigned.count if assigned.count else 0
+    reserved = next((c for c in workload.status.conditions if c.type == names.QUOTA_RESERVED), Condition())
+    found = Running(
+        key=workload.metadata.key, uid=workload.metadata.uid, queue=workload.status.admission.clusterQueue, priority=workload.spec.priority,
+        since=unix(reserved.lastTransitionTime or ""), usage=usage, size=size, active=workload.spec.active,
+        each=Counter({key: -(-held // size) for key, held in usage.items()}) if size else Counter(),
+    )  # fmt: skip
+    if job is None:
+        return found
+    notes = job.metadata.annotations
+    allowed = _allowed(notes.get(names.SIZES, "")) if job.metadata.annotations.get(names.ELASTIC_JOB) == "true" else ()
+    wish = notes.get(names.WISH, "")
+    return replace(
+        found, job=job.metadata.key, job_uid=job.metadata.uid, job_version=job.metadata.resourceVersion, parallelism=job.spec.parallelism,
+        ready=job.status.ready, allowed=allowed, wish=int(wish) if wish.isdigit() else job.spec.parallelism, address=address,
+        status=status, grace_s=_grace(notes.get(names.GRACE, "")), shrunk_at=unix(notes.get(names.SHRUNK_AT, "")),
+    )  # fmt: skip
+
+
+def _allowed(text: str) -> tuple[int, ...]:
+    try:
+        return sizes.parse(text) if text else ()
+    except ValueError:
+        return ()  # the webhook refuses these; one that slipped by is not elastic
+
+
+def _grace(text: str) -> float:
+    digits = text.removesuffix("s")
+    return float(digits) if digits.isdigit() else 0.0
+
+
+def _tree(seen: Objects, running: Iterable[Running]) -> Tree:
+    usage: dict[str, Quota] = defaultdict(Counter)
+    for job in running:
+        usage[job.queue] += job.usage
+    own_tasks = {a.metadata.name: a.spec.preemptOwnTasks != "Never" for a in seen.allocations}
+    queues = {q.metadata.name: _queue(q, usage[q.metadata.name], own_tasks.get(q.metadata.name, True)) for q in seen.cluster_queues}
+    own: Quota = Counter()
+    for cohort in seen.cohorts:
+        for group in cohort.spec.resourceGroups:
+            for flavor in group.flavors:
+                for r in flavor.resources:
+                    own[flavor.name, r.name] += amount(r.name, r.nominalQuota)
+    return Tree(queues, own)
+
+
+def _queue(q: ClusterQueue, usage: Quota, preempts_own: bool) -> Queue:
+    limits = {}
+    for group in q.spec.resourceGroups:
+        for flavor in group.flavors:
+            for r in flavor.resources:
+                borrowing, lending = (None if text is None else amount(r.name, text) for text in (r.borrowingLimit, r.lendingLimit))
+                limits[flavor.name, r.name] = Limit(amount(r.name, r.nominalQuota), borrowing, lending)
+    weight = q.spec.fairSharing.weight if q.spec.fairSharing else 1
+    flavors = tuple((g.coveredResources, tuple(f.name for f in g.flavors)) for g in q.spec.resourceGroups)
+    return Queue(
+        q.metadata.name, q.spec.cohortName, limits, usage, q.spec.queueingStrategy, q.metadata.resourceVersion,
+        amount("cpu", weight) / 1000, preempts_own, flavors,
+    )  # fmt: skip
+
+
+def _room(seen: Objects) -> tuple[Resources, ...]:
+    used: dict[str, Resources] = defaultdict(Resources)
+    for pod in seen.pods:
+        if pod.spec.nodeName and pod.status.phase in ("Pending", "Running"):
+            used[pod.spec.nodeName] += of_pod(pod.spec)
+    rooms = []
+    for node in seen.nodes:
+        if node.spec.unschedulable or not is_true(node.status.conditions, names.READY):
+            continue
+        free = Resources({name: amount(name, text) for name, text in node.status.allocatable.items()})
+        free.subtract(used[node.metadata.name])
+        rooms.append(free)
+    return tuple(rooms)
