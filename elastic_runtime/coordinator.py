@@ -85,7 +85,7 @@ class Coordinator:
         member = Member(
             index, str(said["incarnation"]), str(said["address"]), int(said["generation"]), tuple(said["members"]), int(said["step"]),
             bool(said["ready"]), bool(said["leaving"]), bool(said["parked"]), bool(said["finished"]),
-            int(said["broken"]), now, before.since if same and before else now,
+            int(said["broken"]), int(said.get("newest", 0)), now, before.since if same and before else now,
         )  # fmt: skip
         turned = before is None or (before.ready, before.leaving, before.incarnation) != (member.ready, member.leaving, member.incarnation)
         if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked

@@ -4,7 +4,7 @@ A *generation* is one membership of the job, numbered; numbers only grow, and wh
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -41,6 +41,7 @@ class Member:
     parked: bool = False  # handed over, waits to be deleted
     finished: bool = False  # the script came to its end
     broken: int = 0  # the generation that failed under it though nobody may have died
+    newest: int = 0  # the newest generation it was told of: a new coordinator starts above it
     heard: float = 0.0  # coordinator's monotonic clock
     since: float = 0.0  # when this incarnation was first heard
 
@@ -82,12 +83,8 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if lost or any(alive[i].broken == current.generation for i in there):
         survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
         if survivors:
-            return _record(current.generation, survivors, abrupt=True)
-        return (
-            replace(_first(replace(view, record=Record()), alive, now, limits) or Record(), generation=current.generation + 1)
-            if alive
-            else None
-        )
+            return _record(view, survivors, abrupt=True)
+        return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
     if current.stop or not there:
         return _restart(view, alive, now, limits) if view.wanted != 0 else None
     if any(alive[i].generation != current.generation for i in there):
@@ -96,18 +93,14 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     target = [m for m in alive.values() if m.index < ceiling and not m.leaving and (m.index in there or m.ready)]
     target.sort(key=lambda m: m.index)
     if not target:
-        return (
-            _record(current.generation, [alive[i] for i in there], stop=True)
-            if now - view.changed >= limits.settle_s or view.wanted == 0
-            else None
-        )
+        return _record(view, [alive[i] for i in there], stop=True) if now - view.changed >= limits.settle_s or view.wanted == 0 else None
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
     if now - view.changed < limits.settle_s and not leaves_by_request and (only_joins or any(m.leaving for m in alive.values())):
         return None
-    return _record(current.generation, target)
+    return _record(view, target)
 
 
 def _done(member: Member | None) -> bool:
@@ -123,7 +116,7 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
         if missing and now - view.born < limits.gather_s:
             return None
         of = [m for m in training if m.generation == newest.generation]
-        return _record(newest.generation, sorted(of, key=lambda m: m.index), abrupt=True)
+        return _record(view, sorted(of, key=lambda m: m.index), abrupt=True)
     if now - view.born < limits.settle_s:
         return None
     return _restart(view, alive, now, limits)
@@ -134,9 +127,10 @@ def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits
     ready = {i: m for i, m in alive.items() if m.ready and not m.leaving and (view.wanted is None or i < view.wanted)}
     if not all(i in ready for i in range(view.smallest)) or now - view.changed < limits.settle_s:
         return None
-    return _record(view.record.generation, [ready[i] for i in sorted(ready)])
+    return _record(view, [ready[i] for i in sorted(ready)])
 
 
-def _record(after: int, members: Iterable[Member], *, abrupt: bool = False, stop: bool = False) -> Record:
+def _record(view: View, members: Iterable[Member], *, abrupt: bool = False, stop: bool = False) -> Record:
     chosen = list(members)
+    after = max([view.record.generation, *(max(m.newest, m.generation) for m in view.members.values())])
     return Record(after + 1, tuple(m.index for m in chosen), tuple(m.incarnation for m in chosen), "", abrupt, stop)

@@ -217,7 +217,17 @@ class Parent:
         facts, self.facts.progress = asdict(self.facts), {}
         try:
             await self._ask(
-                "POST", MEMBER_PATH, control.dump({**facts, "index": self.settings.index, "address": self.settings.address, **self.asked})
+                "POST",
+                MEMBER_PATH,
+                control.dump(
+                    {
+                        **facts,
+                        "newest": self.record.generation,
+                        "index": self.settings.index,
+                        "address": self.settings.address,
+                        **self.asked,
+                    }
+                ),
             )
         except (OSError, control.Refused) as error:
             self.facts.progress = facts["progress"] | self.facts.progress  # said again when pod 0 is back
