@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deploy.local import binaries, cluster, images, kube, machine, memory, nodes
 from deploy.local.doing import say, stage
-from deploy.local.places import GPUS, INSTANCE_TYPE, Failure, Places
+from deploy.local.places import GPUS, Failure, Places
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -40,7 +40,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     fake = command("add-fake-nodes", "more nodes that only pretend to run pods (kwok), tainted cede.dev/fake")
     fake.add_argument("count", type=int)
     fake.add_argument("--gpus", type=int, default=8)
-    fake.add_argument("--instance-type", default=INSTANCE_TYPE)
+    fake.add_argument("--instance-type", default="fake-8gpu")
     command("rss", "memory of every process of the cluster")
     command("check", "say what this machine lacks")
     command("programs", "compile the cluster's programs")
@@ -66,8 +66,10 @@ def carry_out(places: Places, args: argparse.Namespace) -> None:
             nodes.cable(places, args.node, "down" if args.command == "cut" else "up")
         case "images":
             keys = images.prepare(places)
-            if args.load and cluster.running(places) and cluster.load_images(places, keys):
-                kube.apply_cede(places, keys)
+            if args.load and cluster.running(places):
+                cluster.load_images(places, keys)
+                if kube.has_cede(places):
+                    kube.apply_cede(places, keys)
         case "add-fake-nodes":
             cluster.add_fake_nodes(places, args.count, args.gpus, args.instance_type)
         case "check":

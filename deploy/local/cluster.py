@@ -42,22 +42,20 @@ def up(places: Places, count: int, cede: bool = True) -> None:
     if running(places) and (places.run / "made-of").read_text() != made_of():
         down(places)
     if not running(places):
-        start(places, keys)
-    else:
-        load_images(places, keys)
+        start(places)
     start_nodes(places, count)
+    load_images(places, keys)
     kube.apply_kueue(places)
     if cede:
         kube.apply_cede(places, keys)
 
 
-def start(places: Places, keys: dict[str, str]) -> None:
+def start(places: Places) -> None:
     """The control plane answers, and nothing is left of a cluster before."""
     down(places)
     places.log.mkdir(parents=True)
     with stage("control plane ready"):
         control.start(places)
-    (places.run / "images.json").write_text(json.dumps(keys))
     (places.run / "made-of").write_text(made_of())
 
 
@@ -65,6 +63,9 @@ def start_nodes(places: Places, count: int) -> None:
     """At least `count` nodes are Ready and offer their accelerators."""
     wanted = sorted({f"n{number}" for number in range(1, count + 1)} | set(nodes.known(places)), key=node_number)
     missing = [name for name in wanted if not rooms.pid_of(places, name)]
+    for name in wanted:
+        if name not in missing:
+            nodes.cable(places, name, "up")
     if not missing:
         return
     with stage(f"{', '.join(missing)} ready"):
@@ -98,17 +99,13 @@ def ready(places: Places, name: str) -> bool:
     return kube.kubectl(places, "get", "node", name, "-o", path, check=False) == "True"
 
 
-def load_images(places: Places, keys: dict[str, str]) -> list[str]:
-    """Running nodes hold the images of `keys`; the names of those that changed."""
-    noted = places.run / "images.json"
-    changed = kube.images_of(keys, json.loads(noted.read_text()))
-    if changed:
-        archives = [str(image.archive(places)) for image in images.IMAGES if image.name in changed]
-        names = [name for name in nodes.known(places) if rooms.pid_of(places, name)]
-        with stage(f"loaded {', '.join(map(store.short, changed))} into {', '.join(names)}"), ThreadPoolExecutor() as pool:
-            list(pool.map(lambda name: kube.load(places, nodes.inside(places, name), archives), names))
-        noted.write_text(json.dumps(keys))
-    return changed
+def load_images(places: Places, keys: dict[str, str]) -> None:
+    """Running nodes hold the images of `keys`."""
+    names = [name for name in nodes.known(places) if rooms.pid_of(places, name) and store.changed(nodes.images_file(places, name), keys)]
+    if not names:
+        return
+    with stage(f"loaded what changed into {', '.join(names)}"), ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: nodes.load(places, name, keys), names))
 
 
 def down(places: Places) -> None:
@@ -161,5 +158,5 @@ def status(places: Places) -> dict[str, Any]:
             item["metadata"]["name"]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"
             for item in kube.items(places, "deployments", "-n", namespace)
         }
-    found["images"] = json.loads((places.run / "images.json").read_text())
+    found["images"] = {name: store.held(nodes.images_file(places, name)) for name in nodes.known(places)}
     return found

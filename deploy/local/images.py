@@ -32,9 +32,6 @@ class Image:
             found.update(contents(TREE / path))
         return found.hexdigest()[:16]
 
-    def archive(self, places: Places) -> Path:
-        return places.images / f"{store.short(self.name).replace(':', '-')}.tar"
-
 
 WHEEL = ("cede", "elastic_runtime")
 PYTHON = ("webhook", "scheduler", "quota_controller", *WHEEL)
@@ -65,19 +62,19 @@ def prepare(places: Places) -> dict[str, str]:
     places.images.mkdir(parents=True, exist_ok=True)
     wanted = keys()
     for image in IMAGES:
-        noted = image.archive(places).with_suffix(".key")
+        noted = store.archive(places, image.name).with_suffix(".key")
         if not (noted.exists() and noted.read_text() == wanted[image.name]):
             base(places)
             with stage(f"built {store.short(image.name)}"):
                 build(places, image)
             noted.write_text(wanted[image.name])
-    store.refresh(places, {image.name: image.archive(places) for image in IMAGES}, wanted)
+    store.refresh(places, wanted)
     return wanted
 
 
 def build(places: Places, image: Image) -> None:
     """The image's archive is there."""
-    archive = image.archive(places)
+    archive = store.archive(places, image.name)
     archive.unlink(missing_ok=True)
     archive.with_suffix(".key").unlink(missing_ok=True)
     if image.target:

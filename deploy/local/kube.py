@@ -5,7 +5,6 @@ import json
 import shutil
 from typing import Any
 
-from deploy.local import store
 from deploy.local.doing import sh, stage, until
 from deploy.local.images import CEDE
 from deploy.local.places import TREE, Failure, Places
@@ -45,6 +44,10 @@ def apply_kueue(places: Places) -> None:
         noted.write_text(key)
     with stage("Kueue available"):
         wait_available(places, KUEUE, 180)
+
+
+def has_cede(places: Places) -> bool:
+    return (places.run / "cede.key").exists()
 
 
 def apply_cede(places: Places, keys: dict[str, str]) -> None:
@@ -91,13 +94,3 @@ def troubles(places: Places, namespace: str) -> str:
                 lines.append(f"{pod['metadata']['name']}: {json.dumps(state['state'] | state.get('lastState', {}))}")
                 lines.append(kubectl(places, "logs", "-n", namespace, pod["metadata"]["name"], "--tail=5", check=False))
     return "\n".join(lines)
-
-
-def load(places: Places, node: list[str], archives: list[str]) -> None:
-    """A running node holds these images too; what runs goes on with the old ones."""
-    for archive in archives:
-        sh(*node, "ctr", "-n", "k8s.io", "images", "import", archive)
-
-
-def images_of(keys: dict[str, str], held: dict[str, str]) -> list[str]:
-    return [name for name in keys if held.get(name) != keys[name] and name != store.PAUSE]

@@ -2,12 +2,12 @@
 
 import json
 import sysconfig
+from pathlib import Path
 
-from deploy.local import cgroups, control, rooms
+from deploy.local import cgroups, control, rooms, store
 from deploy.local.certificates import Authority
 from deploy.local.doing import sh
 from deploy.local.places import GATE, INSTANCE_TYPE, NAME, PODS, Failure, Places, node_address, node_number, node_pods
-from deploy.local.store import containerd_config, copy_store
 
 # kubelet writes these machine-wide settings unless they already read as it wants: show it files that do.
 SETTINGS = """while read knob value; do echo $value >/run/${knob##*/}; mount --bind /run/${knob##*/} /proc/sys/$knob; done <<END
@@ -30,10 +30,10 @@ def prepare(places: Places, number: int, authority: Authority) -> None:
     (places.run / "resolv.conf").touch()
     authority.kubeconfig(name, f"system:node:{name}", "system:nodes")
     (home / "cni" / "10-ptp.conflist").write_text(json.dumps(pod_network(number)))
-    (home / "containerd.toml").write_text(containerd_config(home / "cni"))
+    (home / "containerd.toml").write_text(store.containerd_config(home / "cni"))
     (home / "kubelet.json").write_text(json.dumps(kubelet(places, name)))
     (home / "proxy.json").write_text(json.dumps(proxy(places, name)))
-    copy_store(places, home / "lib" / "containerd")
+    store.copy_store(places, home / "lib" / "containerd")
 
 
 def start(places: Places, name: str) -> None:
@@ -142,6 +142,15 @@ def cable(places: Places, name: str, state: str) -> None:
     sh("nsenter", "-t", str(rooms.the(places, control.ROOM)), "-n", "ip", "link", "set", name, state)
 
 
-def inside(places: Places, name: str) -> list[str]:
-    """The words that make a command run where the node's containerd is."""
-    return ["nsenter", "-t", str(rooms.the(places, name)), "-m", "-p"]
+def images_file(places: Places, name: str) -> Path:
+    """Notes which images the node holds."""
+    return places.run / name / "images.json"
+
+
+def load(places: Places, name: str, keys: dict[str, str]) -> None:
+    """The running node holds the images of `keys`; what runs goes on with the old ones."""
+    node = ("nsenter", "-t", str(rooms.the(places, name)), "-m", "-p")
+    sh(*node, "sh", "-c", "until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done")
+    for image in store.changed(images_file(places, name), keys):
+        sh(*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(places, image))
+    images_file(places, name).write_text(json.dumps(keys))

@@ -66,6 +66,7 @@ make_environment() {
     local stamp
     stamp=$(sha256sum deploy/locks/dev.txt pyproject.toml | sha256sum | cut -c1-16)
     [ "$(cat .venv/cede-stamp 2>/dev/null)" = "$stamp" ] && return
+    "$python" -c 'import ensurepip' 2>/dev/null || die "python3-venv is missing: apt-get install python3-venv"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     [ -x "$cache/uv/bin/uv" ] || { "$python" -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q --disable-pip-version-check uv; }
     "$cache/uv/bin/uv" pip install -q --python .venv/bin/python --require-hashes -r deploy/locks/dev.txt -r deploy/locks/build.txt

@@ -29,21 +29,20 @@ state = "/run/containerd"
 """
 
 
-def refresh(places: Places, archives: dict[str, Path], keys: dict[str, str]) -> None:
+def refresh(places: Places, keys: dict[str, str]) -> None:
     """The store holds exactly these images afterwards; only what changed is imported."""
     store = places.images / "store"
     state = store / "keys.json"
-    held: dict[str, str] = json.loads(state.read_text()) if state.exists() else {}
-    changed = [image for image in archives if held.get(image) != keys[image]]
-    if not changed:
+    new = changed(state, keys)
+    if not new:
         return
-    with stage(f"imported {', '.join(map(short, changed))}"):
-        if not held:
+    with stage(f"imported {', '.join(map(short, new))}"):
+        if not held(state):
             shutil.rmtree(store, ignore_errors=True)
         (store / "containerd").mkdir(parents=True, exist_ok=True)
         state.unlink(missing_ok=True)  # half an import is no store
         (store / "containerd.toml").write_text(containerd_config(store))
-        imports = "\n".join(f"ctr -n k8s.io images import {shlex.quote(str(archives[image]))}" for image in changed)
+        imports = "\n".join(f"ctr -n k8s.io images import {shlex.quote(str(archive(places, image)))}" for image in new)
         sh(*private("unshare", "--net", "sh", "-ec", SCRIPT.format(store=store, imports=imports), pids=True))
         state.write_text(json.dumps(keys))
 
@@ -59,13 +58,29 @@ wait
 
 
 def copy_store(places: Places, to: Path) -> None:
-    """Layers are never written to, so the copy shares them; only the databases are its own."""
+    """Layers are never written to, so the copy, a node's, shares them; only the databases are its own."""
     source = places.images / "store" / "containerd"
     if to.exists():
         return
     sh("cp", "-al", source, to)
+    shutil.copy(source.parent / "keys.json", to.parent.parent / "images.json")
     for database in source.rglob("*.db"):
         sh("cp", "--remove-destination", database, to / database.relative_to(source))
+
+
+def archive(places: Places, image: str) -> Path:
+    return places.images / f"{short(image).replace(':', '-')}.tar"
+
+
+def held(state: Path) -> dict[str, str]:
+    """The images, with their keys, that the store or node of this file holds."""
+    found: dict[str, str] = json.loads(state.read_text()) if state.exists() else {}
+    return found
+
+
+def changed(state: Path, keys: dict[str, str]) -> list[str]:
+    known = held(state)
+    return [image for image, key in keys.items() if known.get(image) != key]
 
 
 def short(image: str) -> str:

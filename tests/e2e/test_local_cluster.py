@@ -76,7 +76,7 @@ def test_a_pod_reaches_a_service_by_name_and_torch_by_its_mount(cluster: Cluster
         cluster.until(
             lambda: cluster.kubectl_json("get", "pod", "probe")["status"]["phase"] in ("Succeeded", "Failed"), "the pod to end", 40
         )
-        assert cluster.kubectl("logs", "probe").split() == ["2.0", "401"]
+        assert cluster.kubectl("logs", "probe").split() == ["2.0", "403"], "a stranger is known and may not look"
     finally:
         cluster.kubectl("delete", "pod", "probe", "--now")
 
@@ -89,7 +89,7 @@ print(torch.ones(2).sum().item())
 try:
     urllib.request.urlopen("https://kubernetes.default.svc.cluster.local", context=ssl._create_unverified_context(), timeout=10)
 except urllib.error.HTTPError as error:
-    print(403 if error.code == 403 else error.code)
+    print(error.code)
 """
 
 
