@@ -84,6 +84,9 @@ def _give(cession: Cession, victim: Victim, seen: Snapshot, now: float) -> tuple
     if job is None:  # it ended, or was stopped: what it held is free
         said.released = said.released or rfc3339(now, micro=True)
         return said, []
+    if victim.how == "Shrink" and job.parallelism <= victim.toSize:  # done, by us or by a leader before us
+        said.released = said.released or rfc3339(now, micro=True)
+        return said, []
     acts: list[Act] = []
     answer = job.status
     elastic = bool(job.address) and bool(job.allowed)
@@ -99,13 +102,11 @@ def _give(cession: Cession, victim: Victim, seen: Snapshot, now: float) -> tuple
         return said, acts
     said.forced = said.forced or (not said.ceded and elastic)
     why = f"for {cession.spec.claimant.job or cession.spec.claimant.workload} of {cession.spec.claimant.queue}"
-    if victim.how == "Shrink" and job.parallelism > victim.toSize:
+    if victim.how == "Shrink":
         acts.append(Resize(job.job, job.job_uid, job.job_version, victim.toSize, True, why))
     if victim.how == "Stop" and job.active:
         said.stopped = True
         acts.append(Activate(job.key, False, why))
-    if victim.how == "Shrink" and job.parallelism <= victim.toSize:
-        said.released = said.released or rfc3339(now, micro=True)
     if victim.how == "Stop" and not job.active:
         said.stopped, said.released = True, said.released or rfc3339(now, micro=True)
     return said, acts
