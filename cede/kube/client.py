@@ -12,7 +12,7 @@ import msgspec
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.incluster_config import load_incluster_config
-from kubernetes.aio.config.kube_config import load_kube_config
+from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
@@ -192,6 +192,16 @@ async def load(into: Configuration, kubeconfig: str | None = None, context: str 
         except ConfigException:
             pass
     await load_kube_config(config_file=kubeconfig, context=context, client_configuration=into)
+
+
+def namespace_of(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The namespace of the kubeconfig's context, as kubectl takes it: `default` when nothing says another."""
+    try:
+        every, current = list_kube_config_contexts(kubeconfig)
+    except ConfigException:
+        return "default"
+    found = next((one for one in every if one["name"] == context), current)
+    return str(found["context"].get("namespace") or "default")
 
 
 def trust(context: ssl.SSLContext, found: Configuration) -> None:
