@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from deploy.demo.figures import Account, Step, account, lost_by_kill, pause_of_shrink, step_seconds
 
 MICRO_BATCHES, PER = 4, 2
@@ -14,7 +15,7 @@ def steps(*numbers: int, size: int = 4, every: float = 0.5) -> list[Step]:
 
 def samples(last: int, dataset: int = 1000) -> list[dict[str, object]]:
     return [
-        {"step": s, "micro_batch": b, "samples": [(((s - 1) * MICRO_BATCHES + b) * PER + j) % dataset for j in range(PER)]}
+        {"step": s, "micro_batch": b, "generation": 0, "samples": [(((s - 1) * MICRO_BATCHES + b) * PER + j) % dataset for j in range(PER)]}
         for s in range(1, last + 1)
         for b in range(MICRO_BATCHES)
     ]
@@ -31,8 +32,8 @@ def test_an_undisturbed_log_has_lost_nothing() -> None:
 @pytest.mark.parametrize(
     ("log", "lines", "expected"),
     [
-        pytest.param(steps(1, 3, 4), samples(4), (1, 0, 0), id="a step that no metric shows is lost"),
-        pytest.param([*steps(1, 2, 3, 4), *steps(2)], samples(4), (1, 0, 0), id="a step done again counts"),
+        pytest.param(steps(1, 3, 4), samples(4), (1, MICRO_BATCHES * PER, 0), id="a step that no rank logged is lost, with its samples"),
+        pytest.param([*steps(1, 2, 3, 4), Step(2, 1.0, 4, 9.0, 5)], samples(4), (1, 0, 0), id="a step committed by two generations"),
         pytest.param(steps(1, 2, 3, 4), samples(4)[1:], (0, PER, 0), id="a missing micro-batch loses its samples"),
         pytest.param(steps(1, 2, 3, 4), [*samples(4), samples(1)[0]], (0, 0, PER), id="a micro-batch used twice"),
         pytest.param(steps(1, 2, 3, 4), [{**line, "samples": [7, 7]} if i == 0 else line for i, line in enumerate(samples(4))], (0, 0, 2),
@@ -48,10 +49,21 @@ def test_the_same_sample_in_the_next_epoch_is_not_seen_twice() -> None:
     assert counted(steps(1, 2, 3, 4), samples(4, dataset=8), dataset=8).samples_seen_twice == 0
 
 
-def test_the_pause_is_that_of_the_first_shrink_in_ms_and_in_steps_of_the_new_size() -> None:
-    log = [*steps(1, 2, size=8), Step(3, 1.0, 4, 1.6, 100.0), *[Step(n, 1.0, 4, 1.6 + (n - 3) * 0.4) for n in (4, 5)]]
+def test_what_every_rank_logs_of_a_step_is_one_step() -> None:
+    assert counted(steps(1, 2, 3, 4) * 4, samples(4)) == Account(3, 0, 3 * MICRO_BATCHES * PER, 0, 0)
+
+
+def test_samples_of_a_step_that_was_given_up_and_done_again_count_once() -> None:
+    again = [{**line, "generation": 2} for line in samples(4) if line["step"] == 3]
+    log = [*steps(1, 2), Step(3, 1.0, 3, 9.0, 2), *steps(4)]
+    assert counted(log, [*samples(4), *again]) == Account(3, 0, 3 * MICRO_BATCHES * PER, 0, 0)
+
+
+def test_the_pause_is_the_gap_at_the_first_shrink_less_a_step_of_the_new_size() -> None:
+    log = [*steps(1, 2, size=8), *[Step(n, 1.0, 4, 1.5 + (n - 3) * 0.4, 1) for n in (3, 4, 5)]]  # 0.5 s after step 2, then 0.4 s each
     ms, in_steps = pause_of_shrink(log)
-    assert (ms, in_steps) == (100.0, pytest.approx(0.25))
+    assert ms == pytest.approx(100.0)
+    assert in_steps == pytest.approx(0.25)
     assert math.isnan(pause_of_shrink(steps(1, 2))[0])
 
 

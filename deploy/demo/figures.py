@@ -1,5 +1,6 @@
 """What the story measured: from the job's own logs and from what was seen in the cluster to figures. Pure."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +12,26 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of a job's metrics: a committed step."""
+    """One line of a job's journal: a committed step, as one rank saw it."""
 
     step: int
     loss: float
     size: int
     time: float  # Unix seconds of the commit
-    pause_ms: float | None = None  # what a resize right before this step added, for those who stayed
+    generation: int = 0  # the membership that committed it
 
     @classmethod
     def read(cls, line: Line) -> "Step":
-        pause = line.get("pause_ms")
-        return cls(int(line["step"]), float(line["loss"]), int(line["size"]), float(line["time"]), None if pause is None else float(pause))
+        return cls(int(line["step"]), float(line["loss"]), int(line["size"]), float(line["time"]), int(line["generation"]))
+
+
+def merged(steps: Iterable[Step]) -> list[Step]:
+    """One line a step, in order: the first that any rank wrote of the generation that committed it last."""
+    best: dict[int, Step] = {}
+    for s in steps:
+        if s.step not in best or (-s.generation, s.time) < (-best[s.step].generation, best[s.step].time):
+            best[s.step] = s
+    return [best[step] for step in sorted(best)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +46,30 @@ class Account:
 
 
 def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, per_micro_batch: int, dataset: int) -> Account:
-    """Count what was lost or seen twice up to the last but one step of the metrics (the last may still be being logged).
+    """Count what was lost or seen twice, from the journals of all ranks, up to the last but one step (the last may still be being written).
 
-    A step is lost when the metrics miss it or show it again. A sample is lost when its micro-batch is missing, seen twice when its
-    micro-batch was used twice, or when it comes twice in one epoch: the order of an epoch is a permutation of `dataset` samples.
+    A step is lost when no rank logged it, and done twice when two generations committed it. A line of samples counts when it is of the
+    generation that committed its step. A sample is lost when its micro-batch is missing, seen twice when its micro-batch counts twice,
+    or when it comes twice in one epoch: the order of an epoch is a permutation of `dataset` samples.
     """
     last = max((s.step for s in steps), default=1) - 1
-    seen = Counter(s.step for s in steps if s.step <= last)
+    committed: dict[int, set[int]] = {}
+    for s in steps:
+        committed.setdefault(s.step, set()).add(s.generation)
     used = Counter[tuple[int, int]]()
     order: dict[int, int] = {}
     for line in samples:
-        if (step := int(line["step"])) <= last:
+        if (step := int(line["step"])) <= last and int(line["generation"]) in committed.get(step, ()):
             used[step, int(line["micro_batch"])] += 1
             for j, sample in enumerate(line["samples"]):
                 order[((step - 1) * micro_batches + int(line["micro_batch"])) * per_micro_batch + j] = int(sample)
     expected = {(step, batch) for step in range(1, last + 1) for batch in range(micro_batches)}
     again = sum(used[key] - 1 for key in used if used[key] > 1) * per_micro_batch
     in_epoch = Counter((position // dataset, sample) for position, sample in order.items())
+    missing = sum(1 for step in range(1, last + 1) if step not in committed)
     return Account(
         steps=last,
-        steps_lost=sum(1 for step in range(1, last + 1) if not seen[step]) + sum(n - 1 for n in seen.values()),
+        steps_lost=missing + sum(len(generations) - 1 for step, generations in committed.items() if step <= last),
         samples=len(order),
         samples_lost=len(expected - used.keys()) * per_micro_batch,
         samples_seen_twice=again + sum(n - 1 for n in in_epoch.values()),
@@ -66,17 +79,21 @@ def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, 
 def step_seconds(steps: Sequence[Step], size: int) -> float:
     """Median seconds of a step at `size`; 0.0 when there are none."""
     at = sorted((s for s in steps if s.size == size), key=lambda s: s.step)
-    gaps = [b.time - a.time for a, b in zip(at, at[1:], strict=False) if b.step == a.step + 1]
+    gaps = [b.time - a.time for a, b in itertools.pairwise(at) if b.step == a.step + 1]
     return median(gaps) if gaps else 0.0
 
 
 def pause_of_shrink(steps: Sequence[Step]) -> tuple[float, float]:
-    """(milliseconds, steps of the new size) that the first shrink added for those who stayed. (nan, nan) when none is logged."""
-    ordered = sorted(steps, key=lambda s: s.step)
-    for before, after in zip(ordered, ordered[1:], strict=False):
-        if after.size < before.size and after.pause_ms is not None:
-            length = step_seconds(steps, after.size)
-            return after.pause_ms, after.pause_ms / 1000 / length if length else float("nan")
+    """What the first shrink added for those who stayed: (milliseconds, steps of the new size).
+
+    The gap between the last commit before and the first after, less one step of the new size. (nan, nan) when there was no shrink.
+    """
+    ordered = merged(steps)
+    for before, after in itertools.pairwise(ordered):
+        if after.size < before.size:
+            length = step_seconds([s for s in ordered if s.generation == after.generation], after.size)
+            pause = max(0.0, after.time - before.time - length)
+            return pause * 1000, pause / length if length else float("nan")
     return float("nan"), float("nan")
 
 
@@ -109,8 +126,3 @@ class Holding:
 
     time: float
     by_team: Mapping[str, int] = field(default_factory=dict)
-
-
-def since(times: Iterable[float], start: float) -> float | None:
-    """Seconds from `start` to the first of `times` after it."""
-    return min((t - start for t in times if t >= start), default=None)

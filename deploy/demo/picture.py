@@ -8,14 +8,14 @@ import matplotlib
 from deploy.demo.figures import Holding, Step
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402  the backend is chosen before the first figure
+import itertools
+
+from matplotlib import pyplot as plt
 
 COLORS = {"research": "#2a9d8f", "vision": "#e9c46a"}
 
 
-def paint(
-    path: Path, holdings: Sequence[Holding], marks: Mapping[str, float], steps: Sequence[Step], capacity: int, title: str
-) -> None:
+def paint(path: Path, holdings: Sequence[Holding], marks: Mapping[str, float], steps: Sequence[Step], capacity: int, title: str) -> None:
     """Write the picture to `path`. `marks`: what happened → Unix seconds."""
     figure, (above, below) = plt.subplots(2, 1, figsize=(10, 7), constrained_layout=True)
     figure.suptitle(title)
@@ -33,7 +33,7 @@ def paint(
     ordered = sorted(steps, key=lambda s: s.step)
     below.plot([s.step for s in ordered], [s.loss for s in ordered], color=COLORS["research"], linewidth=1.2)
     top = max((s.loss for s in ordered), default=1.0)
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in itertools.pairwise(ordered):
         if before.size != after.size:
             below.axvline(after.step, color="#e76f51", linewidth=0.8)
             below.annotate(f"{before.size}→{after.size}", (after.step, top), fontsize=8, color="#e76f51")
