@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "version":
         show(chosen, {"version": own_version()}, [f"cede {own_version()}"])
         return 0
+    logging.disable(logging.WARNING)  # a library's warnings are not for the reader of a command
     try:
         return asyncio.run(run(chosen))
     except ModuleNotFoundError as lacking:
@@ -102,7 +104,7 @@ async def connected(chosen: Settings) -> "AsyncIterator[Client]":
         async with connect(manager="cede-cli", kubeconfig=chosen.kubeconfig, context=chosen.context) as client:
             yield client
     except (ConfigException, YAMLError, OSError) as error:
-        raise Refused(f"no cluster to speak to: {error}; name one with --kubeconfig and --context") from error
+        raise Refused(f"no cluster to speak to ({error}): name one with --kubeconfig and --context") from error
     except Unreachable as error:
         raise Refused(f"the API server does not answer: {error.message}") from error
     except Unauthorized as error:

@@ -123,7 +123,7 @@ class ApiServer:
 
     def compact(self) -> None:
         """Forgets what happened so far: who asks for it is told to list again."""
-        self.oldest = self.version = self.version + 1
+        self.oldest = self.version
         self.history.clear()
 
     def count(self) -> Counter[str]:

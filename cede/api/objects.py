@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from urllib.parse import quote
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -29,7 +30,7 @@ class Kind:
         namespace, name = key or (namespace, "")
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        return root + scope + f"/{self.plural}" + (f"/{name}" if name else "") + (f"/{subresource}" if subresource else "")
+        return root + scope + f"/{self.plural}" + (f"/{quote(name, safe=':')}" if name else "") + (f"/{subresource}" if subresource else "")
 
 
 @dataclass(frozen=True, slots=True)

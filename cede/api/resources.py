@@ -1,8 +1,9 @@
 """Resources as a multiset, and the quantity strings of Kubernetes as integers."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from math import ceil
 
 FlavorResource = tuple[str, str]
@@ -20,25 +21,24 @@ _SUFFIX = {
 }
 
 
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(|[numkMGTPE]|[KMGTPE]i))")
+MOST = 2**63 - 1
+"""More than this is as much as this, as for the API server."""
+
+
 def amount(resource: str, quantity: str | int | float) -> int:
     """A quantity in Kueue's units, rounded up; `2` cpu is 2000, `1Gi` memory is 1073741824.
 
     Raises ValueError naming the quantity when it is none (apimachinery, resource/quantity.go).
     """
-    text = str(quantity).strip()
-    digits = text.rstrip("numkKMGTPEi") if not _is_exponent(text) else text
-    suffix = text[len(digits) :]
-    try:
-        with localcontext() as context:
-            context.prec = 50
-            value = Decimal(digits) * _SUFFIX[suffix] * (1000 if resource == "cpu" else 1)
-            return ceil(value)
-    except (InvalidOperation, KeyError, OverflowError, ValueError):
-        raise ValueError(f"{resource} is {quantity!r}, which is no quantity: write it like 500m, 2, 16Gi") from None
-
-
-def _is_exponent(text: str) -> bool:
-    return any(mark in text[1:-1] for mark in "eE") and text[-1:].isdigit()
+    found = _QUANTITY.fullmatch(str(quantity).strip())
+    if not found:
+        raise ValueError(f"{resource} is {quantity!r}, which is no quantity: write it like 500m, 2, 16Gi")
+    number, exponent, suffix = found.groups()
+    with localcontext() as context:
+        context.prec = 100
+        value = Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""] * (1000 if resource == "cpu" else 1)
+    return ceil(min(max(value, Decimal(-MOST)), Decimal(MOST)))
 
 
 def quantity(resource: str, value: int) -> str:

@@ -4,13 +4,15 @@ import re
 from collections.abc import Sequence
 
 LIMIT = 4096
-_RANGE = re.compile(r"(\d+)-(\d+)(?:/(\d+))?")
+_NUMBER = "([0-9]{1,9})"
+_RANGE = re.compile(f"{_NUMBER}-{_NUMBER}(?:/{_NUMBER})?")
+_LIST = re.compile(f"{_NUMBER}(?:,{_NUMBER})*")
 CURE = "write it like 2-8, 2-8/2 or 1,2,4,8"
 
 
 def parse(text: str) -> tuple[int, ...]:
     """The allowed sizes, ascending. Raises ValueError that says what is wrong and how to write it."""
-    text = text.replace(" ", "")
+    text = re.sub(r"\s*([-/,])\s*", r"\1", text.strip())
     if found := _RANGE.fullmatch(text):
         low, high, step = int(found[1]), int(found[2]), int(found[3] or 1)
         if low > high:
@@ -20,7 +22,7 @@ def parse(text: str) -> tuple[int, ...]:
         if high > LIMIT:
             raise ValueError(f"{text!r} goes up to {high}: at most {LIMIT} pods are supported")
         sizes = tuple(range(low, high + 1, step))
-    elif re.fullmatch(r"\d+(,\d+)*", text):
+    elif _LIST.fullmatch(text):
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
         if sizes[-1] > LIMIT:
             raise ValueError(f"{text!r} goes up to {sizes[-1]}: at most {LIMIT} pods are supported")
