@@ -50,7 +50,7 @@ check_cluster() {
 install_packages() {
     local packages answer
     packages=$(missing_packages | tr '\n' ' ')
-    [ -z "${packages// /}" ] && return
+    [ -n "${packages// /}" ] || return 0
     command -v apt-get >/dev/null || die "missing, and there is no apt-get to install it with: $packages"
     if [ "${YES:-}" != 1 ] && [ "${CI:-}" != true ]; then
         [ -t 0 ] || die "missing: $packages(YES=1 installs it without asking)"
@@ -75,12 +75,13 @@ make_environment() {
 }
 
 python=$(find_python)
-mkdir -p "$cache"
 case "${1:-}" in
 python) ;;
-cluster) check_cluster && install_packages ;;
+cluster) check_cluster ;;
 *) die "usage: setup.sh python | cluster" ;;
 esac
+mkdir -p "$cache"
+[ "$1" = python ] || install_packages
 began=$SECONDS
 make_environment
 [ $((SECONDS - began)) -lt 2 ] || echo "setup: Python environment made in $((SECONDS - began)) s" >&2
