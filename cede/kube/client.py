@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.incluster_config import load_incluster_config
@@ -153,7 +154,7 @@ class HttpClient:
             options["server_hostname"] = self._configuration.tls_server_name
             async with self._session.request(method, self._url + path, **options) as response:
                 yield response
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, ConfigException) as broken:
+        except (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError, ValueError, ConfigException) as broken:
             if isinstance(broken, aiohttp.ClientSSLError):
                 await self._renewed()
             raise Unreachable(f"{method} {path}: {broken or type(broken).__name__}") from broken

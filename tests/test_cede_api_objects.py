@@ -1,0 +1,84 @@
+"""How the API server spells things."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cede.api.objects import CLUSTER_QUEUES, JOBS, NODES, PODS, Condition, Json, Key, Kind, Meta, is_true, rfc3339, set_condition, unix
+
+TIMES = st.integers(min_value=0, max_value=4_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "subresource", "expected"),
+    [
+        (PODS, ("a", "p"), "", "/api/v1/namespaces/a/pods/p"),
+        (NODES, ("", "n"), "", "/api/v1/nodes/n"),
+        (NODES, ("ignored", "n"), "", "/api/v1/nodes/n"),
+        (JOBS, ("a", "j"), "status", "/apis/batch/v1/namespaces/a/jobs/j/status"),
+        (CLUSTER_QUEUES, ("", "q"), "", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/q"),
+        (JOBS, ("a", "../../b"), "", "/apis/batch/v1/namespaces/a/jobs/..%2F..%2Fb"),
+    ],
+)
+def test_path_of_an_object(kind: Kind, key: Key, subresource: str, expected: str) -> None:
+    assert kind.path(key, subresource=subresource) == expected
+
+
+def test_path_of_a_collection() -> None:
+    assert JOBS.path() == "/apis/batch/v1/jobs"
+    assert JOBS.path(namespace="a") == "/apis/batch/v1/namespaces/a/jobs"
+    assert NODES.path(namespace="a") == "/api/v1/nodes"
+
+
+def test_api_version_of_the_core_group_has_no_group() -> None:
+    assert (PODS.api_version, JOBS.api_version) == ("v1", "batch/v1")
+
+
+@given(TIMES)
+def test_a_time_reads_back(seconds: int) -> None:
+    assert unix(rfc3339(seconds)) == seconds
+
+
+@given(st.floats(min_value=0, max_value=4e9))
+def test_a_time_in_micro_reads_back_to_the_microsecond(seconds: float) -> None:
+    spelled = rfc3339(seconds, micro=True)
+    assert abs(unix(spelled) - seconds) < 2e-6
+    assert len(spelled) == len("2026-01-01T00:00:00.000000Z")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", 60.0), ("1970-01-01T01:01:00+01:00", 60.0), ("1970-01-01T00:00:00.500000Z", 0.5),
+        ("1970-01-01T00:00:00.123456789Z", 0.123456), ("", 0.0), (None, 0.0),
+    ],
+)  # fmt: skip
+def test_times_as_servers_write_them(spelled: str | None, seconds: float) -> None:
+    assert unix(spelled) == pytest.approx(seconds)
+    assert Meta(creationTimestamp=spelled).created == pytest.approx(seconds)
+
+
+READY: Json = {"type": "Ready", "status": "True", "reason": "Fine", "message": "ok", "lastTransitionTime": rfc3339(100)}
+
+
+def test_the_transition_time_moves_only_with_the_status() -> None:
+    (same,) = set_condition([READY], "Ready", True, "Other", "still", generation=2, now=500)
+    assert (same["lastTransitionTime"], same["reason"], same["observedGeneration"]) == (rfc3339(100), "Other", 2)
+    (moved,) = set_condition([READY], "Ready", False, "Broken", "no", generation=2, now=500)
+    assert (moved["lastTransitionTime"], moved["status"]) == (rfc3339(500), "False")
+
+
+def test_other_conditions_stay_as_they_are() -> None:
+    other = {**READY, "type": "Other"}
+    assert set_condition([other, READY], "Ready", None, "New", "", generation=1, now=1)[0] == other
+
+
+@given(st.sampled_from([True, False, None]), TIMES, TIMES)
+def test_saying_a_condition_again_changes_nothing(status: bool | None, now: int, later: int) -> None:
+    once = set_condition([READY], "Ready", status, "R", "m", generation=3, now=now)
+    assert set_condition(once, "Ready", status, "R", "m", generation=3, now=later) == once
+
+
+def test_a_condition_is_true_only_when_it_says_so() -> None:
+    said = [Condition("A", "True"), Condition("B", "False"), Condition("C")]
+    assert [is_true(said, name) for name in "ABCD"] == [True, False, False, False]

@@ -1,0 +1,85 @@
+"""The grammar of allowed sizes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cede.api.sizes import LIMIT, at_most, in_words, parse
+
+SIZES = st.integers(min_value=1, max_value=LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("2-8", (2, 3, 4, 5, 6, 7, 8), id="a range, both ends in it"),
+        pytest.param("2-8/2", (2, 4, 6, 8), id="a step"),
+        pytest.param("2-8/4", (2, 6), id="a step that misses the end"),
+        pytest.param("2-8/100", (2,), id="a step beyond the end"),
+        pytest.param("1,2,4,8", (1, 2, 4, 8), id="a list"),
+        pytest.param("8,1,4,1", (1, 4, 8), id="a list in any order, each once"),
+        pytest.param("4", (4,), id="one size"),
+        pytest.param("3-3", (3,), id="a range of one"),
+        pytest.param(" 2 - 8 / 2 ", (2, 4, 6, 8), id="spaces around signs"),
+        pytest.param("1, 2", (1, 2), id="spaces after commas"),
+    ],
+)
+def test_sizes(text: str, expected: tuple[int, ...]) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("", "no list of sizes: write it like", id="nothing"),
+        pytest.param("two", "no list of sizes: write it like", id="words"),
+        pytest.param("1 2", "no list of sizes", id="a space is no comma, and 1 2 is not 12"),
+        pytest.param("2-8/", "no list of sizes", id="half a step"),
+        pytest.param("2..8", "no list of sizes", id="another grammar"),
+        pytest.param("-2", "no list of sizes", id="below zero"),
+        pytest.param("1,,2", "no list of sizes", id="a hole"),
+        pytest.param("٢-٨", "no list of sizes", id="digits of another script"),
+        pytest.param("9" * 5000, "no list of sizes", id="a number nobody means"),
+        pytest.param("8-2", "put the smaller size first", id="downward"),
+        pytest.param("2-8/0", "has step 0", id="no step"),
+        pytest.param("0-8", "would complete the job", id="size 0 in a range"),
+        pytest.param("0,4", "would complete the job", id="size 0 in a list"),
+        pytest.param(f"1-{LIMIT + 1}", f"at most {LIMIT} pods", id="too large a range"),
+        pytest.param(f"1,{LIMIT + 1}", f"at most {LIMIT} pods", id="too large a size"),
+    ],
+)
+def test_what_is_wrong_with_sizes_is_said(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(text)
+
+
+@given(SIZES, SIZES, st.integers(min_value=1, max_value=LIMIT))
+def test_a_range_holds_its_start_and_nothing_past_its_end(a: int, b: int, step: int) -> None:
+    low, high = sorted((a, b))
+    assert parse(f"{low}-{high}/{step}") == tuple(range(low, high + 1, step))
+
+
+@given(st.sets(SIZES, min_size=1, max_size=20))
+def test_what_is_said_in_words_reads_back(wanted: set[int]) -> None:
+    assert parse(in_words(sorted(wanted))) == tuple(sorted(wanted))
+
+
+@given(st.text(alphabet="0123456789-/, ", max_size=12))
+def test_any_text_is_sizes_that_rise_from_one_or_a_sentence(text: str) -> None:
+    try:
+        found = parse(text)
+    except ValueError:
+        return
+    assert found[0] >= 1
+    assert list(found) == sorted(set(found))
+    assert found[-1] <= LIMIT
+
+
+@given(st.lists(SIZES, max_size=10), st.integers(min_value=0, max_value=LIMIT))
+def test_at_most_is_the_largest_that_fits(sizes: list[int], limit: int) -> None:
+    found = at_most(sizes, limit)
+    if found is None:
+        assert all(size > limit for size in sizes)
+    else:
+        assert found <= limit
+        assert not any(found < size <= limit for size in sizes)
