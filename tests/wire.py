@@ -7,6 +7,7 @@ Faults are scripted: `server.script(method, path, answer, ...)` is used up befor
 import asyncio
 import copy
 import json
+import ssl
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -58,7 +59,9 @@ class Place:
 
 
 class ApiServer:
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.tls = tls
+        self.token = ""  # when set, requests without it are Unauthorized
         self.version = 100
         self.stored: dict[str, dict[Key, Json]] = defaultdict(dict)
         self.history: dict[str, list[tuple[int, str, Json]]] = defaultdict(list)
@@ -76,8 +79,8 @@ class ApiServer:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
+        self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
@@ -175,6 +178,8 @@ class ApiServer:
         watching = request.query.get("watch") == "true"
         method = "WATCH" if watching else request.method
         self.requests.append((method, request.path))
+        if self.token and request.headers.get("Authorization", "").lower() != f"bearer {self.token}".lower():
+            return refusal(401, "Unauthorized", "who are you?")
         if queue := self.scripts.get((method, request.path)):
             return await queue.popleft()(request)
         place = Place(request.path)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
-from cede.kube.client import ApiError, Client, Gone, TooManyRequests
+from cede.kube.client import ApiError, Client, Gone, TooManyRequests, Unreadable
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Cache(Generic[P]):
                     failures = 0
                     continue
                 reason = "the watch ended at once"
-            except Gone as error:
+            except (Gone, Unreadable) as error:  # the same history would break us again: a list tells how things are now
                 self._version, reason = "", str(error)
             except ApiError as error:
                 reason = str(error)
