@@ -97,6 +97,9 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
+    coming = [m for m in alive.values() if m.index < ceiling and m.index not in there and not m.ready and not m.leaving]
+    if only_joins and coming and now - view.changed < limits.gather_s:
+        return None  # pods that start together get ready one by one: one resize takes them all
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
     if now - view.changed < limits.settle_s and not leaves_by_request and (only_joins or any(m.leaving for m in alive.values())):
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from cede.api import sizes
 from cede.api.objects import unix
 from cede.api.resources import Quota, Resources
+from elastic_runtime.contract import State
 from scheduler.acts import Act, Resize
 from scheduler.claims import assignments
 from scheduler.quota import Tree
@@ -23,7 +24,7 @@ def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterato
             yield Resize(job.job, job.job_uid, job.job_version, job.size, False, why)
     if growing or promised:
         return
-    able = [j for j in seen.running if j.allowed and j.active and j.parallelism == j.size < j.wish and now - j.shrunk_at >= snooze_s]
+    able = [j for j in seen.running if _settled(j) and j.size < j.wish and now - j.shrunk_at >= snooze_s]
     for job in sorted(able, key=lambda j: (seen.tree.share(j.queue), -j.priority, j.since, j.key)):
         if any(_could_use(seen.tree, waiting, job) for waiting in seen.waiting):
             continue
@@ -31,6 +32,13 @@ def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterato
         if top > job.size:
             yield Resize(job.job, job.job_uid, job.job_version, top, False, f"{top - job.size} pods' worth is idle")
             return
+
+
+def _settled(job: Running) -> bool:
+    """Whether it trains on all it has. One that is still starting would only start slower with more pods; one that says nothing
+    may not even be elastic."""
+    trains = job.status is not None and job.status.state == State.TRAINING and job.status.size == job.size
+    return trains and bool(job.allowed) and job.active and job.parallelism == job.size
 
 
 def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from cede.api.resources import Resources
 from scheduler.acts import Resize
 from scheduler.grow import grow
-from scheduler.snapshot import Snapshot
-from tests.builders import GPU, KEY, NOW, queue, running, snapshot, tree, waiting
+from scheduler.snapshot import Running, Snapshot
+from tests import builders
+from tests.builders import GPU, KEY, NOW, queue, says, snapshot, tree, waiting
+
+
+def running(name: str = "gpt", queue: str = "research", size: int = 8, *args: object, **more: object) -> Running:
+    """One that trains on all it has."""
+    return builders.running(name, queue, size, *args, **{"status": says(size=size)} | more)  # type: ignore[arg-type]
 
 
 def sizes(seen: Snapshot, promised: bool = False) -> dict[str, int]:
@@ -24,6 +30,8 @@ def sizes(seen: Snapshot, promised: bool = False) -> dict[str, int]:
         pytest.param(
             snapshot(running=(running(size=2, allowed=(2, 4, 8)), running("other", "vision", 3, ()))), {"gpt": 4}, id="its own sizes"
         ),
+        pytest.param(snapshot(running=(running(size=2, status=None),)), {}, id="not while its runtime says nothing"),
+        pytest.param(snapshot(running=(running(size=4, status=says(size=2)),)), {}, id="not before it trains on what it has"),
         pytest.param(snapshot(running=(running(size=2, shrunk_at=NOW - 30),)), {}, id="not while it snoozes"),
         pytest.param(snapshot(running=(running(size=2),), waiting=(waiting(),)), {}, id="not while somebody waits who could use it"),
         pytest.param(
