@@ -1,0 +1,101 @@
+"""Level-triggered control: how often a pass runs, and after what."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cede.kube import loop
+from cede.kube.client import ApiError, Conflict
+from tests.clock import fast
+
+
+def passes(
+    reconcile: Callable[[int], Awaitable[float]], seconds: float, disturb: Callable[[asyncio.Event], Awaitable[None]]
+) -> list[float]:
+    """When passes ran, in seconds of a fast clock from the first, within so many seconds."""
+
+    async def run() -> list[float]:
+        clock, times, wake = asyncio.get_running_loop().time, list[float](), asyncio.Event()
+
+        async def one() -> float:
+            times.append(clock())
+            return await reconcile(len(times))
+
+        task = asyncio.create_task(loop.run(one, wake))
+        await asyncio.sleep(0)
+        await disturb(wake)
+        await asyncio.sleep(seconds)
+        task.cancel()
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        if not isinstance(ended, asyncio.CancelledError):
+            raise ended  # type: ignore[misc]
+        return [at - times[0] for at in times]
+
+    return fast(run())
+
+
+async def nothing(_: asyncio.Event) -> None: ...
+
+
+def test_a_pass_says_when_the_next_one_is() -> None:
+    async def reconcile(_: int) -> float:
+        return 10.0
+
+    assert passes(reconcile, 25, nothing) == pytest.approx([0, 10, 20], abs=1.5)
+
+
+def test_a_change_wakes_it_and_many_changes_wake_it_once() -> None:
+    async def reconcile(_: int) -> float:
+        return 3600.0
+
+    async def disturb(wake: asyncio.Event) -> None:
+        for _ in range(100):
+            wake.set()
+
+    assert len(passes(reconcile, 5, disturb)) == 2
+
+
+def test_a_change_during_a_pass_is_not_lost() -> None:
+    woken = asyncio.Event()
+
+    async def reconcile(turn: int) -> float:
+        if turn == 1:
+            await asyncio.sleep(1)
+            woken.set()
+        return 3600.0
+
+    async def disturb(wake: asyncio.Event) -> None:
+        await asyncio.sleep(0.5)
+        wake.set()
+
+    assert len(passes(reconcile, 5, disturb)) == 2
+    assert woken.is_set()
+
+
+def test_refusals_are_tried_again_after_ever_longer_waits_and_success_starts_over() -> None:
+    async def reconcile(turn: int) -> float:
+        if turn not in (4, 5):
+            raise Conflict(409, "Conflict", "changed")
+        return 0.0
+
+    found = passes(reconcile, 5.5, nothing)
+    assert found[:4] == pytest.approx([0, 0.5, 1.5, 3.5], abs=0.6)
+    assert found[4] - found[3] < 0.6, "success: the next pass is due at once"
+    assert found[6] - found[5] == pytest.approx(0.5, abs=0.4), "and waits start over"
+
+
+def test_the_longest_wait_is_half_a_minute() -> None:
+    async def reconcile(_: int) -> float:
+        raise ApiError(500, "InternalError", "no")
+
+    found = passes(reconcile, 110, nothing)
+    assert found[-1] - found[-2] == pytest.approx(30, abs=2)
+
+
+def test_a_bug_ends_the_loop() -> None:
+    async def reconcile(_: int) -> float:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError):
+        passes(reconcile, 1, nothing)
