@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import secrets
@@ -15,6 +16,19 @@ from elastic_runtime.contract import SizeRequest
 from elastic_runtime.parent import Parent, Settings
 
 LOCAL_ENV = "CEDE_LOCAL"  # host of pod 0 when all pods are on one machine
+
+
+class Lines(logging.Formatter):
+    """A JSON object a line: when, who, what, and the facts given as `extra`."""
+
+    known = frozenset(vars(logging.makeLogRecord({})))
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {"time": round(record.created, 3), "level": record.levelname, "logger": record.name}
+        line |= {"message": record.getMessage()} | {name: value for name, value in vars(record).items() if name not in self.known}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def settings(env: dict[str, str]) -> Settings:
@@ -83,7 +97,9 @@ def main() -> int:
             parser.error("which script? python -m elastic_runtime train.py")
     if args.local:
         return local(args.local, args.port, args.directory, args.script)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stdout)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(Lines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         found = settings(dict(os.environ))
     except (KeyError, OSError) as error:

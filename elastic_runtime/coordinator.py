@@ -97,6 +97,8 @@ class Coordinator:
             else:
                 setattr(self.progress, fact, value)
         record = self.view.record
+        if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
+            self.view = replace(self.view, broke=now)
         store = said.get("store")
         if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
             await self._publish(replace(record, store=f"{member.address}:{store['port']}"))
@@ -121,6 +123,7 @@ class Coordinator:
             self._wake.clear()
             if next_record := membership.plan(self.view, self._clock(), self.limits):
                 log.info("new generation", extra={"record": asdict(next_record)})
+                self.view = replace(self.view, broke=None)
                 await self._publish(next_record)
             try:
                 async with asyncio.timeout(0.1):

@@ -9,6 +9,7 @@ import datetime
 import os
 import socket
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,10 +24,12 @@ Gloo: Any = dist.ProcessGroupGloo
 
 TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
 MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
+CONNECT = datetime.timedelta(seconds=5)  # for those who came to connect: milliseconds, unless one is lost just then
+_served: deque[int] = deque(maxlen=8)  # ports of the stores in this process: their connections belong to the peers
 
 
 def sockets() -> dict[int, str]:
-    """Descriptor → inode of this process's connected TCP sockets."""
+    """Descriptor → inode of this process's connected TCP sockets, those of its stores left out."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -34,7 +37,11 @@ def sockets() -> dict[int, str]:
             if link.startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as opened:
                     # Only what is connected: gloo ends the process when its listening socket is shut down.
-                    if opened.family in (socket.AF_INET, socket.AF_INET6) and opened.getpeername():
+                    if (
+                        opened.family in (socket.AF_INET, socket.AF_INET6)
+                        and opened.getpeername()
+                        and opened.getsockname()[1] not in _served
+                    ):
                         found[int(name)] = link
         except OSError:
             continue  # closed meanwhile
@@ -46,7 +53,7 @@ class Group:
 
     def __init__(self, generation: int, rank: int, world: int) -> None:
         self.generation, self.rank, self.world = generation, rank, world
-        self._lock, self._cut = threading.Lock(), False
+        self._changed, self._cut = threading.Condition(), False
         self._before: dict[int, str] = {}
         self._opened: dict[int, str] | None = None
 
@@ -56,21 +63,49 @@ class Group:
         host, _, port = store.rpartition(":")
         self._store = TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
         prefixed = PrefixStore(f"generation-{self.generation}", self._store)
-        self._group = Gloo(prefixed, self.rank, self.world, TIMEOUT)
-        with self._lock:
+        prefixed.set(f"here-{self.rank}", "")
+        prefixed.wait([f"here-{rank}" for rank in range(self.world)], MEET)
+        self._group = self._connect(prefixed)
+        with self._changed:
             self._opened = self._ours()
-            cut = self._cut
-        if cut:
-            self.cut()
+            if not self._cut:
+                return
+        self.cut()
+        raise RuntimeError(f"generation {self.generation} was given up while it formed")
+
+    def _connect(self, store: Any) -> Any:
+        """The connected group. On a thread of its own: who waits for a peer to connect holds no socket that could be shut, so when
+        this group is cut the thread is left to itself."""
+        made: list[Any] = []
+
+        def connect() -> None:
+            try:
+                found = Gloo(store, self.rank, self.world, CONNECT)
+            except RuntimeError as error:
+                found = error
+            with self._changed:
+                if not self._cut:
+                    made.append(found)
+                self._changed.notify_all()
+
+        threading.Thread(target=connect, daemon=True, name="form-group").start()
+        with self._changed:
+            self._changed.wait_for(lambda: made or self._cut)
+        if not made:
             raise RuntimeError(f"generation {self.generation} was given up while it formed")
+        if isinstance(made[0], RuntimeError):
+            raise made[0]
+        made[0]._set_default_timeout(TIMEOUT)
+        return made[0]
 
     def _ours(self) -> dict[int, str]:
         return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}
 
     def cut(self) -> None:
         """Free every blocked call of this group, here and, by the closed connections, at the peers."""
-        with self._lock:
+        with self._changed:
             self._cut = True
+            self._changed.notify_all()
             opened = self._opened if self._opened is not None else self._ours()
         now = sockets()
         for fd, link in opened.items():
@@ -116,4 +151,5 @@ class Group:
 def open_store() -> tuple[Any, int]:
     """The place where one generation meets, and its port. It lives in a rank and serves this generation only."""
     store = TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
+    _served.append(int(store.port))
     return store, int(store.port)

@@ -51,6 +51,7 @@ class Limits:
     """Seconds."""
 
     silent_s: float = 3.0  # a pod not heard for so long is lost; a process's death is told at once, by its parent
+    missed_s: float = 1.0  # the same, once a generation broke: pods speak three times a second
     gather_s: float = 5.0  # a new coordinator waits so long for the members it was told of
     settle_s: float = 0.4  # those who come together, or are told to go together, are taken together
 
@@ -64,6 +65,7 @@ class View:
     wanted: int | None = None  # the size last asked for; None when never asked
     smallest: int = 1
     born: float = 0.0  # when this coordinator started
+    broke: float | None = None  # when a member first said that this generation broke under it
     changed: float = 0.0  # when somebody last became ready or was told to leave
 
 
@@ -80,8 +82,11 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if any(m.finished for m in view.members.values()):
         return None  # the last step is done; whoever is still here is about to finish too
     lost = [i for i in current.members if i not in there and not _done(view.members.get(i))]
-    if lost or any(alive[i].broken == current.generation for i in there):
-        survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
+    if lost or view.broke is not None:
+        heard = [i for i in there if view.broke is None or alive[i].heard >= view.broke]
+        if not lost and heard != there and view.broke is not None and now - view.broke < limits.missed_s:
+            return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
+        survivors = [alive[i] for i in heard if not alive[i].leaving] or [alive[i] for i in heard]
         if survivors:
             return _record(view, survivors, abrupt=True)
         return _record(view, ())  # nobody has the state any more: the next one starts from the newest save

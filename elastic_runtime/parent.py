@@ -127,6 +127,7 @@ class Parent:
         while True:
             self.facts = Facts(incarnation=secrets.token_hex(6), leaving=self.facts.leaving)
             self.ranks = [await spawn(self.script, local, self.settings.ranks) for local in range(self.settings.ranks)]
+            self._say.set()  # that the last ones died, if they did
             self._tell_record()
             hearing = [asyncio.create_task(self._hear(rank)) for rank in self.ranks]
             waiting = {asyncio.create_task(rank.process.wait()): rank for rank in self.ranks}

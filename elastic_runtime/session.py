@@ -225,8 +225,10 @@ class Session:
                 self._set_state(saved)
             holders, behind = [0], list(range(1, len(all_said)))
         else:
+            if all(all_said[r][1] for r in having):  # the one who was lost may have committed: then every rank holds all gradients
+                all_said = [(step + has, 0, has) for step, _, has in all_said]
             top = max(all_said[r][0] for r in having)
-            if self._has_state and self.step == top - 1 and self._full:
+            if self._has_state and self._full and self.step == top - 1:
                 self._apply()
             level = [r for r in having if all_said[r][0] == top or (all_said[r][0] == top - 1 and all_said[r][1])]
             holders, behind = [r for r in level if all_said[r][0] == top], [r for r in range(len(all_said)) if r not in level]

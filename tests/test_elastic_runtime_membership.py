@@ -49,6 +49,9 @@ FOUR = [member(i) for i in range(4)]
         pytest.param(view([*FOUR, waiting(4)]), (0, 1, 2, 3, 4), id="never asked: whoever is there"),
         pytest.param(view([*FOUR[:3], member(3, leaving=True)]), (0, 1, 2), id="a pod is told to go"),
         pytest.param(view([*FOUR[:3], member(3, generation=2), waiting(4)]), None, id="one plan at a time"),
+        pytest.param(
+            view([*FOUR[:3], member(3, heard=NOW - 0.2)], broke=NOW - 0.1), None, id="it broke just now: who was lost will be known"
+        ),
         pytest.param(view([*FOUR[:3], member(3, finished=True)]), None, id="finished: who is left will finish too"),
     ],
 )
@@ -64,7 +67,10 @@ def test_at_the_end_of_a_step(seen: View, members: tuple[int, ...] | None) -> No
         pytest.param(view([*FOUR[:3], member(3, heard=NOW - LIMITS.silent_s - 0.1)]), (0, 1, 2), id="a pod is silent"),
         pytest.param(view([*FOUR[:3], replace(member(3), incarnation="next-life")]), (0, 1, 2), id="a process died and is back"),
         pytest.param(view(FOUR[1:]), (1, 2, 3), id="pod 0's processes died"),
-        pytest.param(view([*FOUR[:3], member(3, broken=3)]), (0, 1, 2, 3), id="a connection broke, nobody died"),
+        pytest.param(view(FOUR, broke=NOW), (0, 1, 2, 3), id="a connection broke, and all have spoken since"),
+        pytest.param(
+            view([*FOUR[:3], member(3, heard=NOW - 1.2)], broke=NOW - 1.1), (0, 1, 2), id="it broke, and one has not spoken since"
+        ),
         pytest.param(view([*FOUR[:2], member(2, leaving=True)]), (0, 1), id="one died while another was leaving"),
     ],
 )
@@ -191,12 +197,15 @@ class Job:
             old = before.get(m.index)
             return old is None or (old.ready, old.leaving, old.incarnation) != (m.ready, m.leaving, m.incarnation)
 
+        current, broke = self.view.record, self.view.broke
+        if broke is None and any(m.broken == current.generation > 0 and m.index in current.members for m in heard.values()):
+            broke = self.now
         changed = self.now if any(turned(m) for m in heard.values()) else self.view.changed
-        self.view = replace(self.view, members={**before, **heard}, wanted=self.wanted, changed=changed)
+        self.view = replace(self.view, members={**before, **heard}, wanted=self.wanted, changed=changed, broke=broke)
         if record := plan(self.view, self.now, LIMITS):
             assert record.generation > self.view.record.generation
             assert len(record.members) == len(record.incarnations)
-            self.view = replace(self.view, record=replace(record, store="here"))
+            self.view = replace(self.view, record=replace(record, store="here"), broke=None)
         for pod in self.pods.values():
             if pod.up and not pod.cut_off and self.view.record.generation >= pod.record.generation and self.view.record != pod.record:
                 pod.record, pod.began = self.view.record, self.now
