@@ -1,7 +1,6 @@
 """How a pod speaks to its API server while tokens and certificates are exchanged under it."""
 
 import ipaddress
-import json
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from kubernetes.aio.config import ConfigException, incluster_config
 
 from cede.api.objects import JOBS, NODES
 from cede.kube.client import Unauthorized, Unreachable, connect, namespace_of
+from tests.kubeconfig import kubeconfig
 from tests.wire import ApiServer
 
 
@@ -126,18 +126,6 @@ async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(pod: P
             with pytest.raises(Unreachable, match="certificate"):
                 await client.list(NODES, dict)  # now it has been read again
             await client.list(NODES, dict)
-
-
-def kubeconfig(path: Path, server: ApiServer, namespace: str = "") -> str:
-    context = {"cluster": "c", "user": "u"} | ({"namespace": namespace} if namespace else {})
-    content = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "one",
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {"token": "from-file"}}],
-        "contexts": [{"name": "one", "context": context}, {"name": "two", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
-    path.write_text(json.dumps(content))
-    return str(path)
 
 
 async def test_a_kubeconfig_names_the_server_the_user_and_the_namespace(tmp_path: Path) -> None:
