@@ -1,13 +1,15 @@
 """Blocked Workloads → what each needs. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from cede.api.resources import Quota
-from scheduler.quota import Limit, Queue
+from scheduler.quota import Queue
 from scheduler.snapshot import Snapshot, Waiting
+
+TRIED = 8  # Workloads looked at in one queue: behind so many that cannot be helped nobody is in a hurry
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,30 +19,38 @@ class Claim:
     by: Waiting
     request: Quota
     missing: Quota
-    own_only: bool  # it is past its queue's own quota: it may take from lower priority in its own queue only
+    past_own: bool  # with it its queue would be past its own quota: lower priority of its own queue must give way first
+    reserved: bool = True  # the first of its queue: under StrictFIFO Kueue keeps for it what is freed
 
 
-def claims(seen: Snapshot) -> Iterator[Claim]:
-    """For each queue in Kueue's order the head that does not fit: reclaim of lent quota, or priority within the team.
+def claims(seen: Snapshot, busy: Collection[str] = (), barred: Collection[str] = ()) -> Iterator[Claim]:
+    """In Kueue's order who does not fit and may ask: reclaim of lent quota, or priority within the team.
 
-    A request beyond its queue's own quota is no claim: Kueue could not reserve for it, and nobody owes it anything (kueue-verified 0).
-    A fair share between borrowers is not claimed yet.
+    Left out are the queues in `busy`, for which a take-back runs, and the Workloads in `barred`, by uid. A request beyond its queue's own
+    quota is no claim: Kueue could not reserve for it, and nobody owes it anything (kueue-verified 0). A fair share between borrowers is
+    not claimed yet.
     """
-    looked = set[str]()
+    done, tried = set(busy), Counter[str]()
     for waiting in seen.waiting:
-        if waiting.queue in looked or not waiting.active or waiting.replaces:
-            continue
-        looked.add(waiting.queue)
         queue = seen.tree.queues[waiting.queue]
+        if queue.name in done or not queue.ours or not waiting.active or waiting.replaces:
+            continue
         requests = list(assignments(waiting, queue))
-        if any(seen.tree.fits(queue.name, request) for request in requests):
-            continue  # Kueue admits it by itself
-        for request in requests:
-            own = {key: queue.limits.get(key, Limit()).nominal for key in request}
-            if all(amount <= own[key] for key, amount in request.items()):
-                past = any(queue.usage[key] + amount > own[key] for key, amount in request.items())
-                yield Claim(waiting, request, seen.tree.missing(queue.name, request), past)
-                break
+        if tried[queue.name] >= TRIED or any(seen.tree.fits(queue.name, request) for request in requests):
+            done.add(queue.name)  # Kueue admits it by itself, and then the queue looks different
+            continue
+        if waiting.uid not in barred and (claim := _claim(seen, waiting, requests, first=not tried[queue.name])):
+            yield claim
+        tried[queue.name] += 1
+
+
+def _claim(seen: Snapshot, waiting: Waiting, requests: Iterable[Quota], first: bool) -> Claim | None:
+    queue = seen.tree.queues[waiting.queue]
+    for request in requests:
+        if queue.owns(request):
+            past = not queue.owns(Counter(queue.usage) + request, of=request)
+            return Claim(waiting, request, seen.tree.missing(queue.name, request), past, first)
+    return None
 
 
 def assignments(waiting: Waiting, queue: Queue) -> Iterator[Quota]:

@@ -1,16 +1,17 @@
 """Who grows into what is idle. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from cede.api import sizes
 from cede.api.objects import unix
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import State
-from scheduler.acts import Act, Resize
+from scheduler.acts import Act, Ask, Resize
 from scheduler.claims import assignments
 from scheduler.quota import Tree
 from scheduler.snapshot import Running, Snapshot, Waiting
 
+EXCESS = "excess"  # what a runtime is told as the reason, where it is no Cession
 PENDING_S = 5.0  # a slice that is not admitted by then is withdrawn: preempting its job would leave pods without quota (kueue-verified F)
 
 
@@ -24,7 +25,7 @@ def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterato
             yield Resize(job.job, job.job_uid, job.job_version, job.size, False, why)
     if growing or promised:
         return
-    able = [j for j in seen.running if _settled(j) and j.size < j.wish and now - j.shrunk_at >= snooze_s]
+    able = [j for j in seen.running if seen.tree.queues[j.queue].ours and _settled(j) and j.size < j.wish and now - j.shrunk_at >= snooze_s]
     for job in sorted(able, key=lambda j: (seen.tree.share(j.queue), -j.priority, j.since, j.key)):
         if any(_could_use(seen.tree, waiting, job) for waiting in seen.waiting):
             continue
@@ -39,6 +40,26 @@ def _settled(job: Running) -> bool:
     may not even be elastic."""
     trains = job.status is not None and job.status.state == State.TRAINING and job.status.size == job.size
     return trains and bool(job.allowed) and job.active and job.parallelism == job.size
+
+
+def excess(seen: Snapshot, giving: Collection[str]) -> Iterator[Ask | Resize]:
+    """More is used than there is: two admissions met in one of Kueue's cycles, or quota was cut. Who borrows gives it back, gently.
+
+    A job that answers is asked first and resized once it has ceded. Jobs in `giving`, by uid, are left to their take-back.
+    """
+    tree = seen.tree
+    able = [j for j in seen.running if j.allowed and j.active and j.size > j.smallest and j.identity not in giving]
+    for job in sorted(able, key=lambda j: (j.priority, -j.since, j.key)):
+        over = Quota({key: -free for key, each in job.each.items() if each and (free := tree.available(job.queue, key)) < 0})
+        if not over or not tree.queues[job.queue].ours or not tree.queues[job.queue].borrows(over):
+            continue
+        pods = max(-(-amount // job.each[key]) for key, amount in over.items())
+        size = sizes.at_most(job.allowed, job.size - pods) or job.smallest
+        tree = tree.using(job.queue, Quota({key: each * (job.size - size) for key, each in job.each.items()}), -1)
+        if job.status and job.address and not (job.status.wanted == size and job.status.ceded(size)):
+            yield Ask(job.job, job.job_uid, job.address, size, EXCESS, 0.0)
+        else:
+            yield Resize(job.job, job.job_uid, job.job_version, size, True, "more is in use than there is")
 
 
 def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:

@@ -1,18 +1,19 @@
 """(Snapshot, Policy, now) → what to do, and why. Pure."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from cede.api.cession import Cession, CessionSpec, Claimant, Need, Victim
 from cede.api.objects import Meta, rfc3339
 from cede.api.policy import PolicySpec
 from cede.api.resources import quantity
 from scheduler.acts import Act, Ask, Forget, Open, Queueing
-from scheduler.cession import advance
-from scheduler.claims import Claim, claims
-from scheduler.grow import grow
+from scheduler.cession import advance, find, victim_of
+from scheduler.claims import Claim, assignments, claims
+from scheduler.grow import excess, grow
 from scheduler.snapshot import Running, Snapshot
-from scheduler.victims import Way, choose
+from scheduler.victims import Give, Way, choose
 
 KEEP, KEEP_S = 1000, 30 * 86400.0
 
@@ -24,25 +25,53 @@ class Plan:
 
 
 def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
-    """Running take-backs go on; then new claims, when none runs; then levels that must hold; then growth."""
+    """Running take-backs go on; then one new claim, on what they leave; then levels that must hold; then growth."""
     acts, why = list[Act](), list[str]()
     enforce = policy.mode == "Enforce"
     running = [c for c in seen.cessions if c.open]
     for cession in running:
         acts += advance(cession, seen, now)
-    if not running:
-        for claim in claims(seen):
-            way = choose(claim, seen.tree, seen.running, now, policy.takeBack.minRuntimeSeconds)
-            why.append(way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}")
-            if way.gives and enforce:
-                acts.append(Open(_cession(claim, way, seen, policy, now)))
-                break  # what it frees is promised: the next claim is looked at when it is done
+    left = _promised(seen, running)
+    for claim in claims(left, {c.spec.claimant.queue for c in running}, _barred(seen)):
+        way = choose(claim, left.tree, left.running, now, policy.takeBack.minRuntimeSeconds)
+        why.append(way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}")
+        if way.gives and enforce:
+            acts.append(Open(_cession(claim, way, seen, policy, now)))
+            break  # what it frees is promised: the next claim is looked at in the next pass
     acts += _queues(seen, running)
-    acts += _levels(seen, running)
+    giving = {v.uid for c in running for v in c.spec.victims}
+    over = list(excess(seen, giving))
+    acts += over
+    asked_back = {v.uid for c in running if find(c, seen).waiting for v in c.spec.victims}
+    acts += _levels(seen, asked_back | {act.job_uid for act in over})
     promised = bool(running) or any(isinstance(act, Open) for act in acts)
     acts += grow(seen, now, policy.takeBack.growSnoozeSeconds, promised)
     acts += _forget(seen, now)
     return Plan(tuple(acts), tuple(why))
+
+
+def _promised(seen: Snapshot, running: Sequence[Cession]) -> Snapshot:
+    """The picture in which every open take-back is done: what it frees is its claimant's, and its victims give no more."""
+    tree, giving = seen.tree, set[str]()
+    for cession in running:
+        waiting = find(cession, seen).waiting
+        for victim in cession.spec.victims:
+            giving.add(victim.uid)
+            job = victim_of(victim, seen)
+            if job and waiting and victim.toSize < job.size:
+                tree = tree.using(job.queue, Give(job, victim.toSize).freed(), -1)
+        if waiting:
+            keys = {(need.flavor, need.resource) for need in cession.spec.need}
+            requests = assignments(waiting, tree.queues[waiting.queue])
+            tree = tree.using(waiting.queue, next((r for r in requests if keys <= r.keys()), Counter()))
+    return replace(seen, tree=tree, running=tuple(r for r in seen.running if r.identity not in giving))
+
+
+def _barred(seen: Snapshot) -> set[str]:
+    """Who was stopped for a claimant that is still there asks for nothing: it would only take turns with it."""
+    held = {r.uid for r in seen.running} | {w.uid for w in seen.waiting}
+    stopped = {v.uid for c in seen.cessions if c.spec.claimant.uid in held for v in c.status.victims if v.stopped}
+    return {w.uid for w in seen.waiting if w.identity in stopped}
 
 
 def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: float) -> Cession:
@@ -52,7 +81,7 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
     grace = max((give.job.grace_s or policy.takeBack.graceSeconds for give in way.gives), default=0.0)
     victims = [
         Victim(
-            namespace=give.job.job[0] or give.job.key[0], job=give.job.job[1], uid=give.job.job_uid, workload=give.job.key[1],
+            namespace=give.job.job[0] or give.job.key[0], job=give.job.job[1], uid=give.job.identity, workload=give.job.key[1],
             queue=give.job.queue, fromSize=give.job.size, toSize=give.to, how="Stop" if give.stop else "Shrink",
         )
         for give in way.gives
@@ -66,6 +95,7 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
             ),
             need=[Need(flavor=f, resource=r, amount=quantity(r, amount)) for (f, r), amount in sorted(claim.missing.items())],
             victims=victims, deadline=rfc3339(now + min(grace, policy.takeBack.maxGraceSeconds)), why=way.why,
+            reserved=claim.reserved,
         ),
     )  # fmt: skip
 
@@ -73,15 +103,14 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
 def _queues(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
     """A queue on StrictFIFO that no waiting claimant needs is put back: also after a crash between two writes."""
     waiting = {w.uid for w in seen.waiting if w.active}
-    needed = {c.spec.claimant.queue for c in running if c.spec.claimant.uid in waiting}
+    needed = {c.spec.claimant.queue for c in running if c.spec.reserved and c.spec.claimant.uid in waiting}
     for queue in seen.tree.queues.values():
-        if queue.strategy == "StrictFIFO" and queue.name not in needed:
+        if queue.ours and queue.strategy == "StrictFIFO" and queue.name not in needed:
             yield Queueing(queue.name, "BestEffortFIFO", queue.version)
 
 
-def _levels(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
+def _levels(seen: Snapshot, giving: Collection[str]) -> Iterator[Act]:
     """What a runtime was asked for and its Job's size agree, but where a take-back is under way."""
-    giving = {v.uid for c in running for v in c.spec.victims}
     for job in seen.running:
         if job.allowed and job.status and job.job_uid not in giving and _disagree(job):
             yield Ask(job.job, job.job_uid, job.address, job.parallelism, "", 0.0)

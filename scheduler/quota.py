@@ -1,7 +1,7 @@
 """Kueue's arithmetic for ClusterQueues in one flat Cohort: what is available, who borrows (pkg/cache/scheduler/resource_node.go)."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cede.api.resources import FlavorResource, Quota
@@ -31,7 +31,12 @@ class Queue:
     version: str = ""
     weight: float = 1.0
     preempts_own: bool = True  # its important jobs may take from its less important ones
+    ours: bool = True  # made by the quota_controller; of others we read the use and touch nothing
     flavors: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()  # by group: (covered resources, flavors in order)
+
+    def owns(self, amounts: Quota, of: Iterable[FlavorResource] | None = None) -> bool:
+        """Whether these amounts (of these keys only) are within its own quota."""
+        return all(amounts[key] <= self.limits.get(key, Limit()).nominal for key in (amounts if of is None else of))
 
     def borrows(self, need: Quota) -> bool:
         """Whether it uses more than its own of anything in `need`."""

@@ -1,5 +1,6 @@
 """From the caches' objects to one frozen picture of the cluster. Pure."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,9 @@ from cede.api.objects import Condition, Key, is_true, unix
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
 from scheduler.quota import Limit, Queue, Tree
+
+_GRACE = re.compile(r"(\d+)([smh])")  # as the webhook lets it pass
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,12 @@ class Waiting:
     job: Key = ("", "")
     job_uid: str = ""
     priority_class: str = ""
-    replaces: bool = False  # a scale-up slice of a running job
+    replaces: bool = False  # a scale-up slice of a job that runs
     active: bool = True
+
+    @property
+    def identity(self) -> str:
+        return self.job_uid or self.uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +63,14 @@ class Running:
     uid: str
     queue: str
     priority: int
-    since: float  # Unix seconds of the reservation
+    since: float  # Unix seconds of the reservation; a growth is a new one
     usage: Quota
     size: int  # pods it has quota for
     each: Quota  # what one pod holds; of a Workload with several pod sets, the mean
     job: Key = ("", "")
     job_uid: str = ""
     job_version: str = ""
+    started: float = 0.0  # Unix seconds since when its Job runs, through all sizes
     parallelism: int = 0
     ready: int = 0
     allowed: tuple[int, ...] = ()  # sizes; empty for a job that is not elastic
@@ -71,6 +80,11 @@ class Running:
     address: str = ""  # of pod 0
     status: Status | None = None
     active: bool = True
+
+    @property
+    def identity(self) -> str:
+        """The uid that outlives a resize: the Job's, or the Workload's where there is no Job."""
+        return self.job_uid or self.uid
 
     @property
     def smallest(self) -> int:
@@ -101,21 +115,39 @@ def take(seen: Objects) -> Snapshot:
         for pod in seen.pods
         if pod.metadata.labels.get(names.POD_INDEX) == "0" and pod.status.phase == "Running" and not pod.metadata.deletionTimestamp
     }
+    ready = Counter(p.metadata.labels.get(names.POD_JOB_UID, "") for p in seen.pods if is_true(p.status.conditions, names.READY))
     waiting, running, finished = list[Waiting](), list[Running](), set[str]()
+    held = {w.metadata.key for w in seen.workloads if _reserved(w)}
+    replaced = {old for w in seen.workloads if w.metadata.key in held and (old := _predecessor(w))}
     for workload in seen.workloads:
         if is_true(workload.status.conditions, names.FINISHED):
             finished.add(workload.metadata.uid)
-        elif workload.status.admission and is_true(workload.status.conditions, names.QUOTA_RESERVED):
-            job = jobs.get(job_uid(workload))
-            found = _running(workload, job, first_pods.get(job_uid(workload), ""), seen.statuses.get(job_uid(workload)))
-            running.append(found)
+        elif workload.metadata.key in replaced:
+            continue  # its larger slice holds the quota already; Kueue finishes it in a moment
+        elif _reserved(workload):
+            uid = job_uid(workload)
+            running.append(_running(workload, jobs.get(uid), ready[uid], first_pods.get(uid, ""), seen.statuses.get(uid)))
         else:
             queue = queue_of.get((workload.metadata.namespace, workload.spec.queueName), "")
-            waiting.append(_waiting(workload, queue))
+            waiting.append(_waiting(workload, queue, held))
     tree = _tree(seen, running)
     waiting.sort(key=lambda w: (-w.priority, unix(w.created), w.key))
     cessions = tuple(sorted(seen.cessions, key=lambda c: (c.metadata.created, c.metadata.name)))
-    return Snapshot(tree, tuple(w for w in waiting if w.queue in tree.queues), tuple(running), frozenset(finished), cessions, _room(seen))
+    return Snapshot(
+        tree, tuple(w for w in waiting if w.queue in tree.queues), tuple(r for r in running if r.queue in tree.queues), frozenset(finished),
+        cessions, _room(seen),
+    )  # fmt: skip
+
+
+def _reserved(workload: Workload) -> bool:
+    conditions = workload.status.conditions
+    return bool(workload.status.admission) and is_true(conditions, names.QUOTA_RESERVED) and not is_true(conditions, names.FINISHED)
+
+
+def _predecessor(workload: Workload) -> Key | None:
+    """The Workload that this one, a larger slice of the same job, takes the place of."""
+    said = workload.metadata.annotations.get(names.SLICE_REPLACEMENT_FOR, "")
+    return (workload.metadata.namespace, said.rsplit("/", 1)[-1]) if said else None
 
 
 def job_uid(workload: Workload) -> str:
@@ -139,7 +171,7 @@ def _requests(resources: Mapping[str, Mapping[str, str | int]]) -> Resources:
     return Resources({name: amount(name, text) for name, text in said.items()})
 
 
-def _waiting(workload: Workload, queue: str) -> Waiting:
+def _waiting(workload: Workload, queue: str, held: set[Key]) -> Waiting:
     owner = next((o for o in workload.metadata.ownerReferences if o.kind == "Job"), None)
     ref = workload.spec.priorityClassRef
     return Waiting(
@@ -147,11 +179,11 @@ def _waiting(workload: Workload, queue: str) -> Waiting:
         created=workload.metadata.creationTimestamp or "", each=tuple((of_pod(s.template.spec), s.count) for s in workload.spec.podSets),
         job=(workload.metadata.namespace, owner.name if owner else ""), job_uid=job_uid(workload),
         priority_class=ref.name if ref else "", active=workload.spec.active,
-        replaces=names.SLICE_REPLACEMENT_FOR in workload.metadata.annotations,
+        replaces=_predecessor(workload) in held,  # a job that was stopped after it grew keeps the annotation, and replaces nothing
     )  # fmt: skip
 
 
-def _running(workload: Workload, job: Job | None, address: str, status: Status | None) -> Running:
+def _running(workload: Workload, job: Job | None, ready: int, address: str, status: Status | None) -> Running:
     assert workload.status.admission
     usage: Quota = Counter()
     size, counts = 0, {s.name: s.count for s in workload.spec.podSets}
@@ -172,10 +204,14 @@ def _running(workload: Workload, job: Job | None, address: str, status: Status |
     notes = job.metadata.annotations
     allowed = _allowed(notes.get(names.SIZES, "")) if job.metadata.annotations.get(names.ELASTIC_JOB) == "true" else ()
     wish = notes.get(names.WISH, "")
+    if allowed and 0 < job.spec.parallelism < found.size:  # the shrink is written: Kueue follows in a moment
+        usage = Counter({key: each * job.spec.parallelism for key, each in found.each.items()})
+        found = replace(found, size=job.spec.parallelism, usage=usage)
     return replace(
         found, job=job.metadata.key, job_uid=job.metadata.uid, job_version=job.metadata.resourceVersion, parallelism=job.spec.parallelism,
-        ready=job.status.ready, allowed=allowed, wish=int(wish) if wish.isdigit() else job.spec.parallelism, address=address,
+        ready=ready, allowed=allowed, wish=int(wish) if wish.isdigit() else job.spec.parallelism, address=address,
         status=status, grace_s=_grace(notes.get(names.GRACE, "")), shrunk_at=unix(notes.get(names.SHRUNK_AT, "")),
+        started=unix(job.status.startTime or "") or found.since,
     )  # fmt: skip
 
 
@@ -187,8 +223,8 @@ def _allowed(text: str) -> tuple[int, ...]:
 
 
 def _grace(text: str) -> float:
-    digits = text.removesuffix("s")
-    return float(digits) if digits.isdigit() else 0.0
+    found = _GRACE.fullmatch(text.strip())
+    return float(found[1]) * _SECONDS[found[2]] if found else 0.0
 
 
 def _tree(seen: Objects, running: Iterable[Running]) -> Tree:
@@ -196,14 +232,19 @@ def _tree(seen: Objects, running: Iterable[Running]) -> Tree:
     for job in running:
         usage[job.queue] += job.usage
     own_tasks = {a.metadata.name: a.spec.preemptOwnTasks != "Never" for a in seen.allocations}
-    queues = {q.metadata.name: _queue(q, usage[q.metadata.name], own_tasks.get(q.metadata.name, True)) for q in seen.cluster_queues}
+    ours = [q for q in seen.cluster_queues if q.spec.cohortName == names.COHORT or _is_ours(q)]
+    queues = {q.metadata.name: _queue(q, usage[q.metadata.name], own_tasks.get(q.metadata.name, True)) for q in ours}
     own: Quota = Counter()
     for cohort in seen.cohorts:
-        for group in cohort.spec.resourceGroups:
+        for group in cohort.spec.resourceGroups if cohort.metadata.name == names.COHORT else ():
             for flavor in group.flavors:
                 for r in flavor.resources:
                     own[flavor.name, r.name] += amount(r.name, r.nominalQuota)
     return Tree(queues, own)
+
+
+def _is_ours(q: ClusterQueue) -> bool:
+    return q.metadata.labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
 
 
 def _queue(q: ClusterQueue, usage: Quota, preempts_own: bool) -> Queue:
@@ -217,7 +258,7 @@ def _queue(q: ClusterQueue, usage: Quota, preempts_own: bool) -> Queue:
     flavors = tuple((g.coveredResources, tuple(f.name for f in g.flavors)) for g in q.spec.resourceGroups)
     return Queue(
         q.metadata.name, q.spec.cohortName, limits, usage, q.spec.queueingStrategy, q.metadata.resourceVersion,
-        amount("cpu", weight) / 1000, preempts_own, flavors,
+        amount("cpu", weight) / 1000, preempts_own, _is_ours(q), flavors,
     )  # fmt: skip
 
 

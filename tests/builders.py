@@ -39,6 +39,7 @@ def running(
         "priority": 50, "since": NOW - 1000, "job": (queue, name), "job_uid": f"job-uid-{name}", "job_version": "7", "parallelism": size,
         "allowed": allowed, "wish": max(allowed, default=size), "ready": size, "address": "10.0.0.1", "status": None,
     } | more  # fmt: skip
+    facts.setdefault("started", facts["since"])
     return Running((queue, f"job-{name}"), f"uid-{name}", queue, usage=gpus(size), size=size, each=gpus(1), **facts)  # type: ignore[arg-type]
 
 

@@ -33,7 +33,8 @@ def test_first_the_queue_is_reserved_and_the_runtime_asked() -> None:
     found = acts(cession(), full())
     assert kinds(found)[:2] == ["Queueing", "Ask"]
     assert found[0] == Queueing("vision", "StrictFIFO", "7")
-    assert isinstance(found[1], Ask) and (found[1].size, found[1].cession) == (4, "c-1")
+    assert isinstance(found[1], Ask)
+    assert (found[1].size, found[1].cession) == (4, "c-1")
 
 
 def test_a_job_is_not_resized_before_it_has_ceded() -> None:
@@ -59,8 +60,12 @@ def test_past_the_deadline_the_job_is_resized_all_the_same_and_that_is_recorded(
 
 
 def test_a_job_that_is_not_elastic_is_stopped_by_its_workload() -> None:
-    found = acts(cession(to=0, how="Stop"), full(allowed=(), address=""))
-    assert [act for act in found if isinstance(act, Activate) and not act.active]
+    plain = full(allowed=(), address="")
+    first = acts(cession(to=0, how="Stop"), plain)
+    assert recorded(first).victims[0].stopped
+    assert not [act for act in first if isinstance(act, Activate)], "the record comes first"
+    noted = {"uid": "job-uid-gpt", "stopped": True}
+    assert [act for act in acts(cession(to=0, how="Stop", victims=[noted]), plain) if isinstance(act, Activate) and not act.active]
 
 
 def test_all_released_is_released_and_the_runtime_is_not_asked_again() -> None:
@@ -86,8 +91,15 @@ def test_a_claimant_that_is_gone_cancels_in_every_phase(phase: str) -> None:
 
 def test_released_and_not_admitted_in_time_fails_so_that_it_is_planned_again() -> None:
     victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 60)}
-    found = acts(cession("Released", victims=[victim]), snapshot(running=(running(size=4),), waiting=(waiting(),)))
+    thief = running("thief", "vision", size=4)
+    found = acts(cession("Released", victims=[victim]), snapshot(running=(running(size=4), thief), waiting=(waiting(),)))
     assert recorded(found).phase == "Failed"
+
+
+def test_released_and_there_is_room_waits_for_kueue_however_long_it_takes() -> None:
+    victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 600)}
+    found = acts(cession("Released", victims=[victim]), snapshot(running=(running(size=4),), waiting=(waiting(),)))
+    assert not [act for act in found if isinstance(act, Record) and act.status.phase != "Released"]
 
 
 def test_what_was_stopped_for_it_comes_back_when_the_owner_is_in() -> None:

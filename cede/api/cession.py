@@ -51,6 +51,9 @@ class CessionSpec(BaseModel):
     need: list[Need] = Field(default_factory=list, max_length=64, json_schema_extra=ATOMIC, description="What must be freed.")
     victims: list[Victim] = Field(default_factory=list, max_length=256, json_schema_extra=ATOMIC, description="Who gives it.")
     deadline: str = Field(max_length=32, description="From then on nobody is waited for.")
+    reserved: bool = Field(
+        default=True, description="Kueue keeps what is freed for the claimant. If not, all victims are resized in one burst."
+    )
     why: str = Field(default="", max_length=2048, description="The plan in a sentence.")
 
 
