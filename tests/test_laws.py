@@ -111,7 +111,7 @@ def readme_map() -> list[tuple[int, str]]:
     entries = list[tuple[int, str]]()
     for row in found[1].splitlines():
         drawn = re.match(r"^((?:│   |    )*)(?:├── |└── )(\S+)", row)
-        if drawn:
+        if drawn and not drawn[2].startswith("─"):  # a line across, between two floors
             entries.append((len(drawn[1]) // 4, drawn[2].rstrip("/,")))
     return entries
 

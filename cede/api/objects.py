@@ -91,7 +91,7 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
 def set_condition(
     conditions: Iterable[Mapping[str, Any]], type_: str, status: bool | None, reason: str, message: str,
     *, generation: int, now: float,
-) -> list[Json]:
+) -> list[Json]:  # fmt: skip
     """The conditions with this one in it; its transition time moves only when its status does (Kubernetes API conventions)."""
     status_text = "Unknown" if status is None else str(status)
     old = {c["type"]: dict(c) for c in conditions}
@@ -100,7 +100,7 @@ def set_condition(
     old[type_] = {
         "type": type_, "status": status_text, "reason": reason, "message": message,
         "observedGeneration": generation, "lastTransitionTime": since or rfc3339(now),
-    }
+    }  # fmt: skip
     return list(old.values())
 
 
