@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as why:
         print(f"cede: {why}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `cede status | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def own_version() -> str:
@@ -79,7 +83,7 @@ def own_version() -> str:
 
 
 def show(chosen: Settings, facts: dict[str, Any], lines: Sequence[str]) -> None:
-    print(json.dumps(facts, indent=2, ensure_ascii=False) if chosen.as_json else "\n".join(lines))
+    print(json.dumps(facts, indent=2, ensure_ascii=False) if chosen.as_json else "\n".join(lines), flush=True)
 
 
 async def run(chosen: Settings) -> int:
@@ -103,6 +107,8 @@ async def connected(chosen: Settings) -> "AsyncIterator[Client]":
     try:
         async with connect(manager="cede-cli", kubeconfig=chosen.kubeconfig, context=chosen.context) as client:
             yield client
+    except BrokenPipeError:
+        raise
     except (ConfigException, YAMLError, OSError) as error:
         raise Refused(f"no cluster to speak to ({error}): name one with --kubeconfig and --context") from error
     except Unreachable as error:

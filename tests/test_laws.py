@@ -131,6 +131,6 @@ def test_what_the_map_names_is_there() -> None:
 
 def test_what_is_there_at_the_top_is_on_the_map() -> None:
     top = {path.partition("/")[0] for path in tracked()}
-    shown = {entry for depth, entry in readme_map() if depth == 0}
+    shown = {entry.partition("/")[0] for depth, entry in readme_map() if depth == 0}
     missing = sorted(entry for entry in top - shown if not entry.startswith("."))
     assert not missing, f"the README's map leaves out {', '.join(missing)}"
