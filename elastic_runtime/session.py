@@ -26,6 +26,9 @@ from elastic_runtime.journal import Journal
 from elastic_runtime.link import Link
 from elastic_runtime.membership import Record
 from elastic_runtime.saver import Saver
+from elastic_runtime.startup import defer_compiler
+
+defer_compiler()  # before the script makes its optimizer
 
 
 class Stateful(Protocol):

@@ -1,0 +1,26 @@
+"""torch's compiler stays away from plain training, and comes when it is asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import sys, torch
+import elastic_runtime.session
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.ones(2)).sum().backward()
+optimizer.step()
+optimizer.load_state_dict(optimizer.state_dict())
+optimizer.zero_grad()
+assert "torch._dynamo.eval_frame" not in sys.modules, "plain training brought the compiler"
+import torch._dynamo
+assert torch._dynamo.config.disable is False
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2.0, 2.0]
+assert sys.modules["torch._dynamo"].__file__
+optimizer.step()
+"""
+
+
+def test_the_compiler_comes_only_when_asked_for() -> None:
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, cwd=Path(__file__).parents[1])
