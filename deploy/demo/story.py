@@ -127,7 +127,7 @@ class Story:
             await self.until(lambda: self.step is not None, "the first step", 120)
             self.screen.say(f"It trains, on {self.step.size if self.step else '?'}; the rest is idle, so it grows.")
             await self.until(lambda: self.at_size(self.full), f"research to train on all {self.full}", 150)
-            await self.steps_more(15)
+            await self.steps_more(10)
             self.screen.say("It trains on all 8, half of them vision's. Now vision wants its 4 back.")
             self.record.marks["vision asks"] = time.time()
             self.record.owner_wait_s = await self.claim()
@@ -158,7 +158,8 @@ class Story:
         await self.kubectl("apply", "-f", str(EXAMPLES / "gpt" / "job-torchrun.yaml"))
         following = asyncio.create_task(self.follow(STOCK))
         try:
-            await self.until(lambda: self.step is not None and self.step.step >= 35, "35 steps of the ordinary job", 180)
+            # Half-way between two saves: what a kill costs on average.
+            await self.until(lambda: self.step is not None and self.step.step >= 47, "47 steps of the ordinary job", 180)
             before = len(self.job_steps[STOCK])
             self.record.killed_at = time.time()
             self.record.owner_wait_killed_s = await self.claim()
