@@ -91,12 +91,15 @@ class Coordinator:
         if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked
             self.view, self.cession = replace(self.view, wanted=int(said["wanted"])), str(said.get("cession", ""))
         self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
+        finished = self.progress.finished
         for fact, value in said.get("progress", {}).items():
             if fact == "seconds":
                 self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
             else:
                 setattr(self.progress, fact, value)
         record = self.view.record
+        if self.progress.finished and not finished:
+            await self._publish(record)  # those who wait outside may go
         if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
             self.view = replace(self.view, broke=now)
         store = said.get("store")
@@ -112,7 +115,7 @@ class Coordinator:
                     await self._news.wait_for(lambda: self.revision > after)
             except TimeoutError:
                 pass
-        told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish}
+        told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish, "finished": self.progress.finished}
         return dump(told | {"wanted": self.view.wanted, "cession": self.cession})
 
     # --- what it does -------------------------------------------------------------------------------------------------
@@ -138,8 +141,11 @@ class Coordinator:
             self._news.notify_all()
 
     async def heard_out(self) -> None:
-        """Until every other member has said that it finished or parked, or fell silent."""
-        while any(m.index and not (m.finished or m.parked) and m.heard + 1.0 > self._clock() for m in self.view.members.values()):
+        """Until every other pod has said that it finished, or parked when the job goes on, or fell silent."""
+        done = self.progress.finished
+        while any(
+            m.index and not (m.finished or (m.parked and not done)) and m.heard + 1.0 > self._clock() for m in self.view.members.values()
+        ):
             self._wake.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):

@@ -250,6 +250,9 @@ class Parent:
             if record.generation >= self.record.generation and record != self.record:
                 self.record = record
                 self._tell_record()
+            if told["finished"] and self.facts.generation == 0:  # we were not in it at the end, and nothing is left to wait for
+                self.facts.finished = True
+                self._end(0)
             if told["save"] > self.saves:
                 self.saves = told["save"]
                 for rank in self.ranks:

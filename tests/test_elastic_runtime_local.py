@@ -211,11 +211,13 @@ def test_a_stopped_job_goes_on_where_it_was_and_ends_well(job: Job, undisturbed:
     job.trains(2)
     assert job.stop() == [contract.LEFT, contract.LEFT]
     before = check_exactly_once(job, undisturbed)
-    job.steps = before + 20
+    job.steps = before + 60
     job.start(0, 1)
     job.until(lambda s: s.durableStep == before)
-    assert [pod.wait(40) for pod in job.pods.values()] == [0, 0]
-    assert check_exactly_once(job, undisturbed) == before + 20
+    job.resize(2)
+    job.start(2)  # beyond the wanted size: it waits outside, and ends with the others
+    assert [pod.wait(40) for pod in job.pods.values()] == [0, 0, 0]
+    assert check_exactly_once(job, undisturbed) == before + 60
 
 
 def test_size_0_saves_parks_everybody_and_can_be_taken_back(job: Job, undisturbed: Callable[[int], list[float]]) -> None:

@@ -156,21 +156,9 @@ class Pod:
 
     def says(self, now: float) -> Member:
         return Member(
-            self.index,
-            self.name,
-            "",
-            self.generation,
-            self.members,
-            0,
-            self.ready,
-            self.leaving,
-            self.parked,
-            False,
-            self.broken,
-            self.record.generation,
-            now,
-            now,
-        )
+            self.index, self.name, generation=self.generation, members=self.members, ready=self.ready, leaving=self.leaving,
+            parked=self.parked, broken=self.broken, newest=self.record.generation, heard=now, since=now,
+        )  # fmt: skip
 
 
 class Job:
