@@ -49,7 +49,7 @@ async def main(chosen: Settings) -> None:
     logs.setup(chosen.log_level)
     key = (names.SYSTEM_NAMESPACE, names.QUOTA_CONTROLLER_LEASE)
     me = asyncio.current_task()
-    assert me is not None  # noqa: S101
+    assert me is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, me.cancel)
     async with (

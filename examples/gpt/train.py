@@ -20,8 +20,8 @@ text = Text(args.text)
 model = GPT(len(text.characters), text.context)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-data = {"samples": len(text), "micro_batches": 16, "micro_batch_size": 4}
-session = Session(model, optimizer, **data, checkpoint=f"{args.out}/save", save_every=20, journal=args.out)
+session = Session(model, optimizer, samples=len(text), micro_batches=16, micro_batch_size=4,
+                  checkpoint=f"{args.out}/save", save_every=20, journal=args.out)  # fmt: skip
 for step in session.steps(args.steps):
     for batch in step:
         step.backward(loss_of(model, *text.batch(batch.indices)))
