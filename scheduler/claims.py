@@ -27,7 +27,7 @@ def claims(seen: Snapshot, busy: Collection[str] = (), barred: Collection[str] =
     """In Kueue's order who does not fit and may ask: reclaim of lent quota, or priority within the team.
 
     Left out are the queues in `busy`, for which a take-back runs, and the Workloads in `barred`, by uid. A request beyond its queue's own
-    quota is no claim: Kueue could not reserve for it, and nobody owes it anything (kueue-verified 0). A fair share between borrowers is
+    quota is no claim: Kueue could not reserve for it, and nobody owes it anything (seen on 0.19.2). A fair share between borrowers is
     not claimed yet.
     """
     done, tried = set(busy), Counter[str]()
