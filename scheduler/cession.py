@@ -74,6 +74,7 @@ def advance(cession: Cession, seen: Snapshot, now: float) -> Iterator[Act]:
         fits = any(seen.tree.fits(queue.name, request) for request in assignments(claimant.waiting, queue))
         _count(cession, status, fits, now)
     else:
+        status.victims = [_look(cession, victim, victim_of(victim, seen), now).said for victim in cession.spec.victims]
         _end(claimant, cession, status, now)
     if claimant.running or status.phase not in OPEN:
         yield from _return(status, seen, last=status.phase not in OPEN)
@@ -81,7 +82,7 @@ def advance(cession: Cession, seen: Snapshot, now: float) -> Iterator[Act]:
         if status.phase != cession.status.phase and status.phase not in TABLE[cession.status.phase]:
             raise ValueError(f"a Cession cannot go from {cession.status.phase} to {status.phase}")
         yield Record(cession.metadata.name, _in_words(cession, status, now))
-        if status.phase != cession.status.phase:
+        if cession.status.phase in ("Planned", "Asked") and status.phase in ("Released", "Admitted", "Running"):
             yield from _tell(cession, status)
 
 
@@ -114,21 +115,21 @@ def _look(cession: Cession, victim: Victim, job: Running | None, now: float) -> 
         if answer.ceded(victim.toSize) and not said.ceded:
             said.ceded, said.step, said.durableStep = stamp, answer.step, answer.durableStep
     late = now >= deadline
-    said.forced = said.forced or (late and bool(job.allowed) and not said.ceded)
     return Look(victim, job, said, bool(said.ceded) or late or not job.allowed, tuple(asks))
 
 
 def _release(cession: Cession, look: Look, now: float) -> Iterator[Act]:
     """Resize it, or stop it: that only after the record says so, for what is stopped must come back even if we die in between."""
-    job, victim = look.job, look.victim
-    if job is None or look.said.released:
+    job, victim, said = look.job, look.victim, look.said
+    if job is None or said.released:
         return
+    said.forced = said.forced or (bool(job.allowed) and not said.ceded)
     why = f"for {cession.spec.claimant.job or cession.spec.claimant.workload} of {cession.spec.claimant.queue}"
     stubborn = now >= unix(cession.spec.deadline) + STUBBORN_S
     if victim.how == "Shrink" and not stubborn:
         yield Resize(job.job, job.job_uid, job.job_version, victim.toSize, True, why)
         return
-    look.said.stopped = True
+    said.stopped = True
     if cession.of(victim.uid).stopped and job.active:
         yield Activate(job.key, False, why)
 
@@ -192,18 +193,10 @@ def _in_words(cession: Cession, status: CessionStatus, now: float) -> CessionSta
 
 def _tell(cession: Cession, status: CessionStatus) -> Iterator[Act]:
     by = cession.spec.claimant
-    if status.phase == "Released":
-        for victim in cession.spec.victims:
+    for victim in cession.spec.victims:
+        said = next((v for v in status.victims if v.uid == victim.uid), VictimStatus(uid=victim.uid))
+        if said.released:
             how = f"shrank to {victim.toSize}" if victim.how == "Shrink" else "stopped"
-            step = status_step(status, victim.uid)
-            yield Tell(
-                (victim.namespace, victim.job),
-                victim.uid,
-                "Ceded",
-                f"{how} for {by.job or by.workload} of {by.queue}{step}: {cession.spec.why}",
-            )
-
-
-def status_step(status: CessionStatus, uid: str) -> str:
-    found = next((v for v in status.victims if v.uid == uid), None)
-    return f" after step {found.step}" if found and found.step else ""
+            step = f" after step {said.step}" if said.step else ""
+            note = f"{how} for {by.job or by.workload} of {by.queue}{step}: {cession.spec.why}"
+            yield Tell((victim.namespace, victim.job), victim.uid, "Ceded", note)

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+from prometheus_client import Counter
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -28,15 +30,16 @@ from cede.api.objects import (
 from cede.api.policy import ClusterPolicy
 from cede.kube import events
 from cede.kube.cache import Cache
-from cede.kube.client import AlreadyExists, Client, Conflict, NotFound
-from elastic_runtime.contract import SizeRequest
+from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
+from elastic_runtime.contract import SizeRequest, State
 from scheduler import snapshot
 from scheduler.acts import Act, Activate, Ask, Forget, Open, Queueing, Record, Resize, Tell
 from scheduler.plan import Plan, plan
 from scheduler.runtimes import Runtimes, Target
-from scheduler.snapshot import Objects, Snapshot
+from scheduler.snapshot import Objects, Running, Snapshot
 
 log = logging.getLogger("scheduler")
+ACTS = Counter("cede_scheduler_acts_total", "What was done, by kind.", ["act"])
 BUSY_S, QUIET_S = 0.5, 5.0  # until the next pass when nothing wakes us: while a Cession is open, and else
 
 
@@ -64,6 +67,7 @@ class Controller:
             self.policies, self.cessions,
         ]  # fmt: skip
         self.runtimes = Runtimes(lambda: self._root, wake.set)
+        self._written: dict[str, Cession] = {}  # what we wrote ourselves and the cache has not heard of yet
         self._root: bytes | None = None
         self._said: tuple[str, ...] = ()
 
@@ -80,8 +84,15 @@ class Controller:
         for act in decided.acts:
             try:
                 await self._perform(act)
+                ACTS.labels(type(act).__name__).inc()
             except (NotFound, Conflict, AlreadyExists) as moved_on:  # the next pass sees it as it is
                 log.info("moved on", extra={"act": type(act).__name__, "reason": str(moved_on)})
+            except (Invalid, Forbidden) as refused:
+                if not isinstance(act, Resize):
+                    raise
+                log.warning(
+                    "resize refused", extra=_facts(act) | {"reason": str(refused)}
+                )  # one job's fault; at the deadline it is stopped
         self.runtimes.follow(self._targets(seen))
         return BUSY_S if any(c.open for c in seen.cessions) or decided.acts else QUIET_S
 
@@ -89,13 +100,25 @@ class Controller:
         return Objects(
             workloads=self.workloads.all(), jobs=self.jobs.all(), pods=self.pods.all(), nodes=self.nodes.all(),
             cluster_queues=self.cluster_queues.all(), local_queues=self.local_queues.all(), cohorts=self.cohorts.all(),
-            allocations=self.allocations.all(), cessions=self.cessions.all(), statuses=self.runtimes.statuses(),
+            allocations=self.allocations.all(), cessions=self._cessions(), statuses=self.runtimes.statuses(),
         )  # fmt: skip
+
+    def _cessions(self) -> list[Cession]:
+        """As the cache has them, but where we have written since: the record would lose what it just noted."""
+        cached = {c.metadata.name: c for c in self.cessions.all()}
+        for name, ours in list(self._written.items()):
+            theirs = cached.get(name)
+            if theirs and int(theirs.metadata.resourceVersion) >= int(ours.metadata.resourceVersion):  # comparable since Kubernetes 1.35
+                del self._written[name]
+            else:
+                cached[name] = ours
+        return list(cached.values())
 
     def _targets(self, seen: Snapshot) -> list[Target]:
         giving = {v.uid for c in seen.cessions if c.open for v in c.spec.victims}
-        giving |= {r.job_uid for r in seen.running if any(w.active and not w.replaces for w in seen.waiting)}
-        return [Target(r.job, r.job_uid, r.address, r.job_uid in giving) for r in seen.running if r.allowed and r.job_uid]
+        return [
+            Target(r.job, r.job_uid, r.address, r.job_uid in giving or _is_resizing(r)) for r in seen.running if r.allowed and r.job_uid
+        ]
 
     def _explain(self, decided: Plan) -> None:
         if decided.why != self._said:
@@ -118,14 +141,14 @@ class Controller:
                 await self._open(act.cession)
             case Record():
                 body = {"status": act.status.model_dump()}
-                await self.client.patch(CESSIONS, ("", act.name), body, subresource="status")
+                await self._keep(self.client.patch(CESSIONS, ("", act.name), body, subresource="status"))
             case Forget():
                 await self.client.delete(CESSIONS, ("", act.name), uid=act.uid)
             case Queueing():
                 spec = {"spec": {"queueingStrategy": act.strategy}, "metadata": {"resourceVersion": act.version}}
                 await self.client.patch(CLUSTER_QUEUES, ("", act.queue), spec)
             case Ask():
-                await self.runtimes.ask(act.job, act.job_uid, act.address, SizeRequest(act.size, act.cession, act.deadline_s))
+                self.runtimes.ask(act.job, act.job_uid, act.address, SizeRequest(act.size, act.cession, act.deadline_s))
             case Resize():
                 await self._resize(act)
             case Activate():
@@ -136,13 +159,14 @@ class Controller:
     async def _open(self, cession: Cession) -> None:
         """The record first: whoever leads next goes on from it. Then at once what it asks for."""
         metadata = {"name": cession.metadata.name, "labels": {names.MANAGED_BY: names.MANAGED_BY_CEDE}}
-        await self.client.create(CESSIONS, {"metadata": metadata, "spec": cession.spec.model_dump()})
+        await self._keep(self.client.create(CESSIONS, {"metadata": metadata, "spec": cession.spec.model_dump()}))
         by = cession.spec.claimant
         claimant = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "name": by.workload, "namespace": by.namespace, "uid": by.uid}
-        await events.record(
-            self.client, manager=names.SCHEDULER, regarding=claimant, reason="TakingBack", note=cession.spec.why, now=self.clock()
-        )
-        self.wake.set()
+        await self._note(claimant, "TakingBack", cession.spec.why)
+
+    async def _keep(self, written: Awaitable[Json]) -> None:
+        found = Cession.model_validate(await written)
+        self._written[found.metadata.name] = found
 
     async def _resize(self, act: Resize) -> None:
         """Both numbers in one patch: parallelism alone may keep the wrong ranks (kueue-verified A4)."""
@@ -154,7 +178,19 @@ class Controller:
 
     async def _event(self, job: tuple[str, str], uid: str, reason: str, note: str) -> None:
         regarding = {"apiVersion": JOBS.api_version, "kind": "Job", "namespace": job[0], "name": job[1], "uid": uid}
-        await events.record(self.client, manager=names.SCHEDULER, regarding=regarding, reason=reason, note=note, now=self.clock())
+        await self._note(regarding, reason, note)
+
+    async def _note(self, regarding: Json, reason: str, note: str) -> None:
+        """An event where it can be written: nothing waits for it."""
+        try:
+            await events.record(self.client, manager=names.SCHEDULER, regarding=regarding, reason=reason, note=note, now=self.clock())
+        except ApiError as error:
+            log.warning("event not written", extra={"event": reason, "reason": str(error)})
+
+
+def _is_resizing(job: Running) -> bool:
+    """Whether its runtime will soon have news: it has not yet the size its Job has."""
+    return job.status is not None and (job.status.state != State.TRAINING or job.status.size != job.parallelism)
 
 
 def _facts(act: Act) -> dict[str, object]:

@@ -38,6 +38,7 @@ class Runtimes:
         self._targets: dict[str, Target] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[str, tuple[float, SizeRequest]] = {}
+        self._calls: set[asyncio.Task[None]] = set()  # requests under way
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "Runtimes":
@@ -45,9 +46,10 @@ class Runtimes:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values(), *self._calls]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._session:
             await self._session.close()
 
@@ -66,14 +68,16 @@ class Runtimes:
         for uid in self._targets.keys() - self._tasks.keys():
             self._tasks[uid] = asyncio.create_task(self._poll(uid))
 
-    async def ask(self, job: Key, uid: str, address: str, wanted: SizeRequest) -> bool:
-        """Whether the runtime took the wish. Said again at most once a second while it does not show."""
+    def ask(self, job: Key, uid: str, address: str, wanted: SizeRequest) -> None:
+        """Tell the runtime, beside the loop; what it answers is heard like any status. The same again at most once a second."""
         now = time.monotonic()
         at, last = self._asked.get(uid, (0.0, None))
         if last and (last.size, last.cession) == (wanted.size, wanted.cession) and now - at < 1.0:
-            return False
+            return
         self._asked[uid] = (now, wanted)
-        return await self._call(Target(job, uid, address), "PUT", contract.SIZE_PATH, contract.encode(wanted))
+        call = asyncio.create_task(self._call(Target(job, uid, address), "PUT", contract.SIZE_PATH, contract.encode(wanted)))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
 
     async def _poll(self, uid: str) -> None:
         while target := self._targets.get(uid):
@@ -84,10 +88,10 @@ class Runtimes:
                 if self._targets.get(uid, target).busy:
                     break
 
-    async def _call(self, target: Target, method: str, path: str, body: bytes = b"") -> bool:
+    async def _call(self, target: Target, method: str, path: str, body: bytes = b"") -> None:
         root = self._root()
         if root is None or self._session is None:
-            return False
+            return
         key = contract.derive_key(root, target.job[0])
         headers = contract.sign_request(key, method, path, target.uid, secrets.token_hex(12), body, time.time())
         url = f"http://{target.address}:{self._port}{path}"
@@ -98,16 +102,15 @@ class Runtimes:
                 if reply.status != 200 or not contract.reply_is_genuine(key, reply.status, headers, signature, content):
                     refusal = content[:200].decode(errors="replace")
                     log.warning("runtime refused", extra={"job": target.job, "status": reply.status, "said": refusal})
-                    return False
+                    return
                 status = contract.decode_status(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.info("runtime did not answer", extra={"job": target.job, "reason": str(error) or type(error).__name__})
-            return False
+            return
         before = self._said.get(target.uid)
         self._said[target.uid] = (time.monotonic(), status)
         if before is None or _matters(before[1]) != _matters(status):
             self._changed()
-        return True
 
 
 def _matters(status: Status) -> tuple[object, ...]:

@@ -97,3 +97,21 @@ def test_a_bug_ends_the_loop() -> None:
 
     with pytest.raises(KeyError):
         passes(reconcile, 1, nothing)
+
+
+async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
+    wake, looking = asyncio.Event(), asyncio.Event()
+
+    async def reconcile() -> float:
+        looking.set()
+        return 60.0
+
+    task = asyncio.create_task(loop.run(reconcile, wake, settle_s=60))
+    await looking.wait()
+    for _ in range(3):  # until it sleeps
+        await asyncio.sleep(0)
+    wake.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(5):
+            await task

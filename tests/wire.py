@@ -129,6 +129,11 @@ class ApiServer:
         self.oldest = self.version
         self.history.clear()
 
+    async def change(self, version: int) -> None:
+        """Returns once the server is past this version."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.version > version)
+
     def count(self) -> Counter[str]:
         return Counter(method for method, _ in self.requests)
 

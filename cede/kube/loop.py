@@ -30,5 +30,6 @@ async def run(
             await asyncio.sleep(seconds)
             continue
         with suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), max(seconds, 0.0))
+            async with asyncio.timeout(max(seconds, 0.0)):  # wait_for of Python 3.11 loses a cancellation that meets the wake
+                await wake.wait()
         await asyncio.sleep(settle_s)
