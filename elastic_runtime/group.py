@@ -58,29 +58,17 @@ class Group:
         self._opened: dict[int, str] | None = None
 
     def form(self, store: str) -> None:
-        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come."""
-        self._before = sockets()
-        host, _, port = store.rpartition(":")
-        self._store = TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
-        prefixed = PrefixStore(f"generation-{self.generation}", self._store)
-        prefixed.set(f"here-{self.rank}", "")
-        prefixed.wait([f"here-{rank}" for rank in range(self.world)], MEET)
-        self._group = self._connect(prefixed)
-        with self._changed:
-            self._opened = self._ours()
-            if not self._cut:
-                return
-        self.cut()
-        raise RuntimeError(f"generation {self.generation} was given up while it formed")
+        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come.
 
-    def _connect(self, store: Any) -> Any:
-        """The connected group. On a thread of its own: who waits for a peer to connect holds no socket that could be shut, so when
-        this group is cut the thread is left to itself."""
+        On a thread of its own: who waits for a store or a peer to connect holds no socket that could be shut, so when this group is
+        cut the thread is left to itself.
+        """
+        self._before = sockets()
         made: list[Any] = []
 
-        def connect() -> None:
+        def meet() -> None:
             try:
-                found = Gloo(store, self.rank, self.world, CONNECT)
+                found: Any = self._meet(store)
             except RuntimeError as error:
                 found = error
             with self._changed:
@@ -88,15 +76,25 @@ class Group:
                     made.append(found)
                 self._changed.notify_all()
 
-        threading.Thread(target=connect, daemon=True, name="form-group").start()
+        threading.Thread(target=meet, daemon=True, name="form-group").start()
         with self._changed:
             self._changed.wait_for(lambda: made or self._cut)
-        if not made:
-            raise RuntimeError(f"generation {self.generation} was given up while it formed")
-        if isinstance(made[0], RuntimeError):
-            raise made[0]
-        made[0]._set_default_timeout(TIMEOUT)
-        return made[0]
+            if self._cut:
+                raise RuntimeError(f"generation {self.generation} was given up while it formed")
+            if isinstance(made[0], RuntimeError):
+                raise made[0]
+            self._store, self._group = made[0]
+            self._opened = self._ours()
+
+    def _meet(self, address: str) -> tuple[Any, Any]:
+        host, _, port = address.rpartition(":")
+        store = TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
+        prefixed = PrefixStore(f"generation-{self.generation}", store)
+        prefixed.set(f"here-{self.rank}", "")
+        prefixed.wait([f"here-{rank}" for rank in range(self.world)], MEET)
+        group = Gloo(prefixed, self.rank, self.world, CONNECT)
+        group._set_default_timeout(TIMEOUT)
+        return store, group
 
     def _ours(self) -> dict[int, str]:
         return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}

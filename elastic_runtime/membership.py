@@ -120,7 +120,7 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
     training = [m for m in alive.values() if m.generation > 0 and not m.parked]
     if training:
         newest = max(training, key=lambda m: m.generation)
-        missing = set(newest.members) - {m.index for m in training} - {0}
+        missing = set(newest.members) - view.members.keys() - {0}
         if missing and now - view.born < limits.gather_s:
             return None
         of = [m for m in training if m.generation == newest.generation]

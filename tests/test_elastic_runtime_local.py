@@ -202,6 +202,10 @@ def test_a_lost_pod_0_is_replaced_without_the_disk(job: Job, undisturbed: Callab
     assert again.step > was.step
     assert again.durableStep == 0
     assert (again.wanted, again.cession) == (3, "c1")
+    job.resize(2)  # and once more, in the middle of a shrink
+    job.kill_pod(0)
+    job.start(0)
+    assert job.trains(2).step > again.step
     job.stop()
     check_exactly_once(job, undisturbed)
 
