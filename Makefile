@@ -17,8 +17,8 @@ test: setup-cluster lint  ## every test, on the cluster too
 	@$(LOCAL) up
 	@$(PYTHON_) -m pytest -q --durations=15
 
-test-fast: setup-python  ## what needs no cluster, in under a minute
-	@$(PYTHON_) -m pytest -q -m "not cluster and not gpu"
+test-fast: setup-python  ## what needs neither cluster nor training processes, in under a minute
+	@$(PYTHON_) -m pytest -q -m "not cluster and not gpu and not processes"
 
 lint: setup-python  ## ruff, mypy --strict, the import laws
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports

@@ -19,6 +19,8 @@ import pytest
 from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest, State, Status
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = """
 import sys, time, torch
 from elastic_runtime.session import Session
