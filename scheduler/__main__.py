@@ -1,4 +1,4 @@
-"""`python -m scheduler`: flags, lease, loop."""
+"""`python -m scheduler`: flags, lease, loop. `--dump FILE` writes what it sees and leaves; `--snapshot FILE` explains such a file."""
 
 import argparse
 import asyncio
@@ -8,11 +8,15 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from cede.api import names
+from cede.api.policy import PolicySpec
 from cede.kube import health, lease, logs, loop
 from cede.kube.client import Client, connect
-from scheduler.controller import Controller
+from scheduler import dump, snapshot
+from scheduler.controller import Controller, facts
+from scheduler.plan import plan
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Settings:
     kubeconfig: str | None
     port: int  # of health and metrics
     log_level: str
+    dump: str  # write what is seen there, and leave; - is stdout
+    snapshot: str  # print the plan for such a file, and leave
 
 
 def settings(arguments: list[str]) -> Settings:
@@ -29,8 +35,38 @@ def settings(arguments: list[str]) -> Settings:
     parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
     parser.add_argument("--port", type=int, default=8080, help="of /healthz, /readyz and /metrics")
     parser.add_argument("--log-level", default="INFO")
+    parser.add_argument("--dump", default="", metavar="FILE", help="write what the scheduler sees as JSON, and leave; - is stdout")
+    parser.add_argument("--snapshot", default="", metavar="FILE", help="print the plan for such a file, and leave; needs no cluster")
     found = parser.parse_args(arguments)
-    return Settings(found.identity, found.kubeconfig, found.port, found.log_level)
+    return Settings(found.identity, found.kubeconfig, found.port, found.log_level, found.dump, found.snapshot)
+
+
+def explain(file: str) -> None:
+    """Prints what would be done about the picture in a file, and why."""
+    seen, policy, now = dump.read(Path(file).read_text())
+    decided = plan(snapshot.take(seen), policy, now)
+    for why in decided.why:
+        print(why)
+    for act in decided.acts:
+        print(type(act).__name__, *(f"{name}={value}" for name, value in facts(act).items()))
+    if not decided.acts:
+        print("nothing to do")
+
+
+async def picture(client: Client) -> str:
+    """What the scheduler sees, as JSON; needs no lead, for it changes nothing."""
+    controller = Controller(client, asyncio.Event(), time.time)
+    async with controller.runtimes:
+        running = [asyncio.create_task(cache.run()) for cache in controller.caches]
+        for cache in controller.caches:
+            await cache.synced.wait()
+        await controller.listen()
+        policy = controller.policies.get(("", names.POLICY_NAME))
+        text = dump.write(controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return text
 
 
 async def work(client: Client) -> None:
@@ -58,8 +94,21 @@ async def main(chosen: Settings) -> None:
         await lease.lead(client, (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE), chosen.identity, lambda: work(client))
 
 
+async def look(chosen: Settings) -> str:
+    logs.setup("ERROR")  # stdout may be the dump's
+    async with connect(manager=names.SCHEDULER, kubeconfig=chosen.kubeconfig) as client:
+        return await picture(client)
+
+
 if __name__ == "__main__":
+    wanted = settings(sys.argv[1:])
+    if wanted.snapshot:
+        explain(wanted.snapshot)
+        sys.exit(0)
+    if wanted.dump:
+        text = asyncio.run(look(wanted))
+        sys.exit(0 if Path("/dev/stdout" if wanted.dump == "-" else wanted.dump).write_text(text + "\n") else 1)
     try:
-        asyncio.run(main(settings(sys.argv[1:])))
+        asyncio.run(main(wanted))
     except asyncio.CancelledError:
         sys.exit(0)

@@ -90,9 +90,7 @@ class Controller:
             except (Invalid, Forbidden) as refused:
                 if not isinstance(act, Resize):
                     raise
-                log.warning(
-                    "resize refused", extra=_facts(act) | {"reason": str(refused)}
-                )  # one job's fault; at the deadline it is stopped
+                log.warning("resize refused", extra=facts(act) | {"reason": str(refused)})  # one job's fault; at the deadline it is stopped
         self.runtimes.follow(self._targets(seen))
         return BUSY_S if any(c.open for c in seen.cessions) or decided.acts else QUIET_S
 
@@ -102,6 +100,12 @@ class Controller:
             cluster_queues=self.cluster_queues.all(), local_queues=self.local_queues.all(), cohorts=self.cohorts.all(),
             allocations=self.allocations.all(), cessions=self._cessions(), statuses=self.runtimes.statuses(),
         )  # fmt: skip
+
+    async def listen(self) -> None:
+        """Hears every runtime once, or finds it silent."""
+        self._root = self._root or await self._read_root()
+        self.runtimes.follow(self._targets(snapshot.take(self.look())))
+        await self.runtimes.hear()
 
     def _cessions(self) -> list[Cession]:
         """As the cache has them, but where we have written since: the record would lose what it just noted."""
@@ -135,7 +139,7 @@ class Controller:
         return base64.b64decode(secret["data"][names.SECRET_KEY])
 
     async def _perform(self, act: Act) -> None:
-        log.info("act", extra={"act": type(act).__name__} | _facts(act))
+        log.info("act", extra={"act": type(act).__name__} | facts(act))
         match act:
             case Open():
                 await self._open(act.cession)
@@ -193,7 +197,7 @@ def _is_resizing(job: Running) -> bool:
     return job.status is not None and (job.status.state != State.TRAINING or job.status.size != job.parallelism)
 
 
-def _facts(act: Act) -> dict[str, object]:
+def facts(act: Act) -> dict[str, object]:
     match act:
         case Open():
             return {"cession": act.cession.metadata.name, "why": act.cession.spec.why}

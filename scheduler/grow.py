@@ -12,7 +12,7 @@ from scheduler.quota import Tree
 from scheduler.snapshot import Running, Snapshot, Waiting
 
 EXCESS = "excess"  # what a runtime is told as the reason, where it is no Cession
-PENDING_S = 5.0  # a slice that is not admitted by then is withdrawn: preempting its job would leave pods without quota (seen on Kueue 0.19.2)
+PENDING_S = 5.0  # a slice not admitted by then is withdrawn: were its job preempted, its pods would run on without quota (Kueue 0.19.2)
 
 
 def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterator[Act]:

@@ -79,6 +79,10 @@ class Runtimes:
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
+    async def hear(self) -> None:
+        """Every runtime that is followed has answered now, or not at all."""
+        await asyncio.gather(*(self._call(target, "GET", contract.STATUS_PATH) for target in list(self._targets.values())))
+
     async def _poll(self, uid: str) -> None:
         while target := self._targets.get(uid):
             await self._call(target, "GET", contract.STATUS_PATH)

@@ -51,7 +51,7 @@ def choose(claim: Claim, tree: Tree, running: Iterable[Running], now: float, min
         gives = _shrink(claim, tree, shrinks, across)
         if _enough(claim, tree, gives):
             return _way(claim, tree, gives)
-    stops = [job for job in able if not (job.allowed and job.parallelism > job.size)]  # a slice may not wait while its job stops (F)
+    stops = [job for job in able if not (job.allowed and job.parallelism > job.size)]  # nor while a slice waits: see grow
     stops.sort(key=lambda j: (claim.past_own and _foreign(claim, j), j.lost_by_stop, j.priority, -j.since, j.key))
     gives = _stop(claim, tree, stops, gives)
     if _enough(claim, tree, gives):

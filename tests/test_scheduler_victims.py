@@ -52,6 +52,25 @@ def test_a_team_that_said_never_is_spared_its_own_important_jobs() -> None:
     assert all(not choose(c, seen.tree, jobs, NOW, 0).gives for c in claims(seen))
 
 
+def test_a_lender_keeps_its_own_where_another_who_borrows_can_give() -> None:
+    jobs = (running("a", "research", size=8, allowed=(1, 8)), running("b", "other", size=6, allowed=tuple(range(1, 7))))
+    seen = snapshot(
+        tree(queue("vision", 2), queue("research", 6, used=8), queue("other", 4, used=6), own=2), running=jobs, waiting=(waiting(pods=2),)
+    )
+    (claim,) = claims(seen)
+    assert {give.job.job[1]: give.to for give in choose(claim, seen.tree, jobs, NOW, 0).gives} == {"b": 4}
+
+
+def test_who_was_asked_for_too_much_because_of_anothers_coarse_sizes_keeps_the_rest() -> None:
+    jobs = [running("fine", size=4, allowed=(1, 2, 3, 4), priority=10), running("coarse", size=4, allowed=(1, 4))]
+    assert given_up(jobs, waiting(pods=4)) == {"fine": 3, "coarse": 1}
+
+
+def test_a_claim_that_needs_its_own_lower_priority_too_takes_from_it_before_it_takes_from_others() -> None:
+    jobs = [running("low", "vision", size=2, priority=10, allowed=(1, 2)), running("other", "research", size=6)]
+    assert given_up(jobs, waiting(pods=3, priority=100)) == {"low": 1, "other": 4}
+
+
 def test_the_plan_says_why_in_one_sentence() -> None:
     seen = snapshot(running=(running(),), waiting=(waiting(),))
     (claim,) = claims(seen)
