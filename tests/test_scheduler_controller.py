@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, POLICIES, WORKLOADS, Json
-from scheduler.__main__ import work
+from scheduler.__main__ import explain, picture, work
 from tests.hand_over import Cluster, Runtime
 from tests.wire import ApiServer, refusal
 
@@ -208,3 +209,17 @@ async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> Non
         await cluster.until(lambda: runtime.asked[-1] == (8, "") and len(server.objects(PODS)) == 8, "the job to be back at its size")
     assert size(server) == (8, 8)
     assert phases(server) == ["Running"]
+
+
+async def test_a_picture_of_it_explains_the_plan_anywhere(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(server)
+    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8), server.client() as client:
+        cluster.job("vision", "inference", 4)
+        text = await picture(client)
+    assert server.writes() == []
+    file = tmp_path / "seen.json"
+    file.write_text(text)
+    explain(str(file))
+    printed = capsys.readouterr().out
+    assert printed.startswith("inference (vision) takes back its own: it lacks 4 nvidia.com/gpu; gpt (research) shrinks from 8 to 4\nOpen ")
+    assert "Ask job=research/gpt size=8" in printed, "what its runtime said is in the picture"
