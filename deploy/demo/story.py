@@ -52,7 +52,8 @@ class Story:
             if time.monotonic() > end:
                 raise TimeoutError(f"waited {seconds:.0f} s for {what}")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), 0.5)
+                async with asyncio.timeout(0.5):
+                    await self.wake.wait()
             self.wake.clear()
         self.screen.draw(self.watching.held(), self.step)
         return time.time()

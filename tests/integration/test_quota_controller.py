@@ -165,6 +165,8 @@ async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_i
 async def test_a_manual_edit_is_put_back(client: Client, team: str) -> None:
     await becomes(client, ALLOCATIONS, ("", team), is_ready)
     before = (await client.get(CLUSTER_QUEUES, dict, ("", team)))["spec"]["resourceGroups"]
-    await client.patch(CLUSTER_QUEUES, ("", team), {"spec": {"resourceGroups": [], "queueingStrategy": "StrictFIFO"}})
+    await client.patch(CLUSTER_QUEUES, ("", team), {"spec": {"resourceGroups": []}})
     queue = await becomes(client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"].get("resourceGroups") == before)
-    assert queue["spec"]["queueingStrategy"] == "StrictFIFO", "that field is the scheduler's"
+    ours = [m for m in queue["metadata"]["managedFields"] if m["manager"] == "cede-quota-controller" and m["operation"] == "Apply"]
+    assert ours
+    assert all("f:queueingStrategy" not in m["fieldsV1"].get("f:spec", {}) for m in ours), "that field is the scheduler's"
