@@ -1,6 +1,7 @@
 """The demo's figures are counted, not claimed: every way of losing a sample shows."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -59,12 +60,14 @@ def test_samples_of_a_step_that_was_given_up_and_done_again_count_once() -> None
     assert counted(log, [*samples(4), *again]) == Account(3, 0, 3 * MICRO_BATCHES * PER, 0, 0)
 
 
-def test_the_pause_is_the_gap_at_the_first_shrink_less_a_step_of_the_new_size() -> None:
-    log = [*steps(1, 2, size=8), *[Step(n, 1.0, 4, 1.5 + (n - 3) * 0.4, 1) for n in (3, 4, 5)]]  # 0.5 s after step 2, then 0.4 s each
-    ms, in_steps = pause_of_shrink(log)
-    assert ms == pytest.approx(100.0)
-    assert in_steps == pytest.approx(0.25)
-    assert math.isnan(pause_of_shrink(steps(1, 2))[0])
+def test_the_pause_is_the_slowest_survivors_at_the_first_shrink_and_the_gap_what_lay_between_the_commits() -> None:
+    after = [Step(n, 1.0, 4, 1.5 + (n - 3) * 0.4, 1) for n in (3, 4, 5)]  # 0.5 s after step 2, then 0.4 s each
+    log = [*steps(1, 2, size=8), replace(after[0], pause_ms=30.0), replace(after[0], pause_ms=40.0, time=1.51), *after[1:]]
+    pause = pause_of_shrink(log)
+    assert pause.ms == 40.0
+    assert pause.steps == pytest.approx(0.1)
+    assert pause.gap_ms == pytest.approx(100.0)
+    assert math.isnan(pause_of_shrink(steps(1, 2)).ms)
 
 
 def test_a_kill_loses_the_steps_done_again_and_the_time_of_starting_again() -> None:

@@ -37,7 +37,7 @@ def summary(record: Record, stages: dict[str, float]) -> dict[str, float]:
     """The figures, flat, names with units. `nan` where the log does not hold what a figure needs."""
     run = record.run
     counted = figures.account(record.steps, record.samples, run["micro_batches"], run["micro_batch_size"], run["samples"])
-    pause_ms, pause_steps = figures.pause_of_shrink(record.steps)
+    pause = figures.pause_of_shrink(record.steps)
     kill = figures.lost_by_kill(record.killed_steps, record.killed_at, record.restarted_at, FULL)
     found = {
         "steps": counted.steps,
@@ -48,8 +48,9 @@ def summary(record: Record, stages: dict[str, float]) -> dict[str, float]:
         "owner_wait_s": record.owner_wait_s,
         "owner_wait_killed_s": record.owner_wait_killed_s,
         "owner_wait_ratio": record.owner_wait_s / record.owner_wait_killed_s,
-        "pause_ms": pause_ms,
-        "pause_steps": pause_steps,
+        "pause_ms": pause.ms,
+        "pause_steps": pause.steps,
+        "pause_gap_ms": pause.gap_ms,
         "step_s": median([figures.step_seconds(record.steps, size) for size in (FULL, FULL // 2)]),
         "grew_back_s": record.grew_back_s,
         "killed_steps_lost": kill.steps_lost,

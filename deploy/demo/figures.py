@@ -1,9 +1,10 @@
 """What the story measured: from the job's own logs and from what was seen in the cluster to figures. Pure."""
 
-import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -19,10 +20,18 @@ class Step:
     size: int
     time: float  # Unix seconds of the commit
     generation: int = 0  # the membership that committed it
+    pause_ms: float = 0.0  # from the commit before a resize until this rank was ready for this step; 0 where none was
 
     @classmethod
     def read(cls, line: Line) -> "Step":
-        return cls(int(line["step"]), float(line["loss"]), int(line["size"]), float(line["time"]), int(line["generation"]))
+        return cls(
+            int(line["step"]),
+            float(line["loss"]),
+            int(line["size"]),
+            float(line["time"]),
+            int(line["generation"]),
+            float(line.get("pause_ms", 0)),
+        )
 
 
 def merged(steps: Iterable[Step]) -> list[Step]:
@@ -79,22 +88,29 @@ def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, 
 def step_seconds(steps: Sequence[Step], size: int) -> float:
     """Median seconds of a step at `size`; 0.0 when there are none."""
     at = sorted((s for s in steps if s.size == size), key=lambda s: s.step)
-    gaps = [b.time - a.time for a, b in itertools.pairwise(at) if b.step == a.step + 1]
+    gaps = [b.time - a.time for a, b in pairwise(at) if b.step == a.step + 1]
     return median(gaps) if gaps else 0.0
 
 
-def pause_of_shrink(steps: Sequence[Step]) -> tuple[float, float]:
-    """What the first shrink added for those who stayed: (milliseconds, steps of the new size).
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What the first shrink cost those who stayed."""
 
-    The gap between the last commit before and the first after, less one step of the new size. (nan, nan) when there was no shrink.
-    """
+    ms: float  # the slowest rank's, from its last commit before until it was ready for the next step
+    steps: float  # the same in steps of the new size
+    gap_ms: float  # between the two commits, less a step: it also holds what starting the owner's pods takes from this machine
+
+
+def pause_of_shrink(steps: Sequence[Step]) -> Pause:
+    """All nan when there was no shrink."""
     ordered = merged(steps)
-    for before, after in itertools.pairwise(ordered):
+    for before, after in pairwise(ordered):
         if after.size < before.size:
             length = step_seconds([s for s in ordered if s.generation == after.generation], after.size)
-            pause = max(0.0, after.time - before.time - length)
-            return pause * 1000, pause / length if length else float("nan")
-    return float("nan"), float("nan")
+            slowest = max(s.pause_ms for s in steps if (s.step, s.generation) == (after.step, after.generation))
+            in_steps = slowest / 1000 / length if length else math.nan
+            return Pause(slowest, in_steps, max(0.0, after.time - before.time - length) * 1000)
+    return Pause(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
