@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint fmt bench up down lock
+.PHONY: help demo test test-fast lint fmt up down lock
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -25,9 +25,6 @@ lint: setup-python  ## ruff, mypy --strict, the import laws
 
 fmt: setup-python  ## put the code into shape
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
-
-bench: setup-cluster  ## figures, as ratios against a peer in the same run
-	@$(LOCAL) up && $(PYTHON_) -m pytest -q tests/bench -o python_files="bench_*.py"
 
 up: setup-cluster  ## the cluster with Kueue and Cede
 	@$(LOCAL) up
