@@ -37,7 +37,7 @@ PAGE = 500
 LINE_LIMIT = 1 << 21  # bytes; aiohttp's own default fails above 128 KiB a line
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 WATCH_S = 300  # the server ends a watch after this long, or up to twice that: not all at once
-SILENCE_S = 100  # without a byte, though bookmarks come once a minute: the server is gone
+SILENCE_S = 2 * WATCH_S + 15  # a quiet kind may say nothing for the whole of a watch; that the server is gone, TCP keep-alive tells
 MERGE, JSON_PATCH, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
 
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import shutil
 import sysconfig
+from pathlib import Path
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,7 +33,8 @@ def running(places: Places) -> bool:
 
 def made_of() -> str:
     """What no running cluster can change: its programs, and the Python environment that its nodes mount."""
-    return f"{binaries.key()} {sysconfig.get_path('purelib')}"
+    environment = sysconfig.get_path("purelib")
+    return f"{binaries.key()} {environment} {Path(environment).stat().st_ino}"  # one made anew at the same path is another
 
 
 def up(places: Places, count: int, cede: bool = True) -> None:
