@@ -4,10 +4,10 @@ import fcntl
 import json
 import shutil
 import sysconfig
-from pathlib import Path
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from deploy.local import binaries, cgroups, control, images, kube, nodes, rooms, store
