@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cede.api.objects import ALLOCATIONS, Meta
-from cede.api.policy import DNS_NAME, Amount
+from cede.api.policy import DNS_NAME, NAMED_AS_RESOURCES, Amount, Partitions
 from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"
-_AMOUNTS = "(has(self.accelerators) || has(self.cpu) || has(self.memory))"
+_AMOUNTS = "(has(self.accelerators) || has(self.partitions) || has(self.cpu) || has(self.memory))"
 
 
 class NamespaceRef(BaseModel):
@@ -37,13 +37,19 @@ class TypeQuota(BaseModel):
     instanceType: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="A type that the ClusterPolicy names.")
     count: int | None = Field(default=None, ge=0, le=100_000, description="Whole nodes, in what jobs can have of them.")
     accelerators: int | None = Field(default=None, ge=0, le=1_000_000, description="Single accelerators; CPU and memory follow by ratio.")
+    partitions: Partitions | None = Field(
+        default=None,
+        max_length=8,
+        json_schema_extra=rules(NAMED_AS_RESOURCES),
+        description="Partitions of accelerators by resource name; CPU and memory follow by compute slices.",
+    )
     cpu: Quantity | None = Field(default=None, description="CPU; when left out, it follows by ratio.")
     memory: Quantity | None = Field(default=None, description="Memory; when left out, it follows by ratio.")
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 f"has(self.count) != {_AMOUNTS}",
-                "give whole nodes by count, or amounts by accelerators, cpu, memory: one of the two",
+                "give whole nodes by count, or amounts by accelerators, partitions, cpu, memory: one of the two",
             )
         )
     )
@@ -133,11 +139,11 @@ class QuotaStatus(BaseModel):
     """One instance type: amounts by resource."""
 
     instanceType: str = Field(max_length=63, description="The instance type.")
-    nominal: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What the team owns.")
-    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What of it is there: the queue's quota now.")
-    used: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What its jobs hold, owned or borrowed.")
-    borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What its jobs hold beyond the quota.")
-    lent: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What others hold of its quota.")
+    nominal: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What the team owns.")
+    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What of it is there: the queue's quota now.")
+    used: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold, owned or borrowed.")
+    borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold beyond the quota.")
+    lent: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What others hold of its quota.")
     promised: bool = Field(default=False, description="No node of this type exists yet; the amounts are the policy's.")
 
 

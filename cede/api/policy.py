@@ -10,8 +10,15 @@ from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, ru
 
 DNS_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 LabelValue = Annotated[str, StringConstraints(max_length=63)]
 Amount = Annotated[str, StringConstraints(max_length=32)]
+Partitions = dict[str, Annotated[int, Field(ge=0, le=1_000_000)]]
+"""Counts by resource name of an accelerator's partitions, as the device plugin calls them: `nvidia.com/mig-1g.10gb`."""
+NAMED_AS_RESOURCES = (
+    "self.all(name, name.matches('^[a-z0-9.-]+/[A-Za-z0-9._-]+$') && size(name) <= 253)",
+    "a partition is named as nodes offer it, with a slash: write it like nvidia.com/mig-1g.10gb",
+)
 
 
 class PriorityClass(BaseModel):
@@ -32,6 +39,12 @@ class InstanceType(BaseModel):
     )
     accelerator: str = Field(default=GPU, max_length=253, description="The resource name of its accelerators.")
     accelerators: int = Field(default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it.")
+    partitions: Partitions = Field(
+        default_factory=dict,
+        max_length=8,
+        json_schema_extra=rules(NAMED_AS_RESOURCES),
+        description="Partitions of accelerators on one node by resource name, like nvidia.com/mig-1g.10gb: 28.",
+    )
     cpu: Quantity = Field(default="0", description="Allocatable CPU of one node, like 190, until a live node says it.")
     memory: Quantity = Field(default="0", description="Allocatable memory of one node, like 1900Gi, until a live node says it.")
 
@@ -89,6 +102,22 @@ class PolicySpec(BaseModel):
         json_schema_extra=keyed("name"),
         description="The kinds of node quota is given in.",
     )
+    topology: list[Annotated[str, StringConstraints(min_length=1, max_length=316, pattern=LABEL_KEY)]] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=ATOMIC
+        | rules(
+            (
+                "self.all(level, self.exists_one(other, other == level))",
+                "a level stands twice: name each node label once",
+            ),
+            (
+                "!self.exists(level, level == 'kubernetes.io/hostname') || self[size(self) - 1] == 'kubernetes.io/hostname'",
+                "kubernetes.io/hostname is the narrowest there is: put it last",
+            ),
+        ),
+        description="Node labels from the widest level to the narrowest, like a block, a rack, kubernetes.io/hostname.",
+    )
     takeBack: TakeBack = Field(default_factory=TakeBack, json_schema_extra={"default": {}})
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -107,9 +136,10 @@ class TypeStatus(BaseModel):
     name: str = Field(max_length=63, description="The instance type.")
     nodes: int = Field(default=0, description="Nodes of this type.")
     healthyNodes: int = Field(default=0, description="Those that are Ready and not cordoned.")
-    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What the healthy nodes hold together.")
-    allocated: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="What allocations own of it on paper.")
-    unallocated: dict[str, Amount] = Field(default_factory=dict, max_length=8, description="Healthy and in no allocation.")
+    whole: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What jobs can have of the largest node.")
+    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What the healthy nodes hold together.")
+    allocated: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What allocations own of it on paper.")
+    unallocated: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="Healthy and in no allocation.")
     message: str = Field(default="", max_length=1024, description="What is off, in a sentence.")
 
 
