@@ -35,7 +35,8 @@ from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
 from quota_controller import status, watchdog
 from quota_controller.bodies import Target
-from quota_controller.plan import Plan, Seen, owner_of, plan
+from quota_controller.plan import Plan, Seen, plan
+from quota_controller.problems import owner_of
 
 log = logging.getLogger("quota_controller")
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
-from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Json, Key, Kind
+from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Key, Kind
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
 from quota_controller import bodies
 from quota_controller.bodies import SHARED, Target
+from quota_controller.problems import Live, of_content, of_teams, owner_of
 from quota_controller.quotas import Shares, Supply, borrowing_limits, owned, shared_out, supplies
-
-Live = Mapping[tuple[Kind, Key], Json]
-"""Our labelled objects and all namespaces, as the server has them."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,6 @@ class Plan:
         ]
 
 
-def owner_of(obj: Json) -> str:
-    """The allocation an object says it comes from; empty for what is not ours."""
-    return str((obj["metadata"].get("labels") or {}).get(names.ALLOCATION, ""))
-
-
 def plan(seen: Seen) -> Plan:
     """What should exist now. Without a policy everything stays as it is; only what is deleted goes on being deleted."""
     leaving = frozenset(a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live))
@@ -69,7 +62,7 @@ def plan(seen: Seen) -> Plan:
     owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
     shares = shared_out(owns, supply)
     takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
-    taken = _namespace_problems(staying, seen.live)
+    taken = of_teams(staying, seen.live)
     targets = bodies.shared(seen.policy, shares.unallocated)
     for a in staying:
         name = a.metadata.name
@@ -83,7 +76,7 @@ def plan(seen: Seen) -> Plan:
         kept=frozenset(taken),
         leaving=leaving,
         abandoned=_abandoned(staying, frozenset(taken), seen.live),
-        problems={**_content_problems(staying, seen.policy), **taken},
+        problems={**of_content(staying, seen.policy), **taken},
         supply=supply,
         owns=owns,
         shares=shares,
@@ -111,56 +104,6 @@ def drained(allocation: ComputeAllocation, live: Live) -> bool:
     status = queue.get("status", {})
     stopped = any(c["type"] == "Active" and c["status"] == "False" for c in status.get("conditions", []))
     return queue["spec"].get("stopPolicy") == "Hold" and stopped and not status.get("reservingWorkloads", 0)
-
-
-# --- what is wrong ------------------------------------------------------------------------------------------------
-def _namespace_problems(allocations: Iterable[ComputeAllocation], live: Live) -> dict[str, tuple[str, str]]:
-    """Allocations that cannot have the namespace they name: nothing of theirs in any namespace is touched."""
-    claims: dict[str, list[ComputeAllocation]] = {}
-    for a in allocations:
-        claims.setdefault(a.namespace, []).append(a)
-    out: dict[str, tuple[str, str]] = {}
-    for namespace, claimants in claims.items():
-        there = live.get((NAMESPACES, ("", namespace)))
-        holder = owner_of(there) if there else ""
-        first = min(claimants, key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name))
-        for other in claimants:
-            if other is not first:
-                why = f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
-                out[other.metadata.name] = ("NamespaceTaken", why)
-        if there and not holder and not _may_take(there, first):
-            why = f"namespace {namespace} exists and is not ours: set namespace.adopt: true to use it, or name another"
-            out[first.metadata.name] = ("NamespaceExists", why)
-        elif there and there["metadata"].get("deletionTimestamp"):
-            out[first.metadata.name] = (
-                "NamespaceTerminating",
-                f"namespace {namespace} is being deleted: it is made anew when gone",
-            )
-    return out
-
-
-def _may_take(namespace: Json, allocation: ComputeAllocation) -> bool:
-    """Asked to adopt it, or we made it for an allocation that is gone."""
-    made = (namespace["metadata"].get("labels") or {}).get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
-    return made or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
-
-
-def _content_problems(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) -> dict[str, tuple[str, str]]:
-    """What an allocation names and the policy does not know. The rest of it holds."""
-    types = [type_.name for type_ in policy.spec.instanceTypes]
-    classes = [one.name for one in policy.spec.priorityClasses]
-    out = {}
-    for a in allocations:
-        wanted = {entry.instanceType for entry in (*a.spec.quotas, *a.spec.sharing.borrowLimits)}
-        if unknown := sorted(wanted - set(types)):
-            known = ", ".join(types) or "none yet"
-            why = f"the policy has no instance type {', '.join(unknown)}: add it there, or use one of {known}"
-            out[a.metadata.name] = ("UnknownInstanceType", why)
-        elif a.spec.maxPriorityClass and a.spec.maxPriorityClass not in classes:
-            known = ", ".join(classes) or "none yet"
-            why = f"the policy has no priority class {a.spec.maxPriorityClass}: use one of {known}"
-            out[a.metadata.name] = ("UnknownPriorityClass", why)
-    return out
 
 
 def _abandoned(

@@ -13,7 +13,8 @@ from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, 
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.contract import derive_key
 from quota_controller.bodies import Target, says
-from quota_controller.plan import Live, Plan, Seen, plan
+from quota_controller.plan import Plan, Seen, plan
+from quota_controller.problems import Live
 from tests.test_quota_controller_quotas import node
 
 ROOT = b"root"
@@ -211,6 +212,23 @@ def test_two_allocations_for_one_namespace(labels: dict[str, str], first: str) -
     [(loser, (reason, why))] = decided.problems.items()
     assert (loser != first, reason) == (True, "NamespaceTaken")
     assert f"belongs to allocation {first}" in why
+    assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
+
+
+@pytest.mark.parametrize(
+    ("labels", "first"),
+    [
+        pytest.param({}, "a", id="the first by age, then name"),
+        pytest.param({names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team already"),
+        pytest.param({names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a team it had before is no claim"),
+    ],
+)
+def test_two_allocations_for_one_team(labels: dict[str, str], first: str) -> None:
+    both = [allocation(name, team="lab", namespace={"name": f"lab-{name}"}) for name in "ab"]
+    decided = plan(seen(both, live=namespace("lab-b", **labels) if labels else {}))
+    [(loser, (reason, why))] = decided.problems.items()
+    assert (loser != first, reason) == (True, "TeamTaken")
+    assert f"team lab has allocation {first} already: put its quotas there and delete this one, or name another team" == why
     assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
 
 

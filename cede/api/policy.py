@@ -8,13 +8,18 @@ from cede.api.names import GPU
 from cede.api.objects import POLICIES, Meta
 from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 
-DNS_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+RESOURCE_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 LABEL_KEY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
-LabelValue = Annotated[str, StringConstraints(max_length=63)]
+LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 Amount = Annotated[str, StringConstraints(max_length=32)]
 Partitions = dict[str, Annotated[int, Field(ge=0, le=1_000_000)]]
 """Counts by resource name of an accelerator's partitions, as the device plugin calls them: `nvidia.com/mig-1g.10gb`."""
+NAMED_AS_LABELS = (
+    f"self.all(key, key.matches('{LABEL_KEY}'))",
+    "this is no name of a label: write it like node.kubernetes.io/instance-type",
+)
 NAMED_AS_RESOURCES = (
     "self.all(name, name.matches('^[a-z0-9.-]+/[A-Za-z0-9._-]+$') && size(name) <= 253)",
     "a partition is named as nodes offer it, with a slash: write it like nvidia.com/mig-1g.10gb",
@@ -35,9 +40,10 @@ class InstanceType(BaseModel):
     nodeLabels: dict[str, LabelValue] = Field(
         default_factory=dict,
         max_length=8,
+        json_schema_extra=rules(NAMED_AS_LABELS),
         description="Labels of the nodes of this type. Empty: node.kubernetes.io/instance-type equal to the name.",
     )
-    accelerator: str = Field(default=GPU, max_length=253, description="The resource name of its accelerators.")
+    accelerator: str = Field(default=GPU, max_length=253, pattern=RESOURCE_NAME, description="The resource name of its accelerators.")
     accelerators: int = Field(default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it.")
     partitions: Partitions = Field(
         default_factory=dict,
