@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -16,12 +17,14 @@ from cede.api.objects import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICES,
+    TOPOLOGIES,
     Json,
     Key,
     Kind,
 )
 from cede.api.policy import ClusterPolicy, InstanceType, PolicySpec
 from cede.api.resources import Quota, amount, quantity
+from quota_controller.quotas import counted
 
 MEMBERS = "cede-members"
 """The RoleBinding of a team's members, to `MEMBER_ROLE`."""
@@ -59,16 +62,51 @@ def target(kind: Kind, key: Key, owner: str, content: Json, labels: Mapping[str,
 
 
 # --- what all teams share -----------------------------------------------------------------------------------------
-def shared(policy: ClusterPolicy, unallocated: Quota) -> list[Target]:
-    """Flavors, the cohort with what is in no allocation, and the priority classes."""
+def shared(policy: ClusterPolicy, unallocated: Quota, live: Mapping[tuple[Kind, Key], Json]) -> list[Target]:
+    """Topology, flavors, the cohort with what is in no allocation, and the priority classes."""
     spec = policy.spec
-    flavors = [
-        target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": {"nodeLabels": dict(type_.selector)}}) for type_ in spec.instanceTypes
+    topology = _topology(spec)
+    flavors = [_flavor(type_, topology[0].key[1] if topology else "", live) for type_ in spec.instanceTypes]
+    in_use = {flavor.body["spec"].get("topologyName") for flavor in flavors} - {one.key[1] for one in topology}
+    topology += [
+        target(TOPOLOGIES, key, SHARED, {"spec": {"levels": one["spec"]["levels"]}})
+        for (kind, key), one in live.items()
+        if kind == TOPOLOGIES and key[1] in in_use
     ]
     own = unallocated if spec.shareUnallocated else Quota()
     groups = resource_groups(spec.instanceTypes, own, covered(spec))
     cohort = target(COHORTS, ("", names.COHORT), SHARED, {"spec": {"resourceGroups": groups}})
-    return [*flavors, cohort, *_priority_classes(spec)]
+    return [*topology, *flavors, cohort, *_priority_classes(spec)]
+
+
+def _topology(spec: PolicySpec) -> list[Target]:
+    """The levels pods are placed by, when the policy names some; named by its content, because Kueue lets no level change."""
+    if not spec.topology:
+        return []
+    name = f"{names.COHORT}-{sha256(' '.join(spec.topology).encode()).hexdigest()[:8]}"
+    return [target(TOPOLOGIES, ("", name), SHARED, {"spec": {"levels": [{"nodeLabel": level} for level in spec.topology]}})]
+
+
+def _flavor(type_: InstanceType, topology: str, live: Mapping[tuple[Kind, Key], Json]) -> Target:
+    """A flavor that has a topology keeps it, and the labels it came with: Kueue lets neither change (CEL on ResourceFlavor)."""
+    there = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
+    if there.get("topologyName"):
+        return target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {
+            "spec": {"nodeLabels": there["nodeLabels"], "topologyName": there["topologyName"]},
+        })  # fmt: skip
+    named = {"topologyName": topology} if topology else {}
+    return target(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": {"nodeLabels": dict(type_.selector), **named}})
+
+
+def keeps_old_topology(policy: ClusterPolicy, live: Mapping[tuple[Kind, Key], Json]) -> list[str]:
+    """The instance types whose flavors place pods by other levels, or select other nodes, than the policy says now."""
+    wanted = next((one.key[1] for one in _topology(policy.spec)), None)
+    out = []
+    for type_ in policy.spec.instanceTypes:
+        there = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
+        if there.get("topologyName") and (there["topologyName"], there["nodeLabels"]) != (wanted, type_.selector):
+            out.append(type_.name)
+    return out
 
 
 def _priority_classes(spec: PolicySpec) -> list[Target]:
@@ -84,7 +122,8 @@ def _priority_classes(spec: PolicySpec) -> list[Target]:
 
 def covered(spec: PolicySpec) -> list[str]:
     """Every resource quota is counted in, in the order of all resource groups: Kueue wants one order."""
-    return [*sorted({type_.accelerator for type_ in spec.instanceTypes}), "cpu", "memory"]
+    kinds = {name for type_ in spec.instanceTypes for name in counted(type_)} - {"cpu", "memory"}
+    return [*sorted(kinds), "cpu", "memory"]
 
 
 def resource_groups(

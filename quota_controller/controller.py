@@ -15,6 +15,7 @@ from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    DAEMON_SETS,
     LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -25,10 +26,12 @@ from cede.api.objects import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICES,
+    TOPOLOGIES,
     Json,
     Key,
     Kind,
 )
+from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.kube import events
 from cede.kube.cache import Cache
@@ -42,7 +45,7 @@ log = logging.getLogger("quota_controller")
 
 OURS = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
 LABELLED = (
-    RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_QUEUES, LOCAL_QUEUES, SERVICES, ROLE_BINDINGS,
+    TOPOLOGIES, RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_QUEUES, LOCAL_QUEUES, SERVICES, ROLE_BINDINGS,
 )  # fmt: skip
 IDLE_S = 60.0
 RETRY_S = 2.0
@@ -59,6 +62,7 @@ class Controller:
         self.policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
         self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=wake.set)
         self.nodes = Cache(client, NODES, Node, changed=wake.set)
+        self.daemons = Cache(client, DAEMON_SETS, DaemonSet, changed=wake.set)
         self.leases = Cache(client, LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed)
         self.raw: dict[Kind, Cache[Any]] = {k: Cache(client, k, dict, labels=OURS, changed=wake.set) for k in LABELLED}
         self.raw[NAMESPACES] = Cache(client, NAMESPACES, dict, changed=wake.set)
@@ -69,7 +73,7 @@ class Controller:
 
     @property
     def caches(self) -> list[Cache[Any]]:
-        return [self.policies, self.allocations, self.nodes, self.leases, *self.raw.values()]
+        return [self.policies, self.allocations, self.nodes, self.daemons, self.leases, *self.raw.values()]
 
     def _lease_changed(self) -> None:
         """A renewal is no news while its holder leads."""
@@ -98,7 +102,7 @@ class Controller:
             live[at] = body
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         leader = watchdog.leader(self.heard, _patience(policy), now)
-        return Seen(policy, tuple(allocations), tuple(self.nodes.all()), live, leader, self.root)
+        return Seen(policy, tuple(allocations), tuple(self.nodes.all()), tuple(self.daemons.all()), live, leader, self.root)
 
     def _not_shown_yet(self, live: dict[tuple[Kind, Key], Json], now: float) -> list[tuple[tuple[Kind, Key], tuple[Json, float]]]:
         """Our last writes that the watches have not caught up with."""

@@ -7,6 +7,7 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
 from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Key, Kind
+from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
@@ -23,6 +24,7 @@ class Seen:
     policy: ClusterPolicy | None
     allocations: tuple[ComputeAllocation, ...]
     nodes: tuple[Node, ...]
+    daemons: tuple[DaemonSet, ...]
     live: Live
     leader: str  # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
     root: bytes  # the key that the namespaces' keys are derived from
@@ -58,12 +60,12 @@ def plan(seen: Seen) -> Plan:
     staying = [a for a in seen.allocations if a.metadata.name not in leaving]
     if not seen.policy:
         return _without_policy(seen, staying, leaving)
-    supply = supplies(seen.policy.spec.instanceTypes, seen.nodes)
+    supply = supplies(seen.policy.spec.instanceTypes, seen.nodes, seen.daemons)
     owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
     shares = shared_out(owns, supply)
     takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
     taken = of_teams(staying, seen.live)
-    targets = bodies.shared(seen.policy, shares.unallocated)
+    targets = bodies.shared(seen.policy, shares.unallocated, seen.live)
     for a in staying:
         name = a.metadata.name
         borrowing = borrowing_limits(a.spec, owns[name], supply)

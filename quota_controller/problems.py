@@ -89,8 +89,22 @@ def of_content(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) 
             known = ", ".join(types) or "none yet"
             why = f"the policy has no instance type {', '.join(unknown)}: add it there, or use one of {known}"
             out[a.metadata.name] = ("UnknownInstanceType", why)
+        elif absent := _absent_partitions(a, policy):
+            cure = "name it in the type's partitions, or use another"
+            out[a.metadata.name] = ("UnknownPartition", f"the policy knows no partition {', '.join(absent)}: {cure}")
         elif a.spec.maxPriorityClass and a.spec.maxPriorityClass not in classes:
             known = ", ".join(classes) or "none yet"
             why = f"the policy has no priority class {a.spec.maxPriorityClass}: use one of {known}"
             out[a.metadata.name] = ("UnknownPriorityClass", why)
     return out
+
+
+def _absent_partitions(allocation: ComputeAllocation, policy: ClusterPolicy) -> list[str]:
+    """`<partition> of <type>`: what is asked of a type that does not have it."""
+    types = {type_.name: type_ for type_ in policy.spec.instanceTypes}
+    return sorted(
+        f"{name} of {entry.instanceType}"
+        for entry in (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
+        for name in entry.partitions or {}
+        if name not in types[entry.instanceType].partitions
+    )

@@ -1,5 +1,6 @@
 """PURE. The arithmetic of quota: what nodes hold, what an allocation is worth, who gets less, who lends."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,29 +8,42 @@ from dataclasses import dataclass, field
 from cede.api.allocation import AllocationSpec, TypeQuota
 from cede.api.kueue import Node
 from cede.api.objects import is_true
+from cede.api.pods import DaemonSet, taken_by_daemons
 from cede.api.policy import InstanceType
 from cede.api.resources import Quota, Resources, amount
 
 
 @dataclass(frozen=True)
 class Supply:
-    """What there is of one instance type."""
+    """What there is of one instance type.
+
+    Every healthy node counts as the smallest whole one, and what is left over in a larger one is not given out. So where no
+    accelerator is lost, as many whole-node pods fit the nodes as fit the quota, and of pods that take one accelerator and
+    its share of a node always as many.
+    """
 
     type: InstanceType
-    whole: Resources  # what jobs can have of a whole node
+    whole: Resources  # what jobs can have of any whole node
+    largest: Resources  # the most that one node of the type has for jobs, by resource
     nodes: int = 0
     healthy_nodes: int = 0
     healthy: Resources = field(default_factory=Resources)  # of the healthy nodes together
+    damaged: int = 0  # healthy nodes that offer fewer accelerators than a whole one
 
     @property
     def resources(self) -> tuple[str, ...]:
         """What quota of this type is counted in."""
-        return self.type.accelerator, "cpu", "memory"
+        return counted(self.type)
 
     @property
     def promised(self) -> bool:
         """No node of the type exists: its figures are the policy's word."""
         return not self.nodes
+
+
+def counted(type_: InstanceType) -> tuple[str, ...]:
+    """Accelerators, their partitions, CPU and memory."""
+    return (type_.accelerator, *sorted(type_.partitions.keys() - {type_.accelerator}), "cpu", "memory")
 
 
 def is_healthy(node: Node) -> bool:
@@ -38,56 +52,99 @@ def is_healthy(node: Node) -> bool:
     return ready and not node.spec.unschedulable and not node.metadata.deletionTimestamp
 
 
-def supplies(types: Iterable[InstanceType], nodes: Iterable[Node]) -> dict[str, Supply]:
+def supplies(types: Iterable[InstanceType], nodes: Iterable[Node], daemons: Iterable[DaemonSet] = ()) -> dict[str, Supply]:
     """What there is of each type. A node that two types select counts for the first, so nothing is given twice."""
-    types = list(types)
+    types, daemons = list(types), tuple(daemons)
     found: dict[str, list[Node]] = {type_.name: [] for type_ in types}
     for node in nodes:
         labels = node.metadata.labels.items()
         if mine := next((type_ for type_ in types if type_.selector.items() <= labels), None):
             found[mine.name].append(node)
-    return {type_.name: _supply(type_, found[type_.name]) for type_ in types}
+    return {type_.name: _supply(type_, found[type_.name], daemons) for type_ in types}
 
 
-def _supply(type_: InstanceType, nodes: list[Node]) -> Supply:
+def _supply(type_: InstanceType, nodes: list[Node], daemons: tuple[DaemonSet, ...]) -> Supply:
     if not nodes:
         declared: dict[str, str | int] = {
+            **type_.partitions,
             type_.accelerator: type_.accelerators,
             "cpu": type_.cpu,
             "memory": type_.memory,
         }
-        return Supply(type_, Counter({name: amount(name, text) for name, text in declared.items()}))
-    each = [(node, _allocatable(type_, node)) for node in nodes]
+        whole = Counter({name: amount(name, declared[name]) for name in counted(type_)})
+        return Supply(type_, whole, whole)
+    each = [(node, _for_jobs(type_, node, daemons)) for node in nodes]
     # A node that has lost an accelerator, or whose device plugin is not up yet, does not make every node worth less.
-    most = max(holds[type_.accelerator] for _, holds in each)
-    complete = [holds for _, holds in each if holds[type_.accelerator] == most]
-    whole = Counter({name: min(holds[name] for holds in complete) for name in complete[0]})
-    healthy = [holds for node, holds in each if is_healthy(node)]
-    return Supply(type_, whole, len(nodes), len(healthy), sum(healthy, Counter()))
+    most = max(slices(type_, holds) for _, holds in each)
+    complete = [holds for _, holds in each if slices(type_, holds) == most]
+    whole = Counter({name: min(holds[name] for holds in complete) for name in counted(type_)})
+    healthy = [_counts(type_, holds, whole) for node, holds in each if is_healthy(node)]
+    return Supply(
+        type_, whole, Counter({name: max(holds[name] for _, holds in each) for name in whole}), len(nodes), len(healthy),
+        healthy=Counter({name: sum(holds[name] for holds in healthy) for name in whole}),
+        damaged=sum(slices(type_, holds) < most for node, holds in each if is_healthy(node)),
+    )  # fmt: skip
 
 
-def _allocatable(type_: InstanceType, node: Node) -> Resources:
-    names = (type_.accelerator, "cpu", "memory")
-    return Counter({name: amount(name, node.status.allocatable.get(name, 0)) for name in names})
+def _counts(type_: InstanceType, holds: Resources, whole: Resources) -> Resources:
+    """What a node adds to quota: as much as the smallest whole one; or, having lost accelerators, the same part of everything.
+
+    That part is the least of what is left of its accelerators, CPU and memory, so that no quota comes from what a pod
+    could not have together.
+    """
+    left, most = slices(type_, holds), slices(type_, whole)
+    if left >= most:
+        return whole
+    part = min(left, *(holds[name] * most // whole[name] for name in ("cpu", "memory") if whole[name]))
+    return Counter({
+        name: value * part // most if name in ("cpu", "memory") else holds[name] * part // left if left else 0
+        for name, value in whole.items()
+    })  # fmt: skip
+
+
+def _for_jobs(type_: InstanceType, node: Node, daemons: tuple[DaemonSet, ...]) -> Resources:
+    """What the node can give to jobs: its allocatable amounts less what DaemonSets take there; never below zero."""
+    taken = taken_by_daemons(daemons, node)
+    return Counter({name: max(0, amount(name, node.status.allocatable.get(name, 0)) - taken[name]) for name in counted(type_)})
+
+
+_MIG = re.compile(r"nvidia\.com/mig-([1-7])g\.")
+
+
+def slices(type_: InstanceType, holds: Mapping[str, int]) -> int:
+    """Accelerators and partitions in one unit, to set CPU and memory in proportion to.
+
+    Where a type has MIG partitions the unit is NVIDIA's compute slice: `mig-<n>g.…` has n, a whole accelerator 7 (NVIDIA, MIG
+    user guide, "Profiles"). Of other makers every partition counts 1, and as many make an accelerator as the type says.
+    """
+    mig = any(_MIG.match(name) for name in type_.partitions)
+    total = holds.get(type_.accelerator, 0) * (7 if mig else 1)
+    for name in type_.partitions.keys() - {type_.accelerator}:
+        found = _MIG.match(name)
+        total += holds.get(name, 0) * (int(found[1]) if found else 1)
+    return total
 
 
 def worth(quota: TypeQuota, supply: Supply) -> Resources:
-    """What is owned by this entry: whole nodes, or the amounts said and the others by ratio, rounded down."""
-    accelerator, whole = supply.type.accelerator, supply.whole
+    """What is owned by this entry: whole nodes, or the amounts said and the others by ratio, rounded down.
+
+    CPU and memory follow accelerators and partitions; without those, each follows the other. Accelerators follow nothing.
+    """
+    whole = supply.whole
     if quota.count is not None:
         return Counter({name: whole[name] * quota.count for name in supply.resources})
-    said = {accelerator: quota.accelerators, "cpu": quota.cpu, "memory": quota.memory}
-    known = {name: amount(name, text) for name, text in said.items() if text is not None}
-    base = next((name for name in supply.resources if name in known), "")
-    out = Resources()
-    for name in supply.resources:
-        if name in known:
-            out[name] = known[name]
-        elif name != accelerator and whole[base]:
-            out[name] = whole[name] * known[base] // whole[base]
-        else:
-            out[name] = 0
-    return out
+    known: dict[str, int] = {name: count for name, count in (quota.partitions or {}).items() if name in supply.resources}
+    if quota.accelerators is not None:
+        known[supply.type.accelerator] = quota.accelerators
+    has_accelerators = bool(known)
+    known |= {name: amount(name, text) for name, text in (("cpu", quota.cpu), ("memory", quota.memory)) if text is not None}
+    if has_accelerators:
+        part, of = slices(supply.type, known), slices(supply.type, whole)
+    else:
+        base = "cpu" if "cpu" in known else "memory"
+        part, of = known.get(base, 0), whole[base]
+    follows = {name: whole[name] * part // of if of else 0 for name in ("cpu", "memory")}
+    return Counter({name: known.get(name, follows.get(name, 0)) for name in supply.resources})
 
 
 def owned(spec: AllocationSpec, supply: Mapping[str, Supply]) -> Quota:

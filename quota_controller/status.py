@@ -8,7 +8,7 @@ from cede.api.objects import CLUSTER_QUEUES, Json, set_condition
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.resources import Quota, amount, in_words, quantity
 from quota_controller import quotas
-from quota_controller.bodies import SHARED
+from quota_controller.bodies import SHARED, keeps_old_topology
 from quota_controller.plan import Plan, Seen
 from quota_controller.quotas import Supply
 
@@ -142,7 +142,7 @@ def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus
     generation = found.metadata.generation
     leads, reason, message = _leads(found, seen.leader)
     conditions = set_condition(found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now)
-    ready, reason, message = _policy_ready(found, clashes)
+    ready, reason, message = _policy_ready(found, seen, clashes)
     conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
     return PolicyStatus(
         observedGeneration=generation, conditions=conditions, leader=seen.leader,
@@ -165,7 +165,7 @@ def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
     )
 
 
-def _policy_ready(found: ClusterPolicy, clashes: Clashes) -> tuple[bool, str, str]:
+def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Clashes) -> tuple[bool, str, str]:
     if SHARED in clashes:
         return False, "NotOurs", clashes[SHARED]
     if not found.spec.instanceTypes:
@@ -181,6 +181,9 @@ def _policy_ready(found: ClusterPolicy, clashes: Clashes) -> tuple[bool, str, st
             "TypesOverlap",
             f"{overlapping} would select the same nodes, which count for the first: tell them apart by nodeLabels",
         )
+    if kept := ", ".join(keeps_old_topology(found, seen.live)):
+        cure = "name the type anew to change its levels or its nodeLabels, or put them back"
+        return False, "TopologyKept", f"the flavor of {kept} keeps its topology and labels, Kueue lets neither change: {cure}"
     types = ", ".join(one.name for one in found.spec.instanceTypes)
     classes = ", ".join(one.name for one in found.spec.priorityClasses) or "none"
     return True, "InPlace", f"instance types: {types}; priority classes: {classes}"
@@ -207,8 +210,11 @@ def _type(one: Supply, plan: Plan) -> TypeStatus:
         message = "no node of this type exists: the figures are the policy's"
     elif any(value > 0 for value in missing.values()):
         message = "allocations own more than the healthy nodes hold: every quota is cut in proportion"
+    elif one.damaged:
+        message = f"{one.damaged} healthy nodes offer fewer accelerators than the others: a pod that needs a whole node may wait there"
     return TypeStatus(
         name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message=message,
+        whole={name: quantity(name, one.largest[name]) for name in one.resources},
         healthy={name: quantity(name, one.healthy[name]) for name in one.resources},
         allocated=_amounts(allocated, one), unallocated=_amounts(plan.shares.unallocated, one),
     )  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from cede.api import names, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, PodSpec, Workload
+from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
 from cede.api.objects import Condition, Key, is_true, unix
+from cede.api.pods import asked_by
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
 from scheduler.quota import Limit, Queue, Tree
@@ -155,28 +156,12 @@ def job_uid(workload: Workload) -> str:
     return owners[0] if owners else workload.metadata.labels.get(names.JOB_UID, "")
 
 
-def of_pod(spec: PodSpec) -> Resources:
-    """What a pod asks: the sum of its containers, or its largest init container, and its overhead (Kubernetes, resource helpers)."""
-    total, largest = Resources(), Resources()
-    for container in spec.containers:
-        total += _requests(container.resources)
-    for container in spec.initContainers:
-        largest |= _requests(container.resources)
-    overhead = Resources({name: amount(name, text) for name, text in spec.overhead.items()})
-    return (total | largest) + overhead
-
-
-def _requests(resources: Mapping[str, Mapping[str, str | int]]) -> Resources:
-    said = {**resources.get("limits", {}), **resources.get("requests", {})}
-    return Resources({name: amount(name, text) for name, text in said.items()})
-
-
 def _waiting(workload: Workload, queue: str, held: set[Key]) -> Waiting:
     owner = next((o for o in workload.metadata.ownerReferences if o.kind == "Job"), None)
     ref = workload.spec.priorityClassRef
     return Waiting(
         key=workload.metadata.key, uid=workload.metadata.uid, queue=queue, priority=workload.spec.priority,
-        created=workload.metadata.creationTimestamp or "", each=tuple((of_pod(s.template.spec), s.count) for s in workload.spec.podSets),
+        created=workload.metadata.creationTimestamp or "", each=tuple((asked_by(s.template.spec), s.count) for s in workload.spec.podSets),
         job=(workload.metadata.namespace, owner.name if owner else ""), job_uid=job_uid(workload),
         priority_class=ref.name if ref else "", active=workload.spec.active,
         replaces=_predecessor(workload) in held,  # a job that was stopped after it grew keeps the annotation, and replaces nothing
@@ -266,7 +251,7 @@ def _room(seen: Objects) -> tuple[Resources, ...]:
     used: dict[str, Resources] = defaultdict(Resources)
     for pod in seen.pods:
         if pod.spec.nodeName and pod.status.phase in ("Pending", "Running"):
-            used[pod.spec.nodeName] += of_pod(pod.spec)
+            used[pod.spec.nodeName] += asked_by(pod.spec)
     rooms = []
     for node in seen.nodes:
         if node.spec.unschedulable or not is_true(node.status.conditions, names.READY):

@@ -9,10 +9,10 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
 from cede.api.names import GPU
-from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, ROLE_BINDINGS, Json
+from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, ROLE_BINDINGS, TOPOLOGIES, Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.contract import derive_key
-from quota_controller.bodies import Target, says
+from quota_controller.bodies import Target, keeps_old_topology, says
 from quota_controller.plan import Plan, Seen, plan
 from quota_controller.problems import Live
 from tests.test_quota_controller_quotas import node
@@ -40,7 +40,7 @@ def seen(
     allocations: Iterable[ComputeAllocation] = (), *, found: ClusterPolicy | None = None, nodes: Iterable[Node] = (),
     live: Live | None = None, leader: str = "cede-scheduler-0", without_policy: bool = False,
 ) -> Seen:  # fmt: skip
-    return Seen(None if without_policy else found or policy(), tuple(allocations), tuple(nodes), live or {}, leader, ROOT)
+    return Seen(None if without_policy else found or policy(), tuple(allocations), tuple(nodes), (), live or {}, leader, ROOT)
 
 
 def as_live(decided: Plan, **status: Json) -> dict[Any, Json]:
@@ -245,6 +245,12 @@ def test_a_namespace_that_is_named_no_more_gives_up_our_labels_and_lives() -> No
     ("spec", "reason", "cure"),
     [
         pytest.param({"quotas": [{"instanceType": "x", "count": 1}]}, "UnknownInstanceType", "use one of p5", id="type"),
+        pytest.param(
+            {"quotas": [{"instanceType": "p5", "partitions": {"nvidia.com/mig-1g.10gb": 1}}]},
+            "UnknownPartition",
+            "name it in the type's",
+            id="partition",
+        ),
         pytest.param({"maxPriorityClass": "vip"}, "UnknownPriorityClass", "use one of training, sweep", id="class"),
     ],
 )
@@ -332,3 +338,22 @@ def test_what_is_applied_is_what_is_wanted() -> None:
 )
 def test_when_a_live_object_says_the_same(live: Any, ours: Json, same: bool) -> None:
     assert says(live, ours) is same
+
+
+def test_a_topology_is_named_by_all_flavors() -> None:
+    decided = plan(seen(found=policy(topology=["rack", "kubernetes.io/hostname"])))
+    [topology] = [t for t in decided.targets if t.kind == TOPOLOGIES]
+    assert topology.body["spec"] == {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    assert only(decided, "ResourceFlavor", "p5").body["spec"]["topologyName"] == topology.key[1]
+
+
+@pytest.mark.parametrize("topology", [["block"], []], ids=["another", "none any more"])
+def test_a_flavor_keeps_the_topology_it_has(topology: list[str]) -> None:
+    before = as_live(plan(seen(found=policy(topology=["rack"]))))
+    now = policy(topology=topology)
+    decided = plan(seen(found=now, live=before))
+    flavor = only(decided, "ResourceFlavor", "p5")
+    assert flavor.is_said_by(before[flavor.kind, flavor.key]), "Kueue would refuse a change"
+    assert not [kind for kind, _, _ in decided.unwanted(before)], "what a flavor names stays"
+    assert keeps_old_topology(now, before) == ["p5"], "the policy's status says so"
+    assert keeps_old_topology(policy(topology=["rack"]), before) == []

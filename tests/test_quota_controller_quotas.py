@@ -1,10 +1,6 @@
 """The arithmetic of quota: never more than there is, never below zero, and a stated rule for who gets less."""
 
-from collections import Counter
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cede.api.allocation import AllocationSpec, Sharing, TypeQuota
 from cede.api.kueue import Node, NodeSpec, NodeStatus
@@ -14,6 +10,7 @@ from cede.api.policy import InstanceType
 from cede.api.resources import Quota
 from quota_controller import quotas
 from quota_controller.quotas import divided, lent, owned, shared_out, supplies
+from tests.test_cede_api_pods import daemon
 
 GI = 2**30
 P5 = InstanceType(name="p5", accelerators=8, cpu="190", memory="1900Gi")
@@ -36,14 +33,15 @@ def node(
 def test_a_whole_node_is_the_smallest_live_one_and_not_the_declared_one() -> None:
     supply = supplies([P5], [node("a", cpu="180"), node("b", cpu="170")])["p5"]
     assert supply.whole == {GPU: 8, "cpu": 170_000, "memory": 1800 * GI}
-    assert supply.healthy == {GPU: 16, "cpu": 350_000, "memory": 3600 * GI}
+    assert supply.largest == {GPU: 8, "cpu": 180_000, "memory": 1800 * GI}
+    assert supply.healthy == {GPU: 16, "cpu": 340_000, "memory": 3600 * GI}, "what a larger node has beyond that fits no whole pod"
     assert not supply.promised
 
 
 def test_a_node_that_lost_an_accelerator_makes_no_other_worth_less() -> None:
     supply = supplies([P5], [node("a"), node("b", gpus=7), node("c", gpus=0)])["p5"]
     assert supply.whole[GPU] == 8
-    assert supply.healthy[GPU] == 15
+    assert (supply.healthy[GPU], supply.damaged) == (15, 2)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +85,46 @@ def test_a_node_of_two_types_counts_once() -> None:
 def test_what_an_entry_is_worth(entry: dict[str, object], expected: tuple[int, int, int]) -> None:
     worth = quotas.worth(TypeQuota.model_validate({"instanceType": "p5", **entry}), supplies([P5], [])["p5"])
     assert (worth[GPU], worth["cpu"], worth["memory"] / GI) == expected
+
+
+MIG = InstanceType(name="a100", partitions={"nvidia.com/mig-1g.5gb": 28, "nvidia.com/mig-3g.20gb": 8}, cpu="104", memory="1040Gi")
+ONE, THREE = sorted(MIG.partitions)
+MIXED = InstanceType(name="mixed", accelerators=4, partitions={ONE: 28}, cpu="112", memory="1120Gi")
+
+
+@pytest.mark.parametrize(
+    ("type_", "entry", "expected"),
+    [
+        pytest.param(MIG, {"count": 1}, {ONE: 28, THREE: 8, "cpu": 104_000, "memory": 1040 * GI}, id="whole nodes"),
+        pytest.param(MIG, {"partitions": {ONE: 26}}, {ONE: 26, "cpu": 52_000, "memory": 520 * GI}, id="26 of 52 slices"),
+        pytest.param(MIG, {"partitions": {THREE: 4}}, {THREE: 4, "cpu": 24_000, "memory": 240 * GI}, id="a larger one has more"),
+        pytest.param(MIG, {"partitions": {ONE: 1}, "cpu": "8"}, {ONE: 1, "cpu": 8_000, "memory": 20 * GI}, id="what is said is taken"),
+        pytest.param(MIXED, {"accelerators": 4}, {GPU: 4, "cpu": 56_000, "memory": 560 * GI}, id="a whole accelerator is 7 slices"),
+        pytest.param(MIXED, {"accelerators": 1, "partitions": {ONE: 7}}, {GPU: 1, ONE: 7, "cpu": 28_000, "memory": 280 * GI}, id="both"),
+        pytest.param(MIG, {"partitions": {"nvidia.com/mig-7g.80gb": 1}}, {}, id="one the type does not have"),
+    ],
+)
+def test_what_partitions_are_worth(type_: InstanceType, entry: dict[str, object], expected: dict[str, int]) -> None:
+    supply = supplies([type_], [])[type_.name]
+    worth = quotas.worth(TypeQuota.model_validate({"instanceType": type_.name, **entry}), supply)
+    assert +worth == expected
+    assert supply.resources == (GPU, *sorted(type_.partitions), "cpu", "memory")
+
+
+def test_a_node_that_is_partitioned_is_read_as_it_is() -> None:
+    live = Node(
+        Meta(name="n", labels={"node.kubernetes.io/instance-type": "a100"}), NodeSpec(),
+        NodeStatus({GPU: 0, ONE: 56, "cpu": "96", "memory": "960Gi"}, (Condition("Ready", "True"),)),
+    )  # fmt: skip
+    assert supplies([MIG], [live])["a100"].whole == {GPU: 0, ONE: 56, THREE: 0, "cpu": 96_000, "memory": 960 * GI}
+
+
+def test_what_daemonsets_take_is_not_for_jobs() -> None:
+    agent = daemon()  # 100m and 1Gi
+    supply = supplies([P5], [node("a"), node("b")], [agent, agent])["p5"]
+    assert supply.whole == {GPU: 8, "cpu": 179_800, "memory": 1798 * GI}
+    assert supply.healthy == {GPU: 16, "cpu": 359_600, "memory": 3596 * GI}
+    assert supplies([P5], [node(cpu="50m")], [agent])["p5"].whole["cpu"] == 0, "never below zero"
 
 
 def test_a_type_that_has_none_of_a_resource_divides_by_nothing() -> None:
@@ -145,73 +183,3 @@ def test_who_lends_what_is_borrowed() -> None:
     idle = {"a": Quota({key: 4}), "b": Quota({key: 12})}
     assert lent(idle, Quota({key: 8}), Quota({key: 4})) == {"a": {key: 1}, "b": {key: 3}}
     assert lent(idle, Quota({key: 3}), Quota({key: 4})) == {"a": {}, "b": {}}, "unallocated capacity lends first"
-
-
-# --- what must hold for every cluster -----------------------------------------------------------------------------
-nodes = st.lists(
-    st.builds(
-        node,
-        kind=st.sampled_from(["p5", "g6", "stranger"]),
-        gpus=st.integers(0, 16),
-        cpu=st.integers(0, 400_000).map("{}m".format),
-        memory=st.integers(0, 2**44).map(str),
-        ready=st.sampled_from(["True", "True", "False", "Unknown"]),
-        cordoned=st.booleans(),
-    ),
-    max_size=8,
-)
-entries = st.one_of(
-    st.fixed_dictionaries({"count": st.integers(0, 20)}),
-    st.fixed_dictionaries(
-        {"accelerators": st.integers(0, 64)},
-        optional={"cpu": st.integers(0, 900).map(str), "memory": st.integers(0, 4000).map("{}Gi".format)},
-    ),
-    st.fixed_dictionaries({"cpu": st.integers(0, 900).map(str)}),
-)
-specs = st.builds(
-    lambda p5, g6, percent: AllocationSpec.model_validate({
-        "quotas": [{"instanceType": "p5", **p5}, {"instanceType": "g6", **g6}],
-        "sharing": {"borrowLimitPercent": percent},
-    }),
-    entries, entries, st.one_of(st.none(), st.integers(0, 500)),
-)  # fmt: skip
-
-
-@given(nodes, st.dictionaries(st.sampled_from("abcdef"), specs, max_size=6))
-def test_quotas_never_promise_more_than_healthy_nodes_hold(live: list[Node], specs: dict[str, AllocationSpec]) -> None:
-    supply = supplies([P5, G6], live)
-    owners = {name: owned(spec, supply) for name, spec in specs.items()}
-    shares = shared_out(owners, supply)
-    for flavor, here in supply.items():
-        for resource in here.resources:
-            key = (flavor, resource)
-            each = {name: quota[key] for name, quota in shares.granted.items()}
-            assert all(0 <= value <= owners[name][key] for name, value in each.items())
-            assert shares.unallocated[key] >= 0
-            if not here.promised:
-                assert sum(each.values()) + shares.unallocated[key] == here.healthy[resource]
-            short = sum(owner[key] for owner in owners.values()) - sum(each.values())
-            assert short == 0 or shares.unallocated[key] == 0, "unallocated first"
-
-
-@given(nodes, specs)
-def test_a_borrowing_limit_is_never_negative(live: list[Node], spec: AllocationSpec) -> None:
-    supply = supplies([P5, G6], live)
-    limits = quotas.borrowing_limits(spec, owned(spec, supply), supply)
-    assert limits is None or min(limits.values(), default=0) >= 0
-
-
-@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**15)), st.integers(0, 10**15))
-def test_a_division_gives_out_all_there_is_and_no_more(wishes: dict[str, int], available: int) -> None:
-    out = divided(wishes, available)
-    assert sum(out.values()) == min(available, sum(wishes.values()))
-    assert all(0 <= out[name] <= wish for name, wish in wishes.items())
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 50)), st.integers(0, 200), st.integers(0, 20))
-def test_nobody_lends_more_than_is_idle(idle: dict[str, int], borrowed: int, unallocated: int) -> None:
-    key = ("p5", GPU)
-    account = lent({n: Quota({key: v}) for n, v in idle.items()}, Quota({key: borrowed}), Quota({key: unallocated}))
-    given_ = Counter({name: quota[key] for name, quota in account.items()})
-    assert all(given_[name] <= value for name, value in idle.items())
-    assert given_.total() == min(max(0, borrowed - unallocated), sum(idle.values()))

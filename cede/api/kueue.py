@@ -9,6 +9,7 @@ from cede.api.objects import Condition, Json, Meta
 class Container:
     name: str = ""
     resources: dict[str, dict[str, str | int]] = field(default_factory=dict)
+    restartPolicy: str = ""  # Always: an init container that is a sidecar
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ class Pod:
 class Taint:
     key: str = ""
     effect: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
