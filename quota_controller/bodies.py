@@ -23,7 +23,8 @@ from cede.api.objects import (
     Kind,
 )
 from cede.api.policy import ClusterPolicy, InstanceType, PolicySpec
-from cede.api.resources import Quota, amount, quantity
+from cede.api.resources import Quota, quantity
+from quota_controller.differences import says
 from quota_controller.quotas import counted
 
 MEMBERS = "cede-members"
@@ -43,9 +44,18 @@ class Target:
     body: Json
     owner: str  # the allocation it comes from, or `SHARED`
 
+    @property
+    def at(self) -> tuple[Kind, Key]:
+        return self.kind, self.key
+
+    @property
+    def content(self) -> Json:
+        """What is compared: in a list, the server leaves out what kind its own objects are."""
+        return {k: v for k, v in self.body.items() if k not in ("apiVersion", "kind")}
+
     def is_said_by(self, live: Json | None) -> bool:
-        """Whether the live object says all of it already. In a list, the server leaves out what kind its own objects are."""
-        return live is not None and says(live, {k: v for k, v in self.body.items() if k not in ("apiVersion", "kind")})
+        """Whether the live object says all of it already."""
+        return live is not None and says(live, self.content)
 
     @property
     def words(self) -> str:
@@ -218,25 +228,3 @@ def _members(allocation: ComputeAllocation) -> Target:
     role = {"apiGroup": group, "kind": "ClusterRole", "name": MEMBER_ROLE}
     key = (allocation.namespace, MEMBERS)
     return target(ROLE_BINDINGS, key, allocation.metadata.name, {"roleRef": role, "subjects": subjects})
-
-
-# --- live against ours --------------------------------------------------------------------------------------------
-_AMOUNTS = {"nominalQuota", "borrowingLimit", "lendingLimit", "weight"}
-
-
-def says(live: object, ours: object, *, name: str = "", exact: bool = False) -> bool:
-    """Whether the live value already says what ours says.
-
-    In a map others may add; a list is wholly ours, so inside one nothing may be added. Amounts are compared as amounts:
-    the server writes `1` for `1000m`.
-    """
-    if isinstance(ours, Mapping):
-        if not isinstance(live, Mapping) or (exact and live.keys() - ours.keys()):
-            return False
-        return all(key in live and says(live[key], value, name=key, exact=exact) for key, value in ours.items())
-    if isinstance(ours, list):
-        same = isinstance(live, list) and len(live) == len(ours)
-        return same and all(says(a, b, exact=True) for a, b in zip(live, ours, strict=True))  # type: ignore[call-overload]
-    if name in _AMOUNTS and isinstance(live, str | int) and isinstance(ours, str | int):
-        return amount("cpu", live) == amount("cpu", ours)
-    return live == ours

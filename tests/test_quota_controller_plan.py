@@ -12,7 +12,7 @@ from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, ROLE_BINDINGS, TOPOLOGIES, Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.contract import derive_key
-from quota_controller.bodies import Target, keeps_old_topology, says
+from quota_controller.bodies import Target, keeps_old_topology
 from quota_controller.plan import Plan, Seen, plan
 from quota_controller.problems import Live
 from tests.test_quota_controller_quotas import node
@@ -321,23 +321,6 @@ def test_what_is_applied_is_what_is_wanted() -> None:
     again = plan(seen([allocation(), allocation("research")], nodes=[node()], live=live))
     assert all(t.is_said_by(live[t.kind, t.key]) for t in again.targets)
     assert not again.unwanted(live)
-
-
-@pytest.mark.parametrize(
-    ("live", "ours", "same"),
-    [
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="others may add to a map"),
-        pytest.param({"b": 2}, {"a": 1}, False, id="what is missing"),
-        pytest.param({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, False, id="but not inside a list of ours"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="nor to the list"),
-        pytest.param({"nominalQuota": "2"}, {"nominalQuota": "2000m"}, True, id="amounts are compared as amounts"),
-        pytest.param({"weight": 50}, {"weight": "50"}, True, id="and numbers too"),
-        pytest.param({"nominalQuota": "2"}, {"nominalQuota": "3"}, False, id="another amount"),
-        pytest.param(None, {"a": 1}, False, id="nothing there"),
-    ],
-)
-def test_when_a_live_object_says_the_same(live: Any, ours: Json, same: bool) -> None:
-    assert says(live, ours) is same
 
 
 def test_a_topology_is_named_by_all_flavors() -> None:

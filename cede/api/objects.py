@@ -104,6 +104,11 @@ def set_condition(
     return list(old.values())
 
 
+def version(obj: Json | None) -> int:
+    """Versions of one kind only grow, and may be compared since Kubernetes 1.35; 0 for what is not there."""
+    return int(obj["metadata"].get("resourceVersion") or 0) if obj else 0
+
+
 def unix(timestamp: str | None) -> float:
     """Unix seconds of an RFC 3339 time; 0.0 for an absent one."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
