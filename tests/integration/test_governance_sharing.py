@@ -1,0 +1,96 @@
+"""What an allocation says of lending and borrowing decides what a real Kueue admits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.admin import TYPE, Admin, governed
+
+pytestmark = pytest.mark.cluster
+A, B = "gov-a", "gov-b"
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Any) -> Iterator[Admin]:
+    with governed(cluster) as admin:
+        admin.team(A, 8)
+        admin.team(B, 8)
+        yield admin
+        admin.remove(A, B)
+
+
+@pytest.fixture
+def admin(world: Admin) -> Iterator[Admin]:
+    """Sixteen accelerators, eight to each of two teams, and nothing runs."""
+    world.policy()
+    world.team(A, 8)
+    world.team(B, 8)
+    yield world
+    world.clear(A, B)
+
+
+@pytest.mark.parametrize(
+    ("lender", "borrower", "most"),
+    [
+        pytest.param({}, {}, 16, id="lends and borrows without limit"),
+        pytest.param({}, {"strategy": "Lend"}, 8, id="who only lends borrows nothing"),
+        pytest.param({"strategy": "Lend"}, {}, 16, id="who only lends, lends"),
+        pytest.param({"strategy": "DontLend"}, {}, 8, id="of who does not lend nothing is borrowed"),
+        pytest.param({}, {"strategy": "DontLend"}, 8, id="who shares nothing borrows nothing"),
+        pytest.param({}, {"borrowLimitPercent": 25}, 10, id="a limit in percent of what is owned"),
+        pytest.param({}, {"borrowLimits": [{"instanceType": TYPE, "accelerators": 3}]}, 11, id="a limit by amounts"),
+    ],
+)
+def test_how_much_a_team_can_hold(admin: Admin, lender: dict[str, Any], borrower: dict[str, Any], most: int) -> None:
+    admin.team(A, 8, sharing=lender)
+    admin.team(B, 8, sharing=borrower)
+    if most < 16:
+        admin.submit(admin.job(B, "too-much", most + 1, pods=most + 1))
+        admin.waits(B, "too-much")
+        admin.clear(B)
+    admin.submit(admin.job(B, "all", most, pods=most))
+    admin.runs(B, "all")
+    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == f"{most - 8} gpu", "the status to say what is borrowed", 30)
+    assert admin.allocation(A)["status"]["lent"] == f"{most - 8} gpu"
+
+
+@pytest.mark.parametrize(("shared", "most"), [(True, 16), (False, 8)], ids=["shared", "not shared"])
+def test_what_is_in_no_allocation_may_be_borrowed_if_the_policy_says_so(admin: Admin, shared: bool, most: int) -> None:
+    admin.policy(shareUnallocated=shared)
+    admin.team(A, 4)
+    admin.team(B, 4)
+    admin.submit(admin.job(B, "more", most + 1, pods=most + 1))
+    admin.waits(B, "more")
+    admin.clear(B)
+    admin.submit(admin.job(B, "all", most, pods=most))
+    admin.runs(B, "all")
+
+
+def test_unallocated_capacity_follows_the_nodes(admin: Admin) -> None:
+    admin.team(A, 4)
+    admin.team(B, 4)
+    admin.cluster.kubectl("cordon", "gov-2")
+    admin.submit(admin.job(B, "nine", 9, pods=9))
+    admin.waits(B, "nine")
+    admin.cluster.kubectl("uncordon", "gov-2")
+    admin.runs(B, "nine")
+
+
+@pytest.mark.parametrize(
+    ("idle", "shares"),
+    [
+        pytest.param("FairShare", [(8, 8), (9, 7), (10, 6), (11, 5), (12, 4), (12, 4)], id="by weight, three to one"),
+        pytest.param("FirstCome", [(8, 8), (8, 8)], id="weights are not asked"),
+    ],
+)
+def test_who_gets_the_place_that_becomes_free(admin: Admin, idle: str, shares: list[tuple[int, int]]) -> None:
+    """Kueue admits the head of every queue that fits in a cycle; weights decide who gets the last place there is."""
+    admin.policy(idleCompute=idle)
+    admin.team(A, 0, fairShareWeight=75)
+    admin.team(B, 0, fairShareWeight=25)
+    admin.submit(*(admin.job(team, f"j{n}", 1) for n in range(16) for team in (B, A)))
+    for expected in shares:
+        admin.cluster.until(lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16, "all sixteen to be given out", 30)
+        assert (len(admin.admitted(A)), len(admin.admitted(B))) == expected
+        admin.cancel(B, min(admin.admitted(B)))
