@@ -138,16 +138,16 @@ def covered(spec: PolicySpec) -> list[str]:
 
 def resource_groups(
     types: Sequence[InstanceType], nominal: Quota, resources: Sequence[str],
-    borrowing: Quota | None = None, *, lends: bool = True,
+    borrowing: Quota | None = None, lending: Quota | None = None,
 ) -> list[Json]:  # fmt: skip
-    """One group of all types: every type lists every resource, with 0 of what it does not have."""
+    """One group of all types: every type lists every resource, with 0 of what it does not have. A limit that is None is none."""
 
     def one(flavor: str, resource: str) -> Json:
         entry: Json = {"name": resource, "nominalQuota": quantity(resource, nominal[flavor, resource])}
         if borrowing is not None:
             entry["borrowingLimit"] = quantity(resource, borrowing[flavor, resource])
-        if not lends:
-            entry["lendingLimit"] = "0"
+        if lending is not None:
+            entry["lendingLimit"] = quantity(resource, lending[flavor, resource])
         return entry
 
     flavors = [{"name": type_.name, "resources": [one(type_.name, name) for name in resources]} for type_ in types]
@@ -163,18 +163,17 @@ def preemption(allocation: ComputeAllocation, *, cede_takes_back: bool) -> Json:
 
 
 def cluster_queue(
-    allocation: ComputeAllocation, spec: PolicySpec, granted: Quota, borrowing: Quota | None,
+    allocation: ComputeAllocation, spec: PolicySpec, granted: Quota, borrowing: Quota | None, lending: Quota | None,
     *, cede_takes_back: bool, held: bool,
 ) -> Target:  # fmt: skip
     """The team's queue. `queueingStrategy` is the scheduler's and never said here."""
     wanted = {entry.instanceType for entry in (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)}
     types = [type_ for type_ in spec.instanceTypes if type_.name in wanted]
-    lends = allocation.spec.sharing.strategy != "DontLend"
     weight = allocation.spec.fairShareWeight if spec.idleCompute == "FairShare" else 1
     content = {
         "cohortName": names.COHORT,
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": allocation.namespace}},
-        "resourceGroups": resource_groups(types, granted, covered(spec), borrowing, lends=lends),
+        "resourceGroups": resource_groups(types, granted, covered(spec), borrowing, lending),
         "preemption": preemption(allocation, cede_takes_back=cede_takes_back),
         "fairSharing": {"weight": str(weight)},
         "stopPolicy": "Hold" if held else "None",

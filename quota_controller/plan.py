@@ -13,6 +13,7 @@ from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
 from quota_controller import bodies
 from quota_controller.bodies import SHARED, Target
+from quota_controller.lending import Account, account, lending_limits
 from quota_controller.problems import Live, of_content, of_teams, owner_of
 from quota_controller.quotas import Shares, Supply, borrowing_limits, owned, shared_out, supplies
 
@@ -42,6 +43,7 @@ class Plan:
     supply: Mapping[str, Supply] = field(default_factory=dict)
     owns: Mapping[str, Quota] = field(default_factory=dict)
     shares: Shares = field(default_factory=lambda: Shares({}, Quota()))
+    account: Account = field(default_factory=Account)
     cede_takes_back: bool = False
 
     def unwanted(self, live: Live) -> list[tuple[Kind, Key, str]]:
@@ -63,14 +65,17 @@ def plan(seen: Seen) -> Plan:
     supply = supplies(seen.policy.spec.instanceTypes, seen.nodes, seen.daemons)
     owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
     shares = shared_out(owns, supply)
+    account_ = account(seen.allocations, shares, seen.live, shares_unallocated=seen.policy.spec.shareUnallocated)
     takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
     taken = of_teams(staying, seen.live)
     targets = bodies.shared(seen.policy, shares.unallocated, seen.live)
     for a in staying:
         name = a.metadata.name
         borrowing = borrowing_limits(a.spec, owns[name], supply)
+        lending = lending_limits(a, account_.lent[name])
         held = not a.spec.active or bool(a.metadata.deletionTimestamp)
-        targets.append(bodies.cluster_queue(a, seen.policy.spec, shares.granted[name], borrowing, cede_takes_back=takes_back, held=held))
+        granted = shares.granted[name]
+        targets.append(bodies.cluster_queue(a, seen.policy.spec, granted, borrowing, lending, cede_takes_back=takes_back, held=held))
         if name not in taken:
             targets += bodies.in_namespace(a, derive_key(seen.root, a.namespace))
     return Plan(
@@ -82,6 +87,7 @@ def plan(seen: Seen) -> Plan:
         supply=supply,
         owns=owns,
         shares=shares,
+        account=account_,
         cede_takes_back=takes_back,
     )
 

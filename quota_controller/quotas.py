@@ -1,4 +1,4 @@
-"""PURE. The arithmetic of quota: what nodes hold, what an allocation is worth, who gets less, who lends."""
+"""PURE. The arithmetic of quota: what nodes hold, what an allocation is worth, who gets less."""
 
 import re
 from collections import Counter
@@ -209,17 +209,3 @@ def borrowing_limits(spec: AllocationSpec, owns: Quota, supply: Mapping[str, Sup
     if sharing.borrowLimits:
         return _quota(sharing.borrowLimits, supply)
     return None
-
-
-def lent(idle: Mapping[str, Quota], borrowed: Quota, unallocated: Quota) -> dict[str, Quota]:
-    """Who lends what is borrowed: unallocated capacity first, then those with idle quota, in proportion to it.
-
-    Kueue keeps one pool and no names; this is the account we give of it. `idle` holds lenders only.
-    """
-    out: dict[str, Quota] = {name: Quota() for name in idle}
-    for key, amount_ in (borrowed - unallocated).items():
-        lenders = {name: quota[key] for name, quota in idle.items() if quota[key] > 0}
-        for name, value in divided(lenders, amount_).items():
-            if value:
-                out[name][key] = value
-    return out

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from cede.api import names
 from cede.api.allocation import AllocationStatus, ComputeAllocation, QuotaStatus
-from cede.api.objects import CLUSTER_QUEUES, Json, set_condition
+from cede.api.objects import CLUSTER_QUEUES, set_condition
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
-from cede.api.resources import Quota, amount, in_words, quantity
-from quota_controller import quotas
+from cede.api.resources import Quota, in_words, quantity
 from quota_controller.bodies import SHARED, keeps_old_topology
 from quota_controller.plan import Plan, Seen
 from quota_controller.quotas import Supply
@@ -17,37 +16,14 @@ Clashes = Mapping[str, str]
 """Allocation (or `SHARED`) → the sentence on the foreign object in its way."""
 
 
-def usage(queue: Json | None) -> tuple[Quota, Quota]:
-    """(used, borrowed) of a queue by (flavor, resource), as Kueue counts what it has reserved."""
-    used, borrowed = Quota(), Quota()
-    for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or []:
-        for resource in flavor.get("resources", []):
-            key = (flavor["name"], resource["name"])
-            used[key] = amount(key[1], resource.get("total", 0))
-            borrowed[key] = amount(key[1], resource.get("borrowed", 0))
-    return used, borrowed
-
-
 def allocations(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> dict[str, AllocationStatus]:
     """The status of every allocation."""
-    found = {a.metadata.name: usage(seen.live.get((CLUSTER_QUEUES, ("", a.metadata.name)))) for a in seen.allocations}
-    lenders = {
-        a.metadata.name: plan.shares.granted.get(a.metadata.name, Quota()) - found[a.metadata.name][0]
-        for a in seen.allocations
-        if a.spec.sharing.strategy != "DontLend"
-    }
-    open_ = plan.shares.unallocated if seen.policy and seen.policy.spec.shareUnallocated else Quota()
-    lent = quotas.lent(lenders, sum((borrowed for _, borrowed in found.values()), Quota()), open_)
-    return {
-        a.metadata.name: _allocation(a, plan, seen, clashes, found[a.metadata.name], lent.get(a.metadata.name, Quota()), now)
-        for a in seen.allocations
-    }
+    return {a.metadata.name: _allocation(a, plan, seen, clashes, now) for a in seen.allocations}
 
 
-def _allocation(
-    a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, found: tuple[Quota, Quota], lent: Quota, now: float
-) -> AllocationStatus:  # fmt: skip
-    name, (used, borrowed) = a.metadata.name, found
+def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, now: float) -> AllocationStatus:
+    name = a.metadata.name
+    used, borrowed, lent = (of.get(name, Quota()) for of in (plan.account.used, plan.account.borrowed, plan.account.lent))
     ready, reason, message = _ready(a, plan, seen, clashes)
     conditions = set_condition(a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now)
     if not seen.policy:  # the figures are the policy's: the last ones stand
@@ -58,7 +34,7 @@ def _allocation(
     return AllocationStatus(
         observedGeneration=a.metadata.generation,
         conditions=conditions,
-        team=a.team, namespace=a.namespace, clusterQueue=name, localQueue=names.LOCAL_QUEUE,
+        team=a.team, namespace="" if name in plan.kept else a.namespace, clusterQueue=name, localQueue=names.LOCAL_QUEUE,
         owns=short(owns, supply), used=short(used, supply), lent=short(lent, supply), borrowed=short(borrowed, supply),
         quotas=[
             QuotaStatus(

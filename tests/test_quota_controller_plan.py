@@ -340,3 +340,12 @@ def test_a_flavor_keeps_the_topology_it_has(topology: list[str]) -> None:
     assert not [kind for kind, _, _ in decided.unwanted(before)], "what a flavor names stays"
     assert keeps_old_topology(now, before) == ["p5"], "the policy's status says so"
     assert keeps_old_topology(policy(topology=["rack"]), before) == []
+
+
+def test_a_team_that_is_renamed_keeps_its_namespace() -> None:
+    renamed = allocation(team="seeing")
+    assert plan(seen([renamed])).targets[-1].key[0] == "seeing", "a new one is named as the team"
+    renamed.status.namespace = "vision"
+    decided = plan(seen([renamed], live=as_live(plan(seen([allocation()])))))
+    assert only(decided, "Namespace", "vision").body["metadata"]["labels"][names.TEAM] == "seeing"
+    assert not decided.abandoned

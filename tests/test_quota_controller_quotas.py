@@ -7,9 +7,8 @@ from cede.api.kueue import Node, NodeSpec, NodeStatus
 from cede.api.names import GPU
 from cede.api.objects import Condition, Meta
 from cede.api.policy import InstanceType
-from cede.api.resources import Quota
 from quota_controller import quotas
-from quota_controller.quotas import divided, lent, owned, shared_out, supplies
+from quota_controller.quotas import divided, owned, shared_out, supplies
 from tests.test_cede_api_pods import daemon
 
 GI = 2**30
@@ -176,10 +175,3 @@ def test_borrowing_limits(sharing: dict[str, object], expected: tuple[int, int, 
     limits = quotas.borrowing_limits(spec, owned(spec, supply), supply)
     found = limits if limits is None else (limits["p5", GPU], limits["p5", "cpu"], limits["p5", "memory"] // GI)
     assert found == expected
-
-
-def test_who_lends_what_is_borrowed() -> None:
-    key = ("p5", GPU)
-    idle = {"a": Quota({key: 4}), "b": Quota({key: 12})}
-    assert lent(idle, Quota({key: 8}), Quota({key: 4})) == {"a": {key: 1}, "b": {key: 3}}
-    assert lent(idle, Quota({key: 3}), Quota({key: 4})) == {"a": {}, "b": {}}, "unallocated capacity lends first"

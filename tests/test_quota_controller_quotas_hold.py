@@ -10,9 +10,9 @@ from cede.api.allocation import AllocationSpec
 from cede.api.kueue import Node
 from cede.api.names import GPU
 from cede.api.pods import DaemonSet, taken_by_daemons
-from cede.api.resources import Quota, Resources, amount
+from cede.api.resources import Resources, amount
 from quota_controller import quotas
-from quota_controller.quotas import divided, lent, owned, shared_out, supplies
+from quota_controller.quotas import divided, owned, shared_out, supplies
 from tests.test_cede_api_pods import daemon
 from tests.test_quota_controller_quotas import G6, P5, node
 
@@ -114,12 +114,3 @@ def test_a_division_gives_out_all_there_is_and_no_more(wishes: dict[str, int], a
     out = divided(wishes, available)
     assert sum(out.values()) == min(available, sum(wishes.values()))
     assert all(0 <= out[name] <= wish for name, wish in wishes.items())
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 50)), st.integers(0, 200), st.integers(0, 20))
-def test_nobody_lends_more_than_is_idle(idle: dict[str, int], borrowed: int, unallocated: int) -> None:
-    key = ("p5", GPU)
-    account = lent({n: Quota({key: v}) for n, v in idle.items()}, Quota({key: borrowed}), Quota({key: unallocated}))
-    given_ = Counter({name: quota[key] for name, quota in account.items()})
-    assert all(given_[name] <= value for name, value in idle.items())
-    assert given_.total() == min(max(0, borrowed - unallocated), sum(idle.values()))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from cede.api.kueue import Lease, LeaseSpec
-from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
 from quota_controller import status, watchdog
 from quota_controller.bodies import SHARED
@@ -57,13 +56,6 @@ def test_ready_says_what_is_and_what_to_do(live_status: Json | None, spec: Json,
     found = ready(live_status, **spec)
     assert found[:2] == expected[:2]
     assert expected[2] in found[2]
-
-
-def test_usage_is_kueues_own_count() -> None:
-    reserved = [{"name": "p5", "resources": [{"name": GPU, "total": "7", "borrowed": "3"}, {"name": "cpu", "total": "1500m"}]}]
-    used, borrowed = status.usage({"status": {"flavorsReservation": reserved}})
-    assert (used["p5", GPU], used["p5", "cpu"], borrowed["p5", GPU]) == (7, 1500, 3)
-    assert status.usage(None) == ({}, {})
 
 
 @pytest.mark.parametrize(

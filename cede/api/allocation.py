@@ -105,7 +105,7 @@ class AllocationSpec(BaseModel):
         pattern=rf"^$|{DNS_LABEL}",
         description="The team; empty for the name of this object.",
     )
-    namespace: NamespaceRef | None = Field(default=None, description="Left out: one is created, named as the team.")
+    namespace: NamespaceRef | None = Field(default=None, description="Left out: the one it has, or a new one named as the team.")
     quotas: list[TypeQuota] = Field(
         default_factory=list,
         max_length=15,
@@ -208,4 +208,5 @@ class ComputeAllocation(BaseModel):
 
     @property
     def namespace(self) -> str:
-        return self.spec.namespace.name if self.spec.namespace else self.team
+        """Where its jobs run: as said; else where they run already, so that renaming a team moves nothing; else named as the team."""
+        return self.spec.namespace.name if self.spec.namespace else self.status.namespace or self.team

@@ -1,0 +1,64 @@
+"""PURE. Who holds what of whom: told from what Kueue has reserved. Kueue keeps one pool and no names; this is the account we give of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api.allocation import ComputeAllocation
+from cede.api.objects import CLUSTER_QUEUES, Json
+from cede.api.resources import Quota, amount
+from quota_controller.problems import Live
+from quota_controller.quotas import Shares, divided
+
+
+@dataclass(frozen=True)
+class Account:
+    """By allocation and (instance type, resource)."""
+
+    used: Mapping[str, Quota] = field(default_factory=dict)  # what its jobs hold
+    borrowed: Mapping[str, Quota] = field(default_factory=dict)  # what of that is beyond its own quota
+    lent: Mapping[str, Quota] = field(default_factory=dict)  # what others hold of its own
+
+
+def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live, *, shares_unallocated: bool) -> Account:
+    """What is borrowed comes from unallocated capacity first, then from who lends, then from who lends no longer."""
+    allocations = list(allocations)
+    used, borrowed = {}, {}
+    for a in allocations:
+        used[a.metadata.name], borrowed[a.metadata.name] = usage(live.get((CLUSTER_QUEUES, ("", a.metadata.name))))
+    idle = {name: shares.granted.get(name, Quota()) - used[name] for name in used}
+    lends = {a.metadata.name for a in allocations if a.spec.sharing.strategy != "DontLend"}
+    missing = sum(borrowed.values(), Quota()) - (shares.unallocated if shares_unallocated else Quota())
+    out = lent({name: idle[name] for name in used if name in lends}, missing)
+    left = missing - sum(out.values(), Quota())
+    return Account(used, borrowed, out | lent({name: idle[name] for name in used if name not in lends}, left))
+
+
+def usage(queue: Json | None) -> tuple[Quota, Quota]:
+    """(used, borrowed) of a queue by (flavor, resource), as Kueue counts what it has reserved."""
+    used, borrowed = Quota(), Quota()
+    for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or []:
+        for resource in flavor.get("resources", []):
+            key = (flavor["name"], resource["name"])
+            used[key] = amount(key[1], resource.get("total", 0))
+            borrowed[key] = amount(key[1], resource.get("borrowed", 0))
+    return used, borrowed
+
+
+def lent(idle: Mapping[str, Quota], borrowed: Quota) -> dict[str, Quota]:
+    """What is borrowed, from those with idle quota, in proportion to it."""
+    out: dict[str, Quota] = {name: Quota() for name in idle}
+    for key, amount_ in borrowed.items():
+        lenders = {name: quota[key] for name, quota in idle.items() if quota[key] > 0}
+        for name, value in divided(lenders, amount_).items():
+            if value:
+                out[name][key] = value
+    return out
+
+
+def lending_limits(allocation: ComputeAllocation, lent_now: Quota) -> Quota | None:
+    """The most that others may hold of its quota; None: no limit.
+
+    Who lends no longer still lends what is out, and gets it back as borrowers end or cede. Kueue lets an owner use at once
+    what may not be lent, borrowed or not: its jobs would be admitted, and their pods would find no room.
+    """
+    return lent_now if allocation.spec.sharing.strategy == "DontLend" else None
