@@ -28,9 +28,9 @@ def condition(found: Json, kind: str) -> Json:
     return next((c for c in found.get("status", {}).get("conditions", []) if c["type"] == kind), {})
 
 
-def spread(found: Json) -> Json:
-    """A list of objects for one `kubectl apply`."""
-    return {"apiVersion": "v1", "kind": "List", "items": found}
+def file(*objects: Json) -> str:
+    """Objects as one file for kubectl."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
 class Admin:
@@ -88,7 +88,7 @@ class Admin:
         }  # fmt: skip
 
     def submit(self, *jobs: Json) -> None:
-        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(spread(list(jobs))))  # type: ignore[arg-type]
+        self.cluster.kubectl("create", "-f", "-", stdin=file(*jobs))
 
     def cancel(self, team: str, name: str) -> None:
         self.cluster.kubectl("delete", "job", "-n", team, name, "--wait=true")
@@ -138,7 +138,7 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     """A cluster of `nodes` pretended nodes of `TYPE` under our policy; afterwards without them, and under the policy it had."""
     before = cluster.kubectl_json("get", "clusterpolicy")["items"]
     made = [_node(f"gov-{number}") for number in range(1, nodes + 1)]
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(spread(made)))  # type: ignore[arg-type]
+    cluster.kubectl("apply", "-f", "-", stdin=file(*made))
     admin = Admin(cluster)
     try:
         admin.policy()
