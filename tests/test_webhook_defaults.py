@@ -13,8 +13,9 @@ from cede.api.objects import Json
 from elastic_runtime import contract
 from tests.test_webhook_rules import PRIORITY, QUEUE, TEAM, a_job, plain, running
 from tests.wire import json_patch
+from webhook.asked import SCHEDULER_USER, Asked, Team
 from webhook.defaults import defaulted, patch
-from webhook.rules import SCHEDULER_USER, Asked, Team, complaints
+from webhook.rules import complaints
 
 
 def made(job: Json, team: Team = TEAM) -> Json:

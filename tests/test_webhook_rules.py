@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
+from webhook.asked import SCHEDULER_USER, Asked, Team
 from webhook.defaults import defaulted
-from webhook.rules import SCHEDULER_USER, Asked, Team, complaints, concerns_us, grace_seconds
+from webhook.elastic import grace_seconds
+from webhook.kinds import concerns_us
+from webhook.rules import complaints
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 TEAM = Team(

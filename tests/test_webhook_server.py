@@ -14,16 +14,12 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cede.api.allocation import ComputeAllocation
-from cede.api.kueue import LocalQueue, LocalQueueSpec
-from cede.api.objects import Json, Meta
-from cede.api.policy import ClusterPolicy
+from cede.api.objects import Json
 from tests.test_webhook_defaults import JSON, jobs
 from tests.test_webhook_rules import PRIORITY, TEAM, a_job, running
 from tests.wire import json_patch
+from webhook.asked import SCHEDULER_USER
 from webhook.certificates import HOSTS, issue_ca, issue_leaf, load
-from webhook.facts import team_of
-from webhook.rules import SCHEDULER_USER, Team
 from webhook.server import MUTATE, VALIDATE, Malformed, application, mutate, parse, validate
 
 
@@ -129,34 +125,3 @@ def test_no_review_is_too_strange(body: Any) -> None:
     if "patch" in answer:
         json_patch(asked.object, json.loads(base64.b64decode(answer["patch"])))
     assert "patch" not in validate(asked)
-
-
-# --- what is known of a namespace -------------------------------------------------------------------------------------
-def allocation(name: str, **spec: Any) -> ComputeAllocation:
-    return ComputeAllocation.model_validate({"metadata": {"name": name}, "spec": spec})
-
-
-def queue(namespace: str, name: str, target: str) -> LocalQueue:
-    return LocalQueue(Meta(name=name, namespace=namespace), LocalQueueSpec(clusterQueue=target))
-
-
-def test_a_team_is_what_its_allocation_and_the_policy_say() -> None:
-    policy = ClusterPolicy.model_validate({
-        "metadata": {"name": "default"},
-        "spec": {
-            "priorityClasses": [{"name": "high", "weight": 9}, {"name": "low", "weight": 1}],
-            "defaultPriorityClass": "low",
-            "instanceTypes": [{"name": "mi300", "accelerator": "amd.com/gpu"}],
-            "takeBack": {"graceSeconds": 30, "maxGraceSeconds": 90},
-        },
-    })  # fmt: skip
-    allocations = [allocation("research"), allocation("vision", maxPriorityClass="low", namespace={"name": "see"})]
-    queues = [queue("see", "default", "vision"), queue("see", "stolen", "research"), queue("research", "default", "research")]
-    assert team_of("see", policy, allocations, queues) == Team(
-        name="vision", classes={"high": 9, "low": 1}, default_class="low", ceiling="low", queues=frozenset({"default"}),
-        accelerators=frozenset({"nvidia.com/gpu", "amd.com/gpu"}), grace_s=30, max_grace_s=90,
-    )  # fmt: skip
-
-
-def test_a_namespace_of_which_nothing_is_known_yet_is_checked_for_nothing() -> None:
-    assert team_of("new", None, [], []) == Team(name="new")

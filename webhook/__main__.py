@@ -20,9 +20,9 @@ from cede.api.policy import ClusterPolicy
 from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client, connect
+from webhook.asked import Team
 from webhook.certificates import Keeper
 from webhook.facts import team_of
-from webhook.rules import Team
 from webhook.server import application
 
 log = logging.getLogger("webhook")

@@ -6,7 +6,8 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue
 from cede.api.names import GPU
 from cede.api.policy import ClusterPolicy
-from webhook.rules import Team
+from cede.api.resources import Resources, parse
+from webhook.asked import Team
 
 
 def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[ComputeAllocation], queues: Iterable[LocalQueue]) -> Team:
@@ -22,7 +23,14 @@ def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[
         default_class=spec.defaultPriorityClass,
         ceiling=mine.spec.maxPriorityClass if mine else "",
         queues=frozenset(names),
-        accelerators=frozenset({GPU, *(each.accelerator for each in spec.instanceTypes if each.accelerator)}),
+        accelerators=frozenset({GPU, *(name for each in spec.instanceTypes for name in (each.accelerator, *each.partitions) if name)}),
+        nodes=nodes_of(policy) if policy else {},
         grace_s=spec.takeBack.graceSeconds,
         max_grace_s=spec.takeBack.maxGraceSeconds,
     )
+
+
+def nodes_of(policy: ClusterPolicy) -> dict[str, Resources]:
+    """Instance type → what jobs can have of its largest node; nothing in it where that is not known."""
+    known = {each.name: each.whole for each in policy.status.instanceTypes}
+    return {each.name: parse(known.get(each.name, {})) for each in policy.spec.instanceTypes}

@@ -10,8 +10,9 @@ from aiohttp import web
 from prometheus_client import Counter, Histogram
 
 from cede.api.objects import Json
+from webhook.asked import Asked, Team, table
 from webhook.defaults import defaulted, patch
-from webhook.rules import Asked, Team, complaints, table
+from webhook.rules import complaints
 
 log = logging.getLogger(__name__)
 MUTATE, VALIDATE = "/mutate", "/validate"
