@@ -30,7 +30,8 @@ up: setup-cluster  ## the cluster with Kueue and Cede
 	@$(LOCAL) up
 
 down:  ## end the cluster; nothing is left behind but the cache of programs and images
-	@! [ -x $(PYTHON_) ] || $(LOCAL) down
+	@if [ -e $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/run ]; then deploy/local/setup.sh python && $(LOCAL) down; fi
+	@! command -v kind >/dev/null || ! kind get clusters 2>/dev/null | grep -qx cede || kind delete cluster --name cede
 
 lock: setup-python  ## lock the requirements anew, by hashes and without addresses
 	@$(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate --group controllers -o deploy/locks/controllers.txt

@@ -3,12 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
-kueue=https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
+kueue=https://github.com/kubernetes-sigs/kueue/releases/download/$(awk '$1 == "sigs.k8s.io/kueue" {print $2}' deploy/local/go.mod)/manifests.yaml
 
 die() { echo "demo: $*" >&2; exit 1; }
 
 local_cluster() {
     deploy/local/setup.sh cluster
+    setup_s=$((SECONDS - began))
     $python -m deploy.local up
     kubeconfig=$($python -m deploy.local kubeconfig)
     kubectl=$(dirname "$(dirname "$kubeconfig")")/bin/kubectl
@@ -43,9 +44,10 @@ kind_cluster() {
     kubectl wait -n cede-system deployment --all --for=condition=Available --timeout=300s
 }
 
-began=$SECONDS
+began=$SECONDS setup_s=0
 case "${1:-local}" in
 local | kind) "${1:-local}_cluster" ;;
 *) die "usage: demo.sh local | kind" ;;
 esac
-$python -m deploy.demo --kubeconfig "$kubeconfig" --kubectl "$kubectl" --stages "{\"cluster_s\": $((SECONDS - began))}"
+stages="{\"setup_s\": $setup_s, \"cluster_s\": $((SECONDS - began - setup_s))}"
+$python -m deploy.demo --kubeconfig "$kubeconfig" --kubectl "$kubectl" --stages "$stages"

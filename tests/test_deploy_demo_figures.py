@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.demo.figures import Account, Step, account, lost_by_kill, pause_of_shrink, step_seconds
+from deploy.demo.__main__ import bad
+from deploy.demo.figures import Account, Step, account, lost_by_ceding, lost_by_kill, pause_of_shrink, step_seconds
+from deploy.demo.kubectl import parsed
 
 MICRO_BATCHES, PER = 4, 2
 
@@ -85,3 +87,54 @@ def test_a_killed_job_that_never_came_back_is_an_error_not_a_zero() -> None:
 
 def test_step_seconds_is_the_median_over_neighbouring_steps_only() -> None:
     assert step_seconds(steps(1, 2, 3, 9), 4) == 0.5
+
+
+def test_a_sample_missing_within_a_micro_batch_is_lost() -> None:
+    half = [{**line, "samples": line["samples"][:1]} for line in samples(4)]  # type: ignore[index]
+    assert counted(steps(1, 2, 3, 4), half).samples_lost == 3 * MICRO_BATCHES
+
+
+def test_a_shrink_whose_survivors_did_not_say_their_pause_has_none_not_zero() -> None:
+    assert math.isnan(pause_of_shrink([*steps(1, 2, size=8), *steps(3, 4, 5)]).ms)
+
+
+def resized(pause_s: float = 0.2, start_s: float = 10.0) -> list[Step]:
+    """Steps of half a second: 1-4 on 8, then 5-8 on 4, then 9-12 on 8."""
+    log = [Step(n, 1.0, 8, n * 0.5) for n in range(1, 5)]
+    log += [Step(n, 1.0, 4, pause_s + n * 0.5, 1) for n in range(5, 9)]
+    return log + [Step(n, 1.0, 8, start_s + pause_s + n * 0.5, 2) for n in range(9, 13)]
+
+
+@pytest.mark.parametrize(
+    ("log", "joined", "expected"),
+    [
+        pytest.param(resized(0.0, 0.0), [], 0.0, id="resizes that take no time lose none"),
+        pytest.param(resized(0.2, 0.0), [], 0.8, id="the pause of a shrink, for each that stays"),
+        pytest.param(resized(0.0, 3.0), [], 12.0, id="the pause of a growth too"),
+        pytest.param(resized(0.0, 0.0), [2.5, 3.5], 3.0, id="a joiner from its start to its first step"),
+        pytest.param([*resized(0.0, 0.0), Step(4, 1.0, 8, 2.0, -1)], [], 4.0, id="a step done again, for each that did it"),
+        pytest.param(steps(1, 2, 3), [1.0], 0.0, id="without a resize nothing"),
+    ],
+)
+def test_the_time_that_ceding_loses_is_counted_by_the_rule_of_the_kill(log: list[Step], joined: list[float], expected: float) -> None:
+    assert lost_by_ceding(log, joined) == pytest.approx(expected)
+
+
+GOOD = {"steps": 240, "steps_lost": 0, "samples_lost": 0, "samples_seen_twice": 0, "pause_ms": 37.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({}, [], id="good"),
+        pytest.param({"steps_lost": 1}, ["steps_lost is 1"], id="a lost step"),
+        pytest.param({"pause_ms": math.nan}, ["pause_ms was not measured"], id="not measured"),
+        pytest.param({"steps": 0}, ["the job's journal holds no step"], id="an empty journal"),
+    ],
+)
+def test_a_summary_is_good_only_with_evidence(change: dict[str, float], says: list[str]) -> None:
+    assert bad(GOOD | change) == says
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_never_glued_to_the_next() -> None:
+    assert parsed('{"step": 1}\n{"ste\n\n{"step": 2}\n') == [{"step": 1}, {"step": 2}]

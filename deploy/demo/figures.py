@@ -20,18 +20,12 @@ class Step:
     size: int
     time: float  # Unix seconds of the commit
     generation: int = 0  # the membership that committed it
-    pause_ms: float = 0.0  # from the commit before a resize until this rank was ready for this step; 0 where none was
+    pause_ms: float | None = None  # from the commit before a resize until this rank was ready for this step; None where none was
 
     @classmethod
     def read(cls, line: Line) -> "Step":
-        return cls(
-            int(line["step"]),
-            float(line["loss"]),
-            int(line["size"]),
-            float(line["time"]),
-            int(line["generation"]),
-            float(line.get("pause_ms", 0)),
-        )
+        pause = None if line.get("pause_ms") is None else float(line["pause_ms"])
+        return cls(int(line["step"]), float(line["loss"]), int(line["size"]), float(line["time"]), int(line["generation"]), pause)
 
 
 def merged(steps: Iterable[Step]) -> list[Step]:
@@ -58,7 +52,7 @@ def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, 
     """Count what was lost or seen twice, from the journals of all ranks, up to the last but one step (the last may still be being written).
 
     A step is lost when no rank logged it, and done twice when two generations committed it. A line of samples counts when it is of the
-    generation that committed its step. A sample is lost when its micro-batch is missing, seen twice when its micro-batch counts twice,
+    generation that committed its step. A sample is lost when no such line has it, seen twice when its micro-batch counts twice,
     or when it comes twice in one epoch: the order of an epoch is a permutation of `dataset` samples.
     """
     last = max((s.step for s in steps), default=1) - 1
@@ -72,7 +66,6 @@ def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, 
             used[step, int(line["micro_batch"])] += 1
             for j, sample in enumerate(line["samples"]):
                 order[((step - 1) * micro_batches + int(line["micro_batch"])) * per_micro_batch + j] = int(sample)
-    expected = {(step, batch) for step in range(1, last + 1) for batch in range(micro_batches)}
     again = sum(used[key] - 1 for key in used if used[key] > 1) * per_micro_batch
     in_epoch = Counter((position // dataset, sample) for position, sample in order.items())
     missing = sum(1 for step in range(1, last + 1) if step not in committed)
@@ -80,7 +73,7 @@ def account(steps: Sequence[Step], samples: Iterable[Line], micro_batches: int, 
         steps=last,
         steps_lost=missing + sum(len(generations) - 1 for step, generations in committed.items() if step <= last),
         samples=len(order),
-        samples_lost=len(expected - used.keys()) * per_micro_batch,
+        samples_lost=last * micro_batches * per_micro_batch - len(order),
         samples_seen_twice=again + sum(n - 1 for n in in_epoch.values()),
     )
 
@@ -102,12 +95,13 @@ class Pause:
 
 
 def pause_of_shrink(steps: Sequence[Step]) -> Pause:
-    """All nan when there was no shrink."""
+    """All nan when there was no shrink, or no survivor said how long it took."""
     ordered = merged(steps)
     for before, after in pairwise(ordered):
         if after.size < before.size:
             length = step_seconds([s for s in ordered if s.generation == after.generation], after.size)
-            slowest = max(s.pause_ms for s in steps if (s.step, s.generation) == (after.step, after.generation))
+            said = [s.pause_ms for s in steps if (s.step, s.generation) == (after.step, after.generation) and s.pause_ms is not None]
+            slowest = max(said, default=math.nan)
             in_steps = slowest / 1000 / length if length else math.nan
             return Pause(slowest, in_steps, max(0.0, after.time - before.time - length) * 1000)
     return Pause(math.nan, math.nan, math.nan)
@@ -134,6 +128,28 @@ def lost_by_kill(steps: Sequence[Step], killed_at: float, restarted_at: float, a
     work = killed_at - max(kept, default=min(s.time for s in before))
     start = first.time - restarted_at
     return Kill(len(redone), round((max(work, 0.0) + start) * accelerators, 1))
+
+
+def lost_by_ceding(steps: Sequence[Step], joined_at: Sequence[float]) -> float:
+    """Accelerators' seconds in which a job that shrank and grew again did nothing new, by the same rule as for a killed one.
+
+    Steps done again; between the two commits of each resize more than a step, times those who stayed; and each joiner's time
+    from its pod's start (`joined_at`, Unix seconds) to the first step it took part in.
+    """
+    ordered = merged(steps)
+    kept = {s.step: s.generation for s in ordered}
+    again = {(s.step, s.generation): s.size for s in steps if s.generation != kept[s.step]}
+    lost = sum(size * step_seconds(ordered, size) for size in again.values())
+    shrunk = False
+    for before, after in pairwise(ordered):
+        if before.size != after.size and (shrunk or after.size < before.size):
+            lost += max(0.0, after.time - before.time - step_seconds(ordered, after.size)) * min(before.size, after.size)
+            shrunk = True
+    grown = next((s.time for s in reversed(ordered) if s.size < ordered[-1].size), None) if shrunk else None
+    if grown is not None:
+        first = min(s.time for s in ordered if s.time > grown)
+        lost += sum(max(0.0, first - joined) for joined in joined_at)
+    return round(lost, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,21 @@ class Failed(Exception):
     """A kubectl command failed; the message is the command and what it said."""
 
 
+def reading(files: str) -> tuple[str, ...]:
+    """The command that prints files one after the other, none glued to the next; nothing where there are none."""
+    return "sh", "-c", f'for file in {files}; do [ ! -f "$file" ] || {{ cat "$file"; echo; }}; done'
+
+
+def parsed(text: str) -> list[Line]:
+    """JSON lines as values; a line that was cut off is left out, and so counts as lost."""
+    found = []
+    for line in text.splitlines():
+        with suppress(json.JSONDecodeError):
+            if line.startswith("{"):
+                found.append(json.loads(line))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Kubectl:
     binary: str
@@ -35,10 +50,9 @@ class Kubectl:
     async def json(self, *args: str) -> Any:
         return json.loads(await self(*args, "-o", "json"))
 
-    async def lines(self, namespace: str, pod: str, *command: str) -> list[Line]:
-        """What a command in a pod prints, as JSON lines; a last line that is cut off is left out."""
-        text = await self("exec", "-n", namespace, pod, "--", *command)
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n") and line.startswith("{")]
+    async def lines(self, namespace: str, pod: str, files: str) -> list[Line]:
+        """The lines of files in a pod."""
+        return parsed(await self("exec", "-n", namespace, pod, "--", *reading(files)))
 
     async def follow(self, namespace: str, pod: str, path: str) -> AsyncIterator[Line]:
         """The lines of a file in a pod, and those that come, until the pod goes."""

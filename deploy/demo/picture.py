@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib
 
-from deploy.demo.figures import Holding, Step
+from deploy.demo.figures import Holding, Step, merged
 
 matplotlib.use("Agg")
 import itertools
@@ -32,7 +32,7 @@ def paint(path: Path, holdings: Sequence[Holding], marks: Mapping[str, float], s
         above.annotate(text, place, fontsize=7, ha="right" if late else "left", annotation_clip=False)
     above.set(ylabel="accelerators held", xlabel="seconds", ylim=(0, capacity * 1.25), xlim=(0, end - start))
     above.legend(loc="lower left")
-    ordered = sorted(steps, key=lambda s: s.step)
+    ordered = merged(steps)
     below.plot([s.step for s in ordered], [s.loss for s in ordered], color=COLORS["research"], linewidth=1.2)
     marked = 0
     top = max((s.loss for s in ordered), default=1.0)

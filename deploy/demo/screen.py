@@ -21,7 +21,7 @@ def bar(by_team: Mapping[str, int], capacity: int, *, color: bool) -> str:
 
 
 class Screen:
-    """On a terminal two lines that move and the story scrolling above; elsewhere a line for each change."""
+    """On a terminal a line that moves and the story scrolling above; elsewhere a line for each change."""
 
     def __init__(self, capacity: int, out: TextIO = sys.stdout) -> None:
         self.capacity, self.out, self.live = capacity, out, out.isatty()

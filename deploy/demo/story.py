@@ -32,6 +32,7 @@ class Record:
     owner_wait_s: float = 0.0
     owner_wait_killed_s: float = 0.0
     grew_back_s: float = 0.0
+    joined_at: list[float] = field(default_factory=list)  # of the pods that came when it grew back
     killed_at: float = 0.0
     restarted_at: float = 0.0
     cession: str = ""
@@ -43,12 +44,15 @@ class Story:
         self.record = Record()
         self.step: Step | None = None
         self.job_steps: dict[str, list[Step]] = {}
+        self.following: asyncio.Task[None] | None = None
 
-    async def until(self, true: Callable[[], bool], what: str, seconds: float) -> float:
-        """Wait for a change that makes `true` hold; the time it did. Raises TimeoutError naming `what`."""
+    async def until(self, true: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait for a change that makes `true` hold. Raises TimeoutError naming `what`."""
         end = time.monotonic() + seconds
         while not true():
             self.screen.draw(self.watching.held(), self.step)
+            if self.following and self.following.done() and not self.following.cancelled():
+                self.following.result()  # what it died of is said, not that a step did not come
             if time.monotonic() > end:
                 raise TimeoutError(f"waited {seconds:.0f} s for {what}")
             with suppress(TimeoutError):
@@ -56,7 +60,6 @@ class Story:
                     await self.wake.wait()
             self.wake.clear()
         self.screen.draw(self.watching.held(), self.step)
-        return time.time()
 
     async def poll(self, probe: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
         """Ask kubectl until it says yes; for what the caches do not show."""
@@ -123,7 +126,7 @@ class Story:
     async def gentle(self) -> None:
         self.screen.say("Research sends an ordinary Job: kubectl apply -f examples/gpt/job.yaml (sizes 2-8).")
         await self.kubectl("apply", "-f", str(EXAMPLES / "gpt" / "job.yaml"))
-        following = asyncio.create_task(self.follow(ELASTIC))
+        self.following = asyncio.create_task(self.follow(ELASTIC))
         try:
             await self.until(lambda: self.step is not None, "the first step", 120)
             self.screen.say(f"It trains, on {self.step.size if self.step else '?'}; the rest is idle, so it grows.")
@@ -135,6 +138,7 @@ class Story:
             self.record.marks["vision runs"] = time.time()
             self.screen.say(f"Vision runs {self.record.owner_wait_s:.2f} s after its Workload was made; research trains on.")
             await self.until(lambda: self.at_size(self.full // 2), "research to train on half", 30)
+            stayed = {pod.metadata.uid for pod in self.watching.running("research", ELASTIC)}
             self.record.cession = await self.cession()
             self.screen.say(self.record.cession)
             await self.gone("vision", CLAIM)
@@ -143,10 +147,12 @@ class Story:
             await self.until(lambda: self.at_size(self.full), "research to grow back", 150)
             self.record.grew_back_s = time.time() - ended
             self.record.marks["research grew back"] = time.time()
+            came = [pod.metadata.uid for pod in self.watching.running("research", ELASTIC) if pod.metadata.uid not in stayed]
+            self.record.joined_at = [self.watching.running_seen[uid] for uid in came]
             await self.steps_more(5)
             await self.read_logs()
         finally:
-            following.cancel()
+            self.following.cancel()
         self.record.holdings = list(self.watching.holdings)
         await self.kubectl("delete", "job", "-n", "vision", CLAIM, "--wait=true")
         await self.kubectl("delete", "job", "-n", "research", ELASTIC, "--wait=true")
@@ -157,13 +163,15 @@ class Story:
         self.step = None
         await self.mode("Observe", "Any")
         await self.kubectl("apply", "-f", str(EXAMPLES / "gpt" / "job-torchrun.yaml"))
-        following = asyncio.create_task(self.follow(STOCK))
+        self.following = asyncio.create_task(self.follow(STOCK))
         try:
-            # Half-way between two saves: what a kill costs on average.
+            # Asked for so that, a second or two later, the kill falls about half-way between two saves.
             await self.until(lambda: self.step is not None and self.step.step >= 47, "47 steps of the ordinary job", 180)
             before = len(self.job_steps[STOCK])
-            self.record.killed_at = time.time()
+            victim = self.watching.workload_of("research", STOCK)
+            assert victim
             self.record.owner_wait_killed_s = await self.claim()
+            self.record.killed_at = self.watching.evicted_seen[victim.metadata.uid]
             self.screen.say(f"Vision runs after {self.record.owner_wait_killed_s:.2f} s; research's job is dead, all 8 of it.")
             await self.gone("vision", CLAIM)
             await self.until(lambda: len(self.watching.running("research", STOCK)) >= self.full, "the killed job to run again", 120)
@@ -172,10 +180,10 @@ class Story:
             await self.until(lambda: self.came_back(before), "the killed job to train again", 120)
             self.record.killed_steps = list(self.job_steps[STOCK])
         finally:
-            following.cancel()
-        await self.kubectl("delete", "job", "-n", "vision", CLAIM, "--wait=true")
-        await self.kubectl("delete", "job", "-n", "research", STOCK, "--wait=true")
-        await self.mode("Enforce", "Never")
+            self.following.cancel()
+            await self.kubectl("delete", "job", "-n", "vision", CLAIM, "--ignore-not-found", "--wait=true")
+            await self.kubectl("delete", "job", "-n", "research", STOCK, "--ignore-not-found", "--wait=true")
+            await self.mode("Enforce", "Never")
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
@@ -194,7 +202,7 @@ class Story:
         pod = self.watching.running("research", ELASTIC)[0]
 
         async def read(files: str) -> list[Line]:
-            return await self.kubectl.lines("research", pod.metadata.name, "sh", "-c", f"cat {folder(pod, files)}")
+            return await self.kubectl.lines("research", pod.metadata.name, folder(pod, files))
 
         self.record.steps = [Step.read(line) for line in await read(STEPS)]
         self.record.samples = await read(SAMPLES)

@@ -1,4 +1,4 @@
-"""What is seen of the cluster while the story runs: pods, workloads and cessions, each with the time it was first seen."""
+"""What is seen of the cluster while the story runs: pods and workloads, each with the time it was first seen."""
 
 import asyncio
 import time
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from cede.api.kueue import Pod, Workload
-from cede.api.names import ADMITTED, EVICTED, GPU
-from cede.api.objects import PODS, WORKLOADS, Json, is_true
+from cede.api.names import EVICTED, GPU
+from cede.api.objects import PODS, WORKLOADS, is_true
 from cede.api.resources import amount
 from cede.kube.cache import Cache
 from cede.kube.client import Client
@@ -30,7 +30,7 @@ class Watching:
         self.workloads = Cache(client, WORKLOADS, Workload, changed=self._look)
         self.holdings: list[Holding] = []
         self.workload_seen: dict[str, float] = {}  # uid → time
-        self.evicted_seen: dict[str, float] = {}
+        self.evicted_seen: dict[str, float] = {}  # workload uid → time
         self.running_seen: dict[str, float] = {}  # pod uid → time
 
     def _look(self) -> None:
@@ -66,10 +66,6 @@ class Watching:
         ]  # fmt: skip
         return max(of, key=lambda w: w.metadata.created, default=None)
 
-    def admitted(self, namespace: str, job: str) -> bool:
-        found = self.workload_of(namespace, job)
-        return found is not None and is_true(found.status.conditions, ADMITTED)
-
 
 @asynccontextmanager
 async def watch(client: Client, changed: Callable[[], None]) -> AsyncIterator[Watching]:
@@ -77,7 +73,10 @@ async def watch(client: Client, changed: Callable[[], None]) -> AsyncIterator[Wa
     watching = Watching(client, changed)
     tasks = [asyncio.create_task(cache.run()) for cache in (watching.pods, watching.workloads)]
     try:
-        await asyncio.wait_for(asyncio.gather(watching.pods.synced.wait(), watching.workloads.synced.wait()), 30)
+        try:
+            await asyncio.wait_for(asyncio.gather(watching.pods.synced.wait(), watching.workloads.synced.wait()), 30)
+        except TimeoutError as error:
+            raise TimeoutError("waited 30 s for a list of pods and workloads: does the API server answer, and is Kueue there?") from error
         yield watching
     finally:
         for task in tasks:
@@ -85,9 +84,3 @@ async def watch(client: Client, changed: Callable[[], None]) -> AsyncIterator[Wa
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
-
-
-def cession_in_words(cession: Json) -> str:
-    """One line of a Cession for the screen."""
-    status = cession.get("status", {})
-    return f"{cession['metadata']['name']}: {status.get('phase', 'Planned')}: {cession['spec'].get('why', '')}"

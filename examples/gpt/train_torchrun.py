@@ -45,4 +45,5 @@ for step in range(start, args.steps):
                 json.dumps({"step": step + 1, "loss": loss.item(), "size": world, "generation": os.getpid(), "time": time.time()}) + "\n"
             )
         if (step + 1) % 20 == 0:
-            torch.save({"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, save)
+            torch.save({"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{save}.new")
+            os.replace(f"{save}.new", save)

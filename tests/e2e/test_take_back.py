@@ -1,6 +1,5 @@
 """A take-back ends in the same state whatever dies half-way: the owner runs, the borrower trains on at half size, nothing is lost."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.demo.figures import Step, account, merged
+from deploy.demo.kubectl import parsed, reading
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 STEPS, SAMPLES = "steps-*.jsonl", "samples-*.jsonl"
@@ -35,8 +35,7 @@ def logged(cluster: Cluster, files: str) -> list[Any]:
         return []
     pod = running[0]["metadata"]
     folder = f"/shared/{pod['labels']['batch.kubernetes.io/controller-uid']}"
-    text = cluster.kubectl("exec", "-n", "research", pod["name"], "--", "sh", "-c", f"cat {folder}/{files} 2>/dev/null || true")
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n") and line.startswith("{")]
+    return parsed(cluster.kubectl("exec", "-n", "research", pod["name"], "--", *reading(f"{folder}/{files}")))
 
 
 def steps(cluster: Cluster) -> list[Step]:
@@ -55,6 +54,7 @@ def trains_on(cluster: Cluster, size: int, beyond: int = 0) -> Callable[[], bool
 def research(cluster: Cluster) -> Iterator[None]:
     """The job of examples/gpt, grown to all eight accelerators, half of them borrowed from vision."""
     cluster.kubectl("apply", "-f", str(EXAMPLES / "policy.yaml"), "-f", str(EXAMPLES / "allocations.yaml"))
+    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", '{"spec": {"mode": "Enforce"}}')
     cluster.kubectl("wait", "computeallocation/vision", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
     cluster.kubectl("delete", "job", "-n", "research", "--all", "--wait=true")
     cluster.kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
