@@ -91,7 +91,7 @@ def _holds(holds: Resources, asks: Resources, team: Team) -> bool:
 def _trouble(asks: Resources, team: Team) -> str:
     """What is too much, the most a node has, and the cure."""
     judged, parts = _judged(asks, team), []
-    for name in judged:
+    for name in sorted(judged, key=lambda name: ("/" not in name, name)):  # accelerators first
         each = {kind: _has(holds, name, team) for kind, holds in team.nodes.items()}
         if any(most is None or judged[name] <= most for most in each.values()):
             continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cede.api.names import PRIORITY_CLASS, QUEUE_NAME
+from cede.api.names import PRIORITY_CLASS
 from cede.api.objects import Json
 from webhook.asked import SCHEDULER_USER, Asked, entries, kind_of, label, table
 
@@ -116,11 +116,11 @@ def is_anothers_pod(job: Json) -> bool:
 def concerns_us(asked: Asked) -> bool:
     """Not what a queued object owns, not what is on its way out, and not the scheduler's own resizes.
 
-    A pod that a controller made is looked at when it names a queue or a priority: a ReplicaSet is no way past the ceiling.
+    A pod that a controller made is looked at when it names a priority: a ReplicaSet is no way past the ceiling.
     """
     job, owner = asked.object, controller_of(asked.object)
     if asked.user == SCHEDULER_USER or table(job, "metadata").get("deletionTimestamp"):
         return False
     if is_anothers_pod(job) and owner not in JOBS:
-        return bool(label(job, QUEUE_NAME) or label(job, PRIORITY_CLASS))
+        return bool(label(job, PRIORITY_CLASS))
     return owner not in JOBS | SERVING
