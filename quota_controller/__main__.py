@@ -40,8 +40,6 @@ async def work(client: Client) -> None:
     async with asyncio.TaskGroup() as tasks:
         for cache in controller.caches:
             tasks.create_task(cache.run())
-        for cache in controller.caches:
-            await cache.synced.wait()
         await loop.run(controller.reconcile, wake)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,9 @@ from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    CONFIG_MAPS,
     DAEMON_SETS,
+    DEPLOYMENTS,
     LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -36,8 +38,9 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
-from quota_controller import watchdog
+from quota_controller import kueue_settings, watchdog
 from quota_controller.acts import LAG_S, Acts, At
+from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import Seen, plan
 from quota_controller.telling import Teller
 
@@ -65,12 +68,22 @@ class Controller:
         self.raw: dict[Kind, Cache[Any]] = {k: Cache(client, k, dict, labels=OURS, changed=wake.set) for k in LABELLED}
         self.raw[NAMESPACES] = Cache(client, NAMESPACES, dict, changed=wake.set)
         self.raw[SECRETS] = Cache(client, SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}", changed=wake.set)
+        self.settings = self._named(CONFIG_MAPS, kueue_settings.CONFIG_MAP)
+        self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
         self.heard: watchdog.Heard | None = None
         self.root = b""
         self.acts, self.teller = Acts(client, lambda: self.clock()), Teller(client)
 
+    def _named(self, kind: Kind, key: Key) -> Cache[Any]:
+        return Cache(self.client, kind, dict, namespace=key[0], fields=f"metadata.name={key[1]}", changed=self.wake.set)
+
     @property
     def caches(self) -> list[Cache[Any]]:
+        """What is heard; a pass needs all of `needed`."""
+        return [*self.needed, self.settings, self.deployment]
+
+    @property
+    def needed(self) -> list[Cache[Any]]:
         return [self.policies, self.allocations, self.nodes, self.daemons, self.leases, *self.raw.values()]
 
     def _lease_changed(self) -> None:
@@ -82,6 +95,8 @@ class Controller:
     async def reconcile(self) -> float:
         """One pass: look, decide, act. Returns the seconds we may sleep if nothing changes."""
         now = self.clock()
+        if deaf := [cache for cache in self.caches if not cache.synced.is_set() and (cache in self.needed or not cache.trouble)]:
+            return await self._wait(deaf, now)
         self.root = self.root or await self._root_key()
         seen = self._look(now)
         decided = plan(seen)
@@ -92,13 +107,34 @@ class Controller:
         again = RETRY_S if self.acts.clashes else LAG_S if self.acts.written else IDLE_S
         return again if left is None else min(again, left + 0.1)
 
+    async def _wait(self, deaf: Iterable[Cache[Any]], now: float) -> float:
+        """Until everything has been heard nothing is decided; what cannot be heard at all is said on the policy."""
+        troubles = {cache.kind.kind: cache.trouble for cache in deaf if cache.trouble}
+        policy = self.policies.get(("", names.POLICY_NAME))
+        if policy and troubles:
+            await self.teller.report_deaf(policy, troubles, now)
+        return RETRY_S
+
     def _look(self, now: float) -> Seen:
         lease = self.leases.get((names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE))
         self.heard = watchdog.hear(self.heard, lease, now)
         policy = self.policies.get(("", names.POLICY_NAME))
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         leader = watchdog.leader(self.heard, _patience(policy), now)
-        return Seen(policy, tuple(allocations), tuple(self.nodes.all()), tuple(self.daemons.all()), self._live(now), leader, self.root)
+        return Seen(
+            policy,
+            tuple(allocations),
+            tuple(self.nodes.all()),
+            tuple(self.daemons.all()),
+            self._live(now),
+            leader,
+            self.root,
+            self._kueue(),
+        )
+
+    def _kueue(self) -> Kueue:
+        trouble = self.settings.trouble or self.deployment.trouble
+        return Kueue(self.settings.get(kueue_settings.CONFIG_MAP), self.deployment.get(kueue_settings.DEPLOYMENT), trouble)
 
     def _live(self, now: float) -> dict[At, Json]:
         live = {(kind, key): obj for kind, cache in self.raw.items() for key, obj in cache.objects.items()}

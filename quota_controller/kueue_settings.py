@@ -18,6 +18,16 @@ OLDEST = (0, 19, 2)
 ELASTIC = "ElasticJobsViaWorkloadSlices"
 JOBS = "batch/job"
 
+
+@dataclass(frozen=True)
+class Kueue:
+    """What was found of Kueue itself."""
+
+    config_map: Json | None = None
+    deployment: Json | None = None
+    trouble: str = ""  # why we could not look
+
+
 Verdict = tuple[bool | None, str, str]
 """(as the policy wants, reason, sentence)."""
 Problem = tuple[str, str]
@@ -79,8 +89,9 @@ def gates_of(deployment: Json) -> dict[str, bool]:
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
-def verdict(spec: PolicySpec, config_map: Json | None, deployment: Json | None, trouble: str = "") -> Verdict:
-    """Everything that is wrong at once; None when it cannot be known. `trouble` is why we could not look."""
+def verdict(spec: PolicySpec, kueue: Kueue) -> Verdict:
+    """Everything that is wrong at once; None when it cannot be known."""
+    config_map, deployment, trouble = kueue.config_map, kueue.deployment, kueue.trouble
     if trouble:
         return None, "Unreadable", f"Kueue's settings cannot be read: {trouble}"
     if deployment is None:

@@ -13,6 +13,7 @@ from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
 from quota_controller import bodies
 from quota_controller.bodies import SHARED, Target
+from quota_controller.kueue_settings import Kueue
 from quota_controller.lending import Account, account, lending_limits
 from quota_controller.problems import Live, of_content, of_teams, owner_of
 from quota_controller.quotas import Shares, Supply, borrowing_limits, owned, shared_out, supplies
@@ -29,6 +30,7 @@ class Seen:
     live: Live
     leader: str  # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
     root: bytes  # the key that the namespaces' keys are derived from
+    kueue: Kueue = field(default_factory=Kueue)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,14 @@
 """PURE. What an admin reads: the statuses, told from the plan and from Kueue's own figures."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from cede.api import names
 from cede.api.allocation import AllocationStatus, ComputeAllocation, QuotaStatus
 from cede.api.objects import CLUSTER_QUEUES, set_condition
-from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
 from cede.api.resources import Quota, in_words, quantity
-from quota_controller.bodies import SHARED, keeps_old_topology
 from quota_controller.plan import Plan, Seen
 from quota_controller.quotas import Supply
 
-SCHEDULER_LEADS = "SchedulerLeads"
 Clashes = Mapping[str, str]
 """Allocation (or `SHARED`) → the sentence on the foreign object in its way."""
 
@@ -38,15 +35,15 @@ def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, 
         owns=short(owns, supply), used=short(used, supply), lent=short(lent, supply), borrowed=short(borrowed, supply),
         quotas=[
             QuotaStatus(
-                instanceType=flavor, promised=one.promised, nominal=_amounts(owns, one), healthy=_amounts(granted, one),
-                used=_amounts(used, one), borrowed=_amounts(borrowed, one), lent=_amounts(lent, one),
+                instanceType=flavor, promised=one.promised, nominal=amounts(owns, one), healthy=amounts(granted, one),
+                used=amounts(used, one), borrowed=amounts(borrowed, one), lent=amounts(lent, one),
             )
             for flavor, one in supply.items()
         ],
     )  # fmt: skip
 
 
-def _amounts(of: Quota, supply: Supply) -> dict[str, str]:
+def amounts(of: Quota, supply: Supply) -> dict[str, str]:
     return {name: quantity(name, of[supply.type.name, name]) for name in supply.resources}
 
 
@@ -108,89 +105,3 @@ def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
     if promised:
         return "Promised", f"{said}; no node of type {', '.join(promised)} exists yet: that part is promised"
     return "InPlace", said
-
-
-# --- the policy ---------------------------------------------------------------------------------------------------
-def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus | None:
-    """The status of the policy, when there is one."""
-    if not (found := seen.policy):
-        return None
-    generation = found.metadata.generation
-    leads, reason, message = _leads(found, seen.leader)
-    conditions = set_condition(found.status.conditions, SCHEDULER_LEADS, leads, reason, message, generation=generation, now=now)
-    ready, reason, message = _policy_ready(found, seen, clashes)
-    conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
-    return PolicyStatus(
-        observedGeneration=generation, conditions=conditions, leader=seen.leader,
-        preemption="Cede" if plan.cede_takes_back else "Kueue",
-        instanceTypes=[_type(one, plan) for one in plan.supply.values()],
-    )  # fmt: skip
-
-
-def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
-    if leader and found.spec.mode == "Observe":
-        return True, "Observing", "the mode is Observe: take-backs are recorded only, Kueue preempts by its own rules"
-    if leader:
-        return True, "Leads", "jobs cede: Kueue itself preempts nothing"
-    since = found.spec.takeBack.watchdogSeconds
-    cure = f"see to Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}"
-    return (
-        False,
-        "NoLeader",
-        f"no scheduler has led for {since} s, so Kueue preempts by its own rules, by killing: {cure}",
-    )
-
-
-def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Clashes) -> tuple[bool, str, str]:
-    if SHARED in clashes:
-        return False, "NotOurs", clashes[SHARED]
-    if not found.spec.instanceTypes:
-        return (
-            False,
-            "NoInstanceTypes",
-            "instanceTypes is empty, so no quota can be given: name the kinds of node there are",
-        )
-    overlapping = _overlapping(found)
-    if overlapping:
-        return (
-            False,
-            "TypesOverlap",
-            f"{overlapping} would select the same nodes, which count for the first: tell them apart by nodeLabels",
-        )
-    if kept := ", ".join(keeps_old_topology(found, seen.live)):
-        cure = "name the type anew to change its levels or its nodeLabels, or put them back"
-        return False, "TopologyKept", f"the flavor of {kept} keeps its topology and labels, Kueue lets neither change: {cure}"
-    types = ", ".join(one.name for one in found.spec.instanceTypes)
-    classes = ", ".join(one.name for one in found.spec.priorityClasses) or "none"
-    return True, "InPlace", f"instance types: {types}; priority classes: {classes}"
-
-
-def _overlapping(found: ClusterPolicy) -> str:
-    """Two types of which one selects everything the other does."""
-    types: Iterable[tuple[str, Mapping[str, str]]] = [(one.name, one.selector) for one in found.spec.instanceTypes]
-    seen: list[tuple[str, Mapping[str, str]]] = []
-    for name, selector in types:
-        for other, before in seen:
-            if before.items() <= selector.items() or selector.items() <= before.items():
-                return f"{other} and {name}"
-        seen.append((name, selector))
-    return ""
-
-
-def _type(one: Supply, plan: Plan) -> TypeStatus:
-    flavor = one.type.name
-    allocated = sum(plan.owns.values(), Quota())
-    missing = {name: allocated[flavor, name] - one.healthy[name] for name in one.resources}
-    message = ""
-    if one.promised:
-        message = "no node of this type exists: the figures are the policy's"
-    elif any(value > 0 for value in missing.values()):
-        message = "allocations own more than the healthy nodes hold: every quota is cut in proportion"
-    elif one.damaged:
-        message = f"{one.damaged} healthy nodes offer fewer accelerators than the others: a pod that needs a whole node may wait there"
-    return TypeStatus(
-        name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message=message,
-        whole={name: quantity(name, one.largest[name]) for name in one.resources},
-        healthy={name: quantity(name, one.healthy[name]) for name in one.resources},
-        allocated=_amounts(allocated, one), unallocated=_amounts(plan.shares.unallocated, one),
-    )  # fmt: skip

@@ -1,15 +1,17 @@
 """Tell: statuses that differ are written, and what is new in them, or was put back, is an event."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from cede.api import names
 from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, version
+from cede.api.policy import ClusterPolicy
 from cede.kube import events
 from cede.kube.bounded import bounded
 from cede.kube.client import ApiError, Client, Conflict, NotFound
-from quota_controller import status
+from quota_controller import policy_status, status
 from quota_controller.acts import At, Edits
 from quota_controller.bodies import SHARED
 from quota_controller.plan import Plan, Seen
@@ -33,9 +35,13 @@ class Teller:
         """The statuses say what holds; whose objects were edited hears of it."""
         told = status.allocations(decided, seen, clashes, now)
         await bounded(self._tell(ALLOCATIONS, a, told[a.metadata.name], now) for a in seen.allocations)
-        if seen.policy and (of_policy := status.policy(decided, seen, clashes, now)):
+        if seen.policy and (of_policy := policy_status.policy(decided, seen, clashes, now)):
             await self._tell(POLICIES, seen.policy, of_policy, now)
         await self._tell_edits(seen, edits, now)
+
+    async def report_deaf(self, policy: ClusterPolicy, troubles: Mapping[str, str], now: float) -> None:
+        """The policy says which kinds cannot be read, while nothing else can be said."""
+        await self._tell(POLICIES, policy, policy_status.deaf(policy, troubles, now), now)
 
     async def _tell(self, kind: Kind, of: Any, new: Any, now: float) -> None:
         """Writes a status that differs, and an event when Ready says something new."""

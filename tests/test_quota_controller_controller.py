@@ -1,15 +1,18 @@
 """The shell against an API server: what is written when something changes, and what is not."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
 from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    DEPLOYMENTS,
     EVENTS,
     LEASES,
     LOCAL_QUEUES,
@@ -22,7 +25,8 @@ from cede.api.objects import (
 )
 from elastic_runtime.contract import derive_key
 from quota_controller.controller import ROOT
-from tests.world import MADE, World, allocate, filled, place_node, started, there
+from tests.wire import ApiServer, refusal
+from tests.world import MADE, World, allocate, fill, filled, place_node, started, there
 
 
 @pytest.fixture
@@ -48,6 +52,29 @@ async def test_from_nothing_to_everything(world: World) -> None:
     assert world.ready()["message"] == "team vision owns 4 nvidia.com/gpu, 2 cpu, 24Gi memory; it lends what is idle and borrows"
     status = there(world.server, ALLOCATIONS, ("", "vision"))["status"]
     assert (status["owns"], status["used"], status["lent"], status["borrowed"]) == ("4 gpu", "0 gpu", "0 gpu", "0 gpu")
+
+
+async def test_without_kueue_nothing_is_made_and_the_policy_says_why_until_it_is_there() -> None:
+    async def absent(_: web.Request) -> web.Response:
+        return refusal(404, "NotFound", "the server could not find the requested resource")
+
+    async with ApiServer() as server:
+        fill(server)
+        server.script("GET", CLUSTER_QUEUES.path(), absent)
+        server.script("GET", DEPLOYMENTS.path(namespace="kueue-system"), absent)
+        async with started(server, heard=False) as world:
+            while not (written := server.writes()):
+                await asyncio.sleep(0)
+                await world.controller.reconcile()
+            assert written[0] == ("PATCH", POLICIES.path(("", "default"), subresource="status"))
+            assert not [path for _, path in written[1:] if "events" not in path]
+            [ready] = there(server, POLICIES, ("", "default"))["status"]["conditions"]
+            assert "ClusterQueue cannot be read" in ready["message"]
+            world.renew()
+            for cache in world.controller.caches:
+                await cache.synced.wait()
+            await world.settle()
+            assert world.ready()["status"] == "True"
 
 
 async def test_nothing_is_written_when_nothing_changed(world: World) -> None:

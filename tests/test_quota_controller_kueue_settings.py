@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from cede.api.policy import PolicySpec
-from quota_controller.kueue_settings import CONFIG_KEY, gates_of, parse, verdict, version_of
+from quota_controller.kueue_settings import CONFIG_KEY, Kueue, gates_of, parse, verdict, version_of
 
 LOCAL = yaml.safe_load((Path(__file__).parents[1] / "deploy" / "local" / "kueue" / "settings.yaml").read_text())
 TEXT: str = LOCAL["data"][CONFIG_KEY]
@@ -38,7 +38,7 @@ def without(*keys: str, text: str = TEXT, **more: object) -> Json:
 
 
 def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
-    right, reason, sentence = verdict(PolicySpec(), LOCAL, deployment())
+    right, reason, sentence = verdict(PolicySpec(), Kueue(LOCAL, deployment()))
     assert (right, reason) == (True, "AsThePolicyWants")
     assert sentence.startswith("Kueue 0.19.2 is set as the policy wants; it queues batch/job, ")
 
@@ -68,13 +68,13 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_cure(spec: Json, found: Json, there: Json, reason: str, cure: str) -> None:
-    right, why, sentence = verdict(PolicySpec.model_validate(spec), found, there)
+    right, why, sentence = verdict(PolicySpec.model_validate(spec), Kueue(found, there))
     assert (right, why) == (False, reason)
     assert cure in sentence
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    _, _, sentence = verdict(PolicySpec(), without("fairSharing", integrations={"frameworks": ["pod"]}), deployment("kueue:0.1.0"))
+    _, _, sentence = verdict(PolicySpec(), Kueue(without("fairSharing", integrations={"frameworks": ["pod"]}), deployment("kueue:0.1.0")))
     assert all(part in sentence for part in ("must be 0.19.2", "set fairSharing", "batch/job"))
 
 
@@ -90,7 +90,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ],
 )
 def test_what_cannot_be_known_is_said_plainly(found: Json | None, there: Json | None, trouble: str, reason: str) -> None:
-    right, why, sentence = verdict(PolicySpec(), found, there, trouble)
+    right, why, sentence = verdict(PolicySpec(), Kueue(found, there, trouble))
     assert (right, why) == (None, reason)
     assert trouble in sentence
 
@@ -104,7 +104,7 @@ def test_defaults_are_kueues() -> None:
     st.sampled_from(["apiVersion", "waitForPodsReady", "fairSharing", "featureGates", "integrations", "frameworks", "enable"]), one,
 )).map(yaml.safe_dump))  # fmt: skip
 def test_no_file_brings_us_down(text: str) -> None:
-    right, _, sentence = verdict(PolicySpec(), settings(text), deployment())
+    right, _, sentence = verdict(PolicySpec(), Kueue(settings(text), THERE))
     assert right in (True, False, None)
     assert sentence
 

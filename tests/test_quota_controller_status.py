@@ -1,13 +1,16 @@
 """What an admin reads says what is, why, and what to do."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cede.api.kueue import Lease, LeaseSpec
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
-from quota_controller import status, watchdog
+from cede.api.policy import PolicyStatus
+from quota_controller import policy_status, status, watchdog
 from quota_controller.bodies import SHARED
+from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import plan
 from tests.test_quota_controller_plan import allocation, as_live, policy, seen
 from tests.test_quota_controller_quotas import node
@@ -72,9 +75,28 @@ def test_ready_says_what_is_and_what_to_do(live_status: Json | None, spec: Json,
 )  # fmt: skip
 def test_the_policy_says_what_is_off(spec: Json, clashes: dict[str, str], reason: str) -> None:
     picture = seen([allocation()], found=policy(**spec))
-    told = status.policy(plan(picture), picture, clashes, NOW)
+    told = policy_status.policy(plan(picture), picture, clashes, NOW)
     assert told is not None
-    assert {c["type"]: c["reason"] for c in told.conditions} == {"SchedulerLeads": "Leads", "Ready": reason}
+    assert {c["type"]: c["reason"] for c in told.conditions if c["type"] != "KueueConfigured"} == {
+        "SchedulerLeads": "Leads", "Ready": reason,
+    }  # fmt: skip
+
+
+def test_the_policy_says_whether_kueue_is_set_as_it_wants() -> None:
+    picture = replace(seen(), kueue=Kueue(trouble="403 Forbidden: configmaps"))
+    told = policy_status.policy(plan(picture), picture, {}, NOW)
+    assert told is not None
+    [found] = [c for c in told.conditions if c["type"] == "KueueConfigured"]
+    assert (found["status"], found["message"]) == ("Unknown", "Kueue's settings cannot be read: 403 Forbidden: configmaps")
+
+
+def test_while_kueue_is_absent_the_policy_says_so_and_keeps_its_figures() -> None:
+    before = policy().model_copy(update={"status": PolicyStatus(leader="s-0")})
+    told = policy_status.deaf(before, {"ClusterQueue": "404 NotFound: the server could not find the resource"}, NOW)
+    [ready] = told.conditions
+    assert (ready["status"], ready["reason"], told.leader) == ("False", "CannotRead", "s-0")
+    assert "ClusterQueue cannot be read (404" in ready["message"]
+    assert "install Kueue 0.19.2 or newer" in ready["message"]
 
 
 def test_status_is_the_same_when_told_twice() -> None:

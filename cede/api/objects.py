@@ -122,6 +122,8 @@ def rfc3339(seconds: float, *, micro: bool = False) -> str:
 
 # --- the kinds we touch -------------------------------------------------------------------------------------------
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
+DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
 PODS = Kind("", "v1", "pods", "Pod")
 SECRETS = Kind("", "v1", "secrets", "Secret")

@@ -37,7 +37,8 @@ def meta(found: Projection | Json) -> Meta:
 
 
 class Cache(Generic[P]):
-    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole. `changed` is called on every change."""
+    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole. `changed` is called on every change,
+    and when what was never heard has new `trouble`."""
 
     def __init__(
         self, client: Client, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "",
@@ -48,6 +49,7 @@ class Cache(Generic[P]):
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
+        self.trouble = ""  # why nothing could be heard yet
 
     @property
     def objects(self) -> Mapping[Key, P]:
@@ -80,6 +82,7 @@ class Cache(Generic[P]):
                 wait = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
             if clock() - began >= self._backoff.healthy_s:
                 failures = 0
+            self._troubled(reason)
             wait = max(wait, self._backoff.seconds(failures))
             failures += 1
             log.warning("watch broke", extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)})
@@ -92,7 +95,13 @@ class Cache(Generic[P]):
         differs = fresh != self._objects or not self.synced.is_set()
         self._objects, self._version = fresh, version
         self.synced.set()
+        self.trouble = ""
         if differs:
+            self._changed()
+
+    def _troubled(self, reason: str) -> None:
+        if reason != self.trouble and not self.synced.is_set():
+            self.trouble = reason
             self._changed()
 
     async def _watch(self) -> None:
