@@ -14,7 +14,6 @@ from cede.api.objects import (
     NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
-    ROLE_BINDINGS,
     SECRETS,
     SERVICES,
     TOPOLOGIES,
@@ -27,10 +26,6 @@ from cede.api.resources import Quota, quantity
 from quota_controller.differences import says
 from quota_controller.quotas import counted
 
-MEMBERS = "cede-members"
-"""The RoleBinding of a team's members, to `MEMBER_ROLE`."""
-MEMBER_ROLE = "cede-member"
-"""The ClusterRole that says what members may do in their namespace; it is shipped with us."""
 SHARED = names.POLICY_NAME
 """The allocation label of what belongs to no allocation."""
 
@@ -190,9 +185,9 @@ def held(queue: Json, owner: str) -> Target:
 
 
 def in_namespace(allocation: ComputeAllocation, key: bytes) -> list[Target]:
-    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret, members' rights."""
+    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret."""
     owner, namespace = allocation.metadata.name, allocation.namespace
-    out = [
+    return [
         _namespace(allocation),
         target(LOCAL_QUEUES, (namespace, names.LOCAL_QUEUE), owner, {"spec": {"clusterQueue": owner}}),
         target(SERVICES, (namespace, names.PEERS_SERVICE), owner, {"spec": {
@@ -202,9 +197,6 @@ def in_namespace(allocation: ComputeAllocation, key: bytes) -> list[Target]:
             "type": "Opaque", "data": {names.SECRET_KEY: base64.b64encode(key).decode()},
         }),
     ]  # fmt: skip
-    if allocation.spec.members:
-        out.append(_members(allocation))
-    return out
 
 
 def _namespace(allocation: ComputeAllocation) -> Target:
@@ -213,17 +205,3 @@ def _namespace(allocation: ComputeAllocation) -> Target:
     if not (reference and reference.adopt):  # what we adopt keeps its own manager
         labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
     return target(NAMESPACES, ("", allocation.namespace), owner, {}, labels)
-
-
-def _members(allocation: ComputeAllocation) -> Target:
-    group = "rbac.authorization.k8s.io"
-    subjects: list[Json] = []
-    for member in allocation.spec.members:
-        if member.kind == "ServiceAccount":
-            namespace = member.namespace or allocation.namespace
-            subjects.append({"kind": member.kind, "name": member.name, "namespace": namespace})
-        else:
-            subjects.append({"kind": member.kind, "name": member.name, "apiGroup": group})
-    role = {"apiGroup": group, "kind": "ClusterRole", "name": MEMBER_ROLE}
-    key = (allocation.namespace, MEMBERS)
-    return target(ROLE_BINDINGS, key, allocation.metadata.name, {"roleRef": role, "subjects": subjects})

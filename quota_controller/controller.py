@@ -15,6 +15,7 @@ from cede.api.kueue import Lease, Node
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
+    CLUSTER_ROLE_BINDINGS,
     COHORTS,
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -49,6 +50,7 @@ log = logging.getLogger("quota_controller")
 OURS = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
 LABELLED = (
     TOPOLOGIES, RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_QUEUES, LOCAL_QUEUES, SERVICES, ROLE_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
 )  # fmt: skip
 IDLE_S = 60.0
 RETRY_S = 2.0

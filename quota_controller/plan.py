@@ -11,7 +11,7 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
-from quota_controller import bodies
+from quota_controller import bodies, rights
 from quota_controller.bodies import SHARED, Target
 from quota_controller.kueue_settings import Kueue
 from quota_controller.lending import Account, account, lending_limits
@@ -70,7 +70,8 @@ def plan(seen: Seen) -> Plan:
     account_ = account(seen.allocations, shares, seen.live, shares_unallocated=seen.policy.spec.shareUnallocated)
     takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
     taken = of_teams(staying, seen.live)
-    targets = bodies.shared(seen.policy, shares.unallocated, seen.live)
+    served = [a for a in staying if a.metadata.name not in taken]
+    targets = [*bodies.shared(seen.policy, shares.unallocated, seen.live), *rights.for_all(served)]
     for a in staying:
         name = a.metadata.name
         borrowing = borrowing_limits(a.spec, owns[name], supply)
@@ -79,7 +80,7 @@ def plan(seen: Seen) -> Plan:
         granted = shares.granted[name]
         targets.append(bodies.cluster_queue(a, seen.policy.spec, granted, borrowing, lending, cede_takes_back=takes_back, held=held))
         if name not in taken:
-            targets += bodies.in_namespace(a, derive_key(seen.root, a.namespace))
+            targets += [*bodies.in_namespace(a, derive_key(seen.root, a.namespace)), *rights.in_namespace(a)]
     return Plan(
         targets=tuple(targets),
         kept=frozenset(taken),

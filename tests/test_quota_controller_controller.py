@@ -11,6 +11,7 @@ from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
+    CLUSTER_ROLE_BINDINGS,
     COHORTS,
     DEPLOYMENTS,
     EVENTS,
@@ -40,7 +41,7 @@ async def test_from_nothing_to_everything(world: World) -> None:
     made = {f"{kind.kind} {'/'.join(filter(None, (o['metadata'].get('namespace'), o['metadata']['name'])))}"
             for kind in MADE for o in world.server.objects(kind)}  # fmt: skip
     assert made == {
-        "ResourceFlavor local", "Cohort cede", "WorkloadPriorityClass training",
+        "ResourceFlavor local", "Cohort cede", "WorkloadPriorityClass training", "ClusterRoleBinding cede-members",
         "ClusterQueue vision", "Namespace vision", "LocalQueue vision/default", "Service vision/cede-peers",
         "Secret vision/cede-control", "RoleBinding vision/cede-members",
         "ClusterQueue research", "Namespace research", "LocalQueue research/default", "Service research/cede-peers",
@@ -98,6 +99,7 @@ async def test_a_change_is_one_write_to_the_queue_and_its_statuses(world: World)
     assert world.nominal() == "2"
     assert written == {
         CLUSTER_QUEUES.path(("", "vision")), COHORTS.path(("", "cede")), ROLE_BINDINGS.path(("vision", "cede-members")),
+        CLUSTER_ROLE_BINDINGS.path(("", "cede-members")),
         ALLOCATIONS.path(("", "vision"), subresource="status"), POLICIES.path(("", "default"), subresource="status"),
     }  # fmt: skip
 

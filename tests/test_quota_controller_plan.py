@@ -9,7 +9,7 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
 from cede.api.names import GPU
-from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, ROLE_BINDINGS, TOPOLOGIES, Json
+from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, TOPOLOGIES, Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.contract import derive_key
 from quota_controller.bodies import Target, keeps_old_topology
@@ -70,6 +70,7 @@ def test_one_allocation_makes_all_a_team_needs() -> None:
     decided = plan(seen([allocation(members=[{"kind": "Group", "name": "vision-team"}])]))
     assert [t.words for t in decided.targets] == [
         "ResourceFlavor p5", "Cohort cede", "WorkloadPriorityClass training", "WorkloadPriorityClass sweep",
+        "ClusterRoleBinding cede-members",
         "ClusterQueue vision", "Namespace vision", "LocalQueue default in namespace vision",
         "Service cede-peers in namespace vision", "Secret cede-control in namespace vision",
         "RoleBinding cede-members in namespace vision",
@@ -165,17 +166,6 @@ def test_each_namespace_has_a_key_of_its_own() -> None:
     keys = {t.key[0]: t.body["data"]["key"] for t in decided.targets if t.kind.kind == "Secret"}
     assert keys["a"] != keys["b"]
     assert derive_key(ROOT, "a") != derive_key(ROOT, "b")
-
-
-def test_members_are_bound_in_the_namespace_only() -> None:
-    members = [{"kind": "User", "name": "ann"}, {"kind": "ServiceAccount", "name": "ci"}]
-    decided = plan(seen([allocation(members=members)]))
-    [binding] = [t for t in decided.targets if t.kind == ROLE_BINDINGS]
-    assert binding.key == ("vision", "cede-members")
-    assert binding.body["subjects"] == [
-        {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"},
-        {"kind": "ServiceAccount", "name": "ci", "namespace": "vision"},
-    ]
 
 
 # --- namespaces ---------------------------------------------------------------------------------------------------
@@ -307,12 +297,6 @@ def test_it_goes_when_nothing_holds_its_quota(status: Json, gone: bool, without_
     )
     assert bool(decided.abandoned) is gone, "the namespace stays, without our labels"
     assert not removed & {"ResourceFlavor", "Cohort"}
-
-
-def test_members_removed_are_unbound() -> None:
-    before = as_live(plan(seen([allocation(members=[{"kind": "User", "name": "ann"}])])))
-    [(kind, key, _)] = plan(seen([allocation()], live=before)).unwanted(before)
-    assert (kind, key) == (ROLE_BINDINGS, ("vision", "cede-members"))
 
 
 def test_what_is_applied_is_what_is_wanted() -> None:

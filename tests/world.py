@@ -9,6 +9,7 @@ from cede.api import names
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
+    CLUSTER_ROLE_BINDINGS,
     COHORTS,
     LEASES,
     LOCAL_QUEUES,
@@ -28,7 +29,10 @@ from quota_controller.controller import Controller
 from tests.wire import ApiServer
 
 START = 1_800_000_000.0
-MADE = (RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_QUEUES, NAMESPACES, LOCAL_QUEUES, SERVICES, SECRETS, ROLE_BINDINGS)
+MADE = (
+    RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_ROLE_BINDINGS, CLUSTER_QUEUES, NAMESPACES, LOCAL_QUEUES, SERVICES, SECRETS,
+    ROLE_BINDINGS,
+)  # fmt: skip
 
 
 class World:

@@ -93,7 +93,17 @@ class Member(BaseModel):
 
     kind: Literal["User", "Group", "ServiceAccount"] = Field(description="What the name stands for.")
     name: str = Field(min_length=1, max_length=253, description="As the cluster's authentication spells it.")
-    namespace: str = Field(default="", max_length=63, description="Of a ServiceAccount; empty for the team's namespace.")
+    namespace: str = Field(
+        default="", max_length=63, pattern=rf"^$|{DNS_LABEL}", description="Of a ServiceAccount; empty for the team's namespace."
+    )
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"self.kind != 'ServiceAccount' || self.name.matches('{DNS_NAME}')",
+                "this is no name of a ServiceAccount: write it like trainer, and its namespace beside it",
+            )
+        )
+    )
 
 
 class AllocationSpec(BaseModel):

@@ -134,6 +134,7 @@ JOBS = Kind("batch", "v1", "jobs", "Job")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
