@@ -49,19 +49,24 @@ def settings(arguments: list[str]) -> Settings:
 
 
 class Known:
-    """Live copies of what the rules ask about."""
+    """Live copies of what the rules ask about, and each team as it follows from them: told anew only after a change."""
 
     def __init__(self, client: Client) -> None:
-        self.policies = Cache(client, POLICIES, ClusterPolicy)
-        self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation)
-        self.queues = Cache(client, LOCAL_QUEUES, LocalQueue)
+        self._teams: dict[str, Team] = {}
+        self.policies = Cache(client, POLICIES, ClusterPolicy, changed=self._teams.clear)
+        self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=self._teams.clear)
+        self.queues = Cache(client, LOCAL_QUEUES, LocalQueue, changed=self._teams.clear)
 
     def team(self, namespace: str) -> Team:
-        return team_of(namespace, self.policies.get(("", POLICY_NAME)), self.allocations.all(), self.queues.all())
+        if namespace not in self._teams:
+            self._teams[namespace] = team_of(
+                namespace, self.policies.get(("", POLICY_NAME)), self.allocations.all(), self.queues.all()
+            )  # fmt: skip
+        return self._teams[namespace]
 
 
 async def serve(client: Client, chosen: Settings, stop: asyncio.Event) -> None:
-    """Answers reviews until `stop`. Ready once a certificate is loaded and every cache has been heard whole."""
+    """Answers reviews until `stop`. Ready once a certificate is loaded that API servers trust, and every cache has been heard whole."""
     wake = asyncio.Event()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     keeper, known = Keeper(client, context, wake.set, time.time), Known(client)

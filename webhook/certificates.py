@@ -162,6 +162,8 @@ class Keeper:
         }
         self._good = Held()  # the last that could be served: survives the Secret
         self.serves = False
+        """A certificate is loaded that the published bundle trusts, or did once: a bundle reset by hand is back before anybody
+        who was sent elsewhere would be."""
 
     @property
     def caches(self) -> list[Cache[Json]]:
@@ -173,9 +175,11 @@ class Keeper:
         held = read(secret)
         if held.leaf and held != self._good and now < held.leaf.ends:
             load(self._context, held.leaf)
-            self._good, self.serves = held, True
+            self._good = held
             CERTIFICATE_ENDS.set(held.leaf.ends)
-        step, why = due(held, not self._unpublished(held), now)
+        published = not self._unpublished(held)
+        self.serves = self.serves or (published and self._good.leaf is not None)
+        step, why = due(held, published, now)
         if step is None:
             return rest(held)
         log.info("certificate step", extra={"step": step.value, "why": why})
