@@ -1,5 +1,6 @@
 """The room of the whole cluster: etcd, the control plane, DNS, kwok, and the bridge the nodes are plugged into."""
 
+import json
 import ssl
 import urllib.request
 from pathlib import Path
@@ -20,6 +21,21 @@ ip link set br0 up
 ip addr add {API}/32 dev lo
 """
 
+# What Cede's own components write, and nothing else: a line each in log/audit.log.
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create", "update", "patch", "delete"],
+            "users": [f"system:serviceaccount:cede-system:cede-{name}" for name in ("webhook", "scheduler", "quota-controller")],
+        },
+        {"level": "None"},
+    ],
+}
+
 COREFILE = """.:53 {{
     bind {gate}
     kubernetes cluster.local {{
@@ -33,6 +49,7 @@ COREFILE = """.:53 {{
 def start(places: Places) -> Authority:
     """The API server answers when this returns."""
     authority = issue(places)
+    (places.run / "audit.json").write_text(json.dumps(AUDIT))
     (places.run / "Corefile").write_text(COREFILE.format(gate=GATE, run=places.run))
     pid = rooms.start(places, ROOM, NETWORK + daemons(places))
     plug(pid)
@@ -141,4 +158,6 @@ def apiserver(run: Path) -> list[str]:
         f"--proxy-client-key-file={run}/front-proxy.key",
         "--default-not-ready-toleration-seconds=5",
         "--default-unreachable-toleration-seconds=5",
+        f"--audit-policy-file={run}/audit.json",
+        f"--audit-log-path={run}/log/audit.log",
     ]
