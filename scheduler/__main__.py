@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import signal
 import socket
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from cede.api import names
 from cede.api.policy import PolicySpec
-from cede.kube import health, lease, logs, loop
+from cede.kube import logs, service
 from cede.kube.client import Client, connect
 from scheduler import dump, snapshot
 from scheduler.controller import Controller, facts
@@ -21,24 +20,18 @@ from scheduler.plan import plan
 
 @dataclass(frozen=True)
 class Settings:
-    identity: str  # who we are in the lease
-    kubeconfig: str | None
-    port: int  # of health and metrics
-    log_level: str
+    service: service.Settings
     dump: str  # write what is seen there, and leave; - is stdout
     snapshot: str  # print the plan for such a file, and leave
 
 
 def settings(arguments: list[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m scheduler", description=__doc__)
-    parser.add_argument("--identity", default=os.environ.get("POD_NAME") or socket.gethostname())
-    parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
-    parser.add_argument("--port", type=int, default=8080, help="of /healthz, /readyz and /metrics")
-    parser.add_argument("--log-level", default="INFO")
+    service.flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
     parser.add_argument("--dump", default="", metavar="FILE", help="write what the scheduler sees as JSON, and leave; - is stdout")
     parser.add_argument("--snapshot", default="", metavar="FILE", help="print the plan for such a file, and leave; needs no cluster")
     found = parser.parse_args(arguments)
-    return Settings(found.identity, found.kubeconfig, found.port, found.log_level, found.dump, found.snapshot)
+    return Settings(service.settings(found), found.dump, found.snapshot)
 
 
 def explain(file: str) -> None:
@@ -71,32 +64,14 @@ async def picture(client: Client) -> str:
 
 async def work(client: Client) -> None:
     """Plans and acts for as long as we lead."""
-    wake = asyncio.Event()
-    controller = Controller(client, wake, time.time)
-    async with controller.runtimes, asyncio.TaskGroup() as tasks:
-        for cache in controller.caches:
-            tasks.create_task(cache.run())
-        for cache in controller.caches:
-            await cache.synced.wait()
-        await loop.run(controller.reconcile, wake)
-
-
-async def main(chosen: Settings) -> None:
-    logs.setup(chosen.log_level)
-    me = asyncio.current_task()
-    assert me is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    async with (
-        connect(manager=names.SCHEDULER, kubeconfig=chosen.kubeconfig) as client,
-        health.serve(chosen.port, lambda: True),
-    ):
-        await lease.lead(client, (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE), chosen.identity, lambda: work(client))
+    controller = Controller(client, asyncio.Event(), time.time)
+    async with controller.runtimes:
+        await service.keep(controller, after=controller.caches)
 
 
 async def look(chosen: Settings) -> str:
     logs.setup("ERROR")  # stdout may be the dump's
-    async with connect(manager=names.SCHEDULER, kubeconfig=chosen.kubeconfig) as client:
+    async with connect(manager=names.SCHEDULER, kubeconfig=chosen.service.kubeconfig) as client:
         return await picture(client)
 
 
@@ -109,6 +84,6 @@ if __name__ == "__main__":
         text = asyncio.run(look(wanted))
         sys.exit(0 if Path("/dev/stdout" if wanted.dump == "-" else wanted.dump).write_text(text + "\n") else 1)
     try:
-        asyncio.run(main(wanted))
+        asyncio.run(service.lead(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work))
     except asyncio.CancelledError:
         sys.exit(0)

@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -102,21 +103,30 @@ def bare_of(one: Json) -> Json:
 
 
 async def changed(client: Client, teams: int, times: int = 100) -> list[float]:
-    """Seconds from the answer to a changed allocation to the queue that says it, each by itself."""
+    """Seconds from the answer to a changed allocation to the queue that says it; the next comes when the status has said it too."""
     out = []
     for turn in range(times):
-        name = f"team-{turn % teams}"
-        body = allocation(turn % teams, count=2 + turn // teams)
+        name, count = f"team-{turn % teams}", 2 + turn // teams
         _, version = await client.list(CLUSTER_QUEUES, dict, fields=f"metadata.name={name}")
-        await client.apply(ALLOCATIONS, ("", name), body)
+        made = await client.apply(ALLOCATIONS, ("", name), allocation(turn % teams, count))
         began = time.monotonic()
         async for event in client.watch(CLUSTER_QUEUES, dict, version=version, initial=False, fields=f"metadata.name={name}"):
-            if event.object and event.object["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == str(
-                8 * body["spec"]["quotas"][0]["count"]
-            ):
+            if event.object and nominal(event.object) == str(8 * count):
                 break
         out.append(time.monotonic() - began)
+        await observed(client, name, made["metadata"]["generation"])
+        await asyncio.sleep(random.uniform(0, 1))  # noqa: S311
     return out
+
+
+async def observed(client: Client, name: str, generation: int) -> None:
+    async for event in client.watch(ALLOCATIONS, dict, version="", initial=True, fields=f"metadata.name={name}"):
+        if event.object and event.object["status"].get("observedGeneration") == generation:
+            return
+
+
+def nominal(queue: Json) -> str:
+    return str(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
 
 
 def main() -> None:
