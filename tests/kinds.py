@@ -43,7 +43,11 @@ def of_every_kind(pod: Json, namespace: str = "vision", **labels: str) -> dict[s
         ("apps/v1", "StatefulSet", serving | {"serviceName": "it"}, ["spec.template.spec"]),
         (
             "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
-            {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "leaderTemplate": template, "workerTemplate": template}},
+            {
+                "replicas": 1,
+                "rolloutStrategy": {"type": "RollingUpdate"},
+                "leaderWorkerTemplate": {"size": 2, "leaderTemplate": template, "workerTemplate": template},
+            },
             [f"spec.leaderWorkerTemplate.{each}.spec" for each in ("leaderTemplate", "workerTemplate")],
         ),
         (

@@ -8,7 +8,7 @@ import pytest
 
 from cede.api import names
 from tests.integration.admin import Admin, condition, file, governed
-from tests.integration.test_webhook import file_of
+from tests.integration.user import file_of
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-open"
