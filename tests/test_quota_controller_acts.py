@@ -189,19 +189,48 @@ async def test_another_leader_knows_an_edit_by_its_author(world: World) -> None:
 
 
 # --- what the server refuses ------------------------------------------------------------------------------------------
-async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(world: World) -> None:
-    path = CLUSTER_QUEUES.path(("", "research"))
-    world.server.before = lambda method, at, body: refusal(422, "Invalid", "weight is wrong") if at == path else None
-    world.kueue()
+REFUSALS = [
+    (422, "Invalid", "was refused: not so"),
+    (403, "Forbidden", "was refused: not so"),
+    (400, "BadRequest", "was refused: not so"),
+    (409, "Conflict", "changed meanwhile: it is tried again"),
+    (404, "NotFound", "changed meanwhile: it is tried again"),
+    (500, "InternalError", "could not be written and is tried again: not so"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason", "words"), REFUSALS, ids=[str(one[0]) for one in REFUSALS])
+@pytest.mark.parametrize("kind", [CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS], ids=lambda kind: kind.plural)
+async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(world: World, kind: Kind, code: int, reason: str, words: str) -> None:
+    """One team's object, or one flavor of all: the other team is served whole, and so is what comes after it in the plan."""
+    of = {CLUSTER_QUEUES: "/research", LOCAL_QUEUES: "/namespaces/research/", RESOURCE_FLAVORS: "/local"}[kind]
+
+    def refuses(method: str, at: str, body: Any) -> web.Response | None:
+        return refusal(code, reason, "not so") if method == "PATCH" and f"/{kind.plural}" in at and of in at else None
+
+    world.server.before = refuses
     for _ in range(3):
-        await world.caught_up()
-        await world.controller.reconcile()
         world.kueue()
-    assert "ClusterQueue research was refused: weight is wrong" in world.ready("research")["message"]
+        await world.caught_up()
+        assert await world.controller.reconcile() <= 2, "it is tried again soon"
     assert world.server.get(LOCAL_QUEUES, ("vision", "default"))
-    world.server.before = lambda method, at, body: None
+    assert world.server.get(PRIORITY_CLASSES, ("", "training"))
+    of_all = kind == RESOURCE_FLAVORS
+    status = there(world.server, *((POLICIES, ("", "default")) if of_all else (ALLOCATIONS, ("", "research"))))["status"]
+    assert words in next(c["message"] for c in status["conditions"] if c["type"] == "Ready")
+    assert world.ready("vision")["status"] == "True"
+    world.server.before = lambda method, path, body: None
     await world.settle()
-    assert world.ready("research")["status"] == "True"
+    assert world.ready("research")["status"] == "True", "and it heals"
+
+
+async def test_a_server_that_is_gone_ends_the_pass_and_is_no_fault_of_anybody(world: World) -> None:
+    world.server.before = lambda method, at, body: refusal(503, "ServiceUnavailable", "back soon")
+    with pytest.raises(ApiError):
+        await world.controller.reconcile()
+    world.server.before = lambda method, path, body: None
+    await world.settle()
+    assert {world.ready(name)["status"] for name in ("vision", "research")} == {"True"}
 
 
 # --- interruptions ------------------------------------------------------------------------------------------------

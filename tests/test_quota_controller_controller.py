@@ -86,6 +86,18 @@ async def test_nothing_is_written_when_nothing_changed(world: World) -> None:
     assert await world.settle() == []
 
 
+async def test_an_hour_in_which_only_hearts_beat_is_an_hour_without_a_write(world: World) -> None:
+    await world.settle()
+    before = len(world.server.writes())
+    for minute in range(60):
+        world.now += 60
+        world.renew()
+        place_node(world.server, "n1", heartbeat=f"2027-01-01T00:{minute:02}:00Z")
+        await world.caught_up()
+        await world.controller.reconcile()
+    assert world.server.writes()[before:] == []
+
+
 async def test_an_allocation_carries_the_finalizer_before_anything_is_made_for_it(world: World) -> None:
     written = await world.settle()
     first_queue = written.index(("PATCH", CLUSTER_QUEUES.path(("", "vision"))))

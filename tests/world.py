@@ -141,10 +141,10 @@ def allocate(server: ApiServer, name: str, **spec: Any) -> None:
     server.put(ALLOCATIONS, {**old, "spec": {"quotas": quotas, **spec}})
 
 
-def place_node(server: ApiServer, name: str, ready: str = "True") -> None:
+def place_node(server: ApiServer, name: str, ready: str = "True", heartbeat: str | None = None) -> None:
     labels = {"node.kubernetes.io/instance-type": "local"}
     holds = {names.GPU: "4", "cpu": "2", "memory": "24Gi"}
-    condition = {"type": "Ready", "status": ready, "lastTransitionTime": None}
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": None, "lastHeartbeatTime": heartbeat}
     status = {"allocatable": holds, "conditions": [condition]}
     server.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status})
 
