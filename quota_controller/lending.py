@@ -17,6 +17,7 @@ class Account:
     used: Mapping[str, Quota] = field(default_factory=dict)  # what its jobs hold
     borrowed: Mapping[str, Quota] = field(default_factory=dict)  # what of that is beyond its own quota
     lent: Mapping[str, Quota] = field(default_factory=dict)  # what others hold of its own
+    idle: Quota = field(default_factory=Quota)  # of the whole cohort: what may be borrowed now, by whoever may borrow
 
 
 def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live, *, shares_unallocated: bool) -> Account:
@@ -30,7 +31,24 @@ def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live
     missing = sum(borrowed.values(), Quota()) - (shares.unallocated if shares_unallocated else Quota())
     out = lent({name: idle[name] for name in used if name in lends}, missing)
     left = missing - sum(out.values(), Quota())
-    return Account(used, borrowed, out | lent({name: idle[name] for name in used if name not in lends}, left))
+    open_ = shares.unallocated if shares_unallocated else Quota()
+    lendable = sum((idle[name] for name in used if name in lends), open_)
+    return Account(
+        used, borrowed, out | lent({name: idle[name] for name in used if name not in lends}, left),
+        idle=lendable - sum(borrowed.values(), Quota()),
+    )  # fmt: skip
+
+
+def free(allocation: ComputeAllocation, granted: Quota, limit: Quota | None, of: Account) -> Quota:
+    """What the team's next job could have now: its own idle quota that is not lent, and what it may still borrow.
+
+    `limit`: the most it may borrow; None: no limit. Kueue's own rule for one flat cohort (pkg/cache/scheduler, resource_node.go).
+    """
+    name = allocation.metadata.name
+    own = granted - of.used.get(name, Quota())
+    if allocation.spec.sharing.strategy == "DontLend":
+        return own - of.lent.get(name, Quota())
+    return of.idle if limit is None else of.idle & (own + (limit - of.borrowed.get(name, Quota())))
 
 
 def usage(queue: Json | None) -> tuple[Quota, Quota]:

@@ -14,7 +14,7 @@ from elastic_runtime.contract import derive_key
 from quota_controller import bodies, rights
 from quota_controller.bodies import SHARED, Target
 from quota_controller.kueue_settings import Kueue
-from quota_controller.lending import Account, account, lending_limits
+from quota_controller.lending import Account, account, free, lending_limits
 from quota_controller.problems import Live, of_content, of_teams, owner_of
 from quota_controller.quotas import Shares, Supply, borrowing_limits, owned, shared_out, supplies
 
@@ -46,6 +46,7 @@ class Plan:
     owns: Mapping[str, Quota] = field(default_factory=dict)
     shares: Shares = field(default_factory=lambda: Shares({}, Quota()))
     account: Account = field(default_factory=Account)
+    free: Mapping[str, Quota] = field(default_factory=dict)  # allocation → what its next job could have
     cede_takes_back: bool = False
 
     def unwanted(self, live: Live) -> list[tuple[Kind, Key, str]]:
@@ -72,12 +73,14 @@ def plan(seen: Seen) -> Plan:
     taken = of_teams(staying, seen.live)
     served = [a for a in staying if a.metadata.name not in taken]
     targets = [*bodies.shared(seen.policy, shares.unallocated, seen.live), *rights.for_all(served)]
+    free_ = dict[str, Quota]()
     for a in staying:
         name = a.metadata.name
         borrowing = borrowing_limits(a.spec, owns[name], supply)
         lending = lending_limits(a, account_.lent[name])
         held = not a.spec.active or bool(a.metadata.deletionTimestamp)
         granted = shares.granted[name]
+        free_[name] = free(a, granted, borrowing, account_)
         targets.append(bodies.cluster_queue(a, seen.policy.spec, granted, borrowing, lending, cede_takes_back=takes_back, held=held))
         if name not in taken:
             targets += [*bodies.in_namespace(a, derive_key(seen.root, a.namespace)), *rights.in_namespace(a)]
@@ -91,6 +94,7 @@ def plan(seen: Seen) -> Plan:
         owns=owns,
         shares=shares,
         account=account_,
+        free=free_,
         cede_takes_back=takes_back,
     )
 

@@ -9,6 +9,7 @@ from cede.api.resources import Quota, in_words, quantity
 from quota_controller.plan import Plan, Seen
 from quota_controller.quotas import Supply
 
+ADMITS = "Admits"
 Clashes = Mapping[str, str]
 """Allocation (or `SHARED`) → the sentence on the foreign object in its way."""
 
@@ -23,6 +24,8 @@ def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, 
     used, borrowed, lent = (of.get(name, Quota()) for of in (plan.account.used, plan.account.borrowed, plan.account.lent))
     ready, reason, message = _ready(a, plan, seen, clashes)
     conditions = set_condition(a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now)
+    admits, reason, message = _admits(a, plan, seen, ready)
+    conditions = set_condition(conditions, ADMITS, admits, reason, message, generation=a.metadata.generation, now=now)
     if not seen.policy:  # the figures are the policy's: the last ones stand
         return a.status.model_copy(update={"observedGeneration": a.metadata.generation, "conditions": conditions})
     owns, granted = plan.owns.get(name, Quota()), plan.shares.granted.get(name, Quota())
@@ -32,15 +35,43 @@ def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, 
         observedGeneration=a.metadata.generation,
         conditions=conditions,
         team=a.team, namespace="" if name in plan.kept else a.namespace, clusterQueue=name, localQueue=names.LOCAL_QUEUE,
+        waiting=_waiting(a, seen),
         owns=short(owns, supply), used=short(used, supply), lent=short(lent, supply), borrowed=short(borrowed, supply),
         quotas=[
             QuotaStatus(
                 instanceType=flavor, promised=one.promised, nominal=amounts(owns, one), healthy=amounts(granted, one),
+                free=amounts(plan.free.get(name, Quota()), one),
                 used=amounts(used, one), borrowed=amounts(borrowed, one), lent=amounts(lent, one),
             )
             for flavor, one in supply.items()
         ],
     )  # fmt: skip
+
+
+def _waiting(a: ComputeAllocation, seen: Seen) -> int:
+    queue = seen.live.get((CLUSTER_QUEUES, ("", a.metadata.name))) or {}
+    return int((queue.get("status") or {}).get("pendingWorkloads") or 0)
+
+
+def _admits(a: ComputeAllocation, plan: Plan, seen: Seen, ready: bool | None) -> tuple[bool | None, str, str]:
+    """Whether what its users send is admitted, and what there is for it when it is not."""
+    name, waiting = a.metadata.name, _waiting(a, seen)
+    if not ready or not a.spec.active or name not in plan.free:
+        return (False, "Closed", "nothing is admitted: condition Ready says why") if ready is not None else (None, "NotReady", "not yet")
+    if not waiting:
+        return True, "NothingWaits", "no workload waits"
+    lent, own = plan.account.lent.get(name, Quota()), plan.shares.granted[name] - plan.account.used.get(name, Quota())
+    said = f"{waiting} {'workload waits' if waiting == 1 else 'workloads wait'}: its next job could have {_of(plan.free[name])}"
+    if lent:
+        who = "Cede takes back what a job of the team lacks" if plan.cede_takes_back else "Kueue takes it back by preempting"
+        said += f"; of its own {_of(own)} is idle or lent, {_of(lent)} of that to others: {who}"
+    return False, "WorkWaits", f"{said}; what one lacks is in its Workload, and in `cede explain JOB -n {a.namespace}`"
+
+
+def _of(amounts_: Quota) -> str:
+    """Accelerators, which are what one waits for; all of it where there are none."""
+    accelerators = Quota({key: value for key, value in amounts_.items() if "/" in key[1]})
+    return in_words(accelerators or amounts_)
 
 
 def amounts(of: Quota, supply: Supply) -> dict[str, str]:

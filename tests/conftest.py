@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import settings
 
 T = TypeVar("T")
+settings.register_profile("cede", deadline=None)  # speed is measured in tests/bench, and this machine may be busy
+settings.load_profile("cede")
 TREE = Path(__file__).resolve().parents[1]
 
 

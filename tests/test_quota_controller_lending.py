@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota
-from quota_controller.lending import account, lent, usage
+from quota_controller.lending import account, free, lent, usage
 from quota_controller.plan import plan
 from quota_controller.quotas import Shares
 from tests.test_quota_controller_plan import allocation, amounts, as_live, policy, queue, seen
@@ -78,3 +78,29 @@ def test_nobody_lends_more_than_is_idle(idle: dict[str, int], borrowed: int) -> 
     given_ = {name: quota[KEY] for name, quota in found.items()}
     assert all(given_[name] <= value for name, value in idle.items())
     assert sum(given_.values()) == min(borrowed, sum(idle.values()))
+
+
+@pytest.mark.parametrize(
+    ("sharing", "own_used", "others", "expected"),
+    [
+        pytest.param({}, 0, (0, 0), 20, id="all that is idle, unallocated too"),
+        pytest.param({}, 8, (0, 0), 12, id="its own is used"),
+        pytest.param({}, 0, (12, 4), 8, id="what others have borrowed is out"),
+        pytest.param({}, 0, (20, 12), 0, id="all is out"),
+        pytest.param({"borrowLimitPercent": 25}, 0, (0, 0), 10, id="its own and its limit"),
+        pytest.param({"borrowLimitPercent": 25}, 9, (0, 0), 1, id="what is left of its limit"),
+        pytest.param({"strategy": "Lend"}, 2, (0, 0), 6, id="its own only"),
+        pytest.param({"strategy": "DontLend"}, 2, (12, 4), 6, id="its own, whatever others borrow"),
+    ],
+)
+def test_what_the_next_job_could_have(sharing: Json, own_used: int, others: tuple[int, int], expected: int) -> None:
+    """Eight are the team's, eight another's, four nobody's."""
+    team = allocation("owner", sharing=sharing)
+    shares = Shares({"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: 4}))
+    live: Any = {
+        (CLUSTER_QUEUES, ("", "owner")): {"status": reserves(own_used, max(0, own_used - 8))},
+        (CLUSTER_QUEUES, ("", "borrower")): {"status": reserves(*others)},
+    }
+    found = account([team, allocation("borrower")], shares, live, shares_unallocated=True)
+    limit = {"borrowLimitPercent": Quota({KEY: 2}), "strategy": Quota()}.get(next(iter(sharing), ""))
+    assert free(team, shares.granted["owner"], limit, found)[KEY] == expected

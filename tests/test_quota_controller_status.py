@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cede.api.kueue import Lease, LeaseSpec
+from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
 from cede.api.policy import PolicyStatus
 from quota_controller import policy_status, status, watchdog
@@ -29,7 +30,7 @@ def ready(live_status: Json | None, *, clashes: dict[str, str] | None = None, no
         live[CLUSTER_QUEUES, ("", "vision")]["status"] = live_status
     picture = seen([owner], live=live, **around)  # type: ignore[arg-type]
     [told] = status.allocations(plan(picture), picture, clashes or {}, NOW).values()
-    [found] = told.conditions
+    found = next(c for c in told.conditions if c["type"] == "Ready")
     return found["status"], found["reason"], found["message"]
 
 
@@ -132,3 +133,39 @@ def test_who_leads_by_our_own_clock(looks: list[tuple[float, Lease]], now: float
         heard = watchdog.hear(heard, found, NOW + after)
     assert watchdog.leader(heard, 120, NOW + now) == expected
     assert (watchdog.seconds_left(heard, 120, NOW + now) is None) == (expected == "")
+
+
+def admits(*, waiting: int, used: int = 0, borrowed: int = 0, **spec: Any) -> tuple[str, str, str]:
+    """(status, reason, message) of condition Admits of vision, which owns 8 of 16; research holds `used`, and borrows some of that."""
+    teams, nodes = [allocation(**spec), allocation("research")], [node("a"), node("b")]
+    reserved = [{"name": "p5", "resources": [{"name": GPU, "total": str(used), "borrowed": str(borrowed)}]}]
+    live = as_live(
+        plan(seen(teams, nodes=nodes)), vision={**ACTIVE, "pendingWorkloads": waiting}, research={"flavorsReservation": reserved}
+    )
+    picture = seen(teams, nodes=nodes, live=live)
+    told = status.allocations(plan(picture), picture, {}, NOW)["vision"]
+    assert told.waiting == waiting
+    found = next(c for c in told.conditions if c["type"] == status.ADMITS)
+    return found["status"], found["reason"], found["message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"waiting": 0}, ("True", "NothingWaits", "no workload waits"), id="nothing waits"),
+        pytest.param({"waiting": 1}, ("False", "WorkWaits", "1 workload waits: its next job could have 16 nvidia.com/gpu"), id="room"),
+        pytest.param(
+            {"waiting": 2, "used": 12, "borrowed": 4},
+            ("False", "WorkWaits", "could have 4 nvidia.com/gpu; of its own 8 nvidia.com/gpu is idle or lent, 4 nvidia.com/gpu of that to"),
+            id="lent to others",
+        ),
+        pytest.param(
+            {"waiting": 1, "sharing": {"borrowLimitPercent": 25}}, ("False", "WorkWaits", "could have 10 nvidia.com/gpu"), id="limited",
+        ),
+        pytest.param({"waiting": 1, "active": False}, ("False", "Closed", "condition Ready says why"), id="not active"),
+    ],
+)  # fmt: skip
+def test_admits_says_what_there_is_for_the_next_job(given: Json, expected: tuple[str, str, str]) -> None:
+    found = admits(**given)
+    assert found[:2] == expected[:2]
+    assert expected[2] in found[2]

@@ -154,6 +154,9 @@ class QuotaStatus(BaseModel):
     used: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold, owned or borrowed.")
     borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold beyond the quota.")
     lent: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What others hold of its quota.")
+    free: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What its next job could have now, of its own and borrowed."
+    )
     promised: bool = Field(default=False, description="No node of this type exists yet; the amounts are the policy's.")
 
 
@@ -161,11 +164,14 @@ class AllocationStatus(BaseModel):
     """What holds now."""
 
     observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
-    conditions: Conditions = Field(default_factory=list, description="Ready: whether everything said is in place, or what to do.")
+    conditions: Conditions = Field(
+        default_factory=list, description="Ready: whether all that is said is in place, or what to do. Admits: whether work waits, and why."
+    )
     team: str = Field(default="", max_length=63, description="The team.")
     namespace: str = Field(default="", max_length=63, description="The team's namespace.")
     clusterQueue: str = Field(default="", max_length=253, description="Its ClusterQueue.")
     localQueue: str = Field(default="", max_length=253, description="The LocalQueue in its namespace.")
+    waiting: int = Field(default=0, description="Workloads that wait in its queue.")
     owns: str = Field(default="", max_length=1024, description="Its accelerators, in words.")
     used: str = Field(default="", max_length=1024, description="Accelerators its jobs hold, in words.")
     lent: str = Field(default="", max_length=1024, description="Accelerators others hold of its own, in words.")
@@ -192,6 +198,7 @@ class ComputeAllocation(BaseModel):
             Column("Used", ".status.used", description="Accelerators its jobs hold, owned or borrowed."),
             Column("Lent", ".status.lent", description="Accelerators others hold of its own."),
             Column("Borrowed", ".status.borrowed", description="Accelerators its jobs hold beyond its own."),
+            Column("Waiting", ".status.waiting", "integer", description="Workloads that wait in its queue."),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),
