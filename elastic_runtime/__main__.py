@@ -46,11 +46,11 @@ def settings(env: dict[str, str]) -> Settings:
 
 
 def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
-    """`pods` pods of this machine; their control port and key are said, so that `resize` finds them. Ends with the first that fails."""
+    """`pods` pods of this machine; their control port and key are said, so that `resize` finds them. The first failure is its own."""
     directory.mkdir(parents=True, exist_ok=True)
     key = directory / "key"
+    key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32))
-    key.chmod(0o600)
     env = {contract.SIZES_ENV: "1", **os.environ, contract.JOB_ENV: "local", contract.JOB_UID_ENV: "local", LOCAL_ENV: "127.0.0.1"}
     env |= {contract.KEY_FILE_ENV: str(key), contract.PORT_ENV: str(port)}
     command = [sys.executable, "-m", "elastic_runtime", *script]
@@ -64,7 +64,8 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
 
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, pass_on)
-    return max(child.wait() for child in children)
+    codes = [child.wait() for child in children]  # those that are left train on without one that died
+    return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
 def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:

@@ -75,7 +75,12 @@ def sign_reply(key: bytes, status: int, request: Mapping[str, str], body: bytes)
 
 
 def reply_is_genuine(key: bytes, status: int, request: Mapping[str, str], reply_signature: str, body: bytes) -> bool:
-    return hmac.compare_digest(sign_reply(key, status, request, body)[SIGNATURE_HEADER], reply_signature)
+    return _same(sign_reply(key, status, request, body)[SIGNATURE_HEADER], reply_signature)
+
+
+def _same(ours: str, theirs: str) -> bool:
+    """Whether the signatures are alike, in a time that does not tell where they differ; whatever text the other is."""
+    return hmac.compare_digest(ours.encode(), theirs.encode(errors="replace"))
 
 
 class Nonces:
@@ -91,7 +96,7 @@ class Nonces:
             sent = float(time)
         except (KeyError, ValueError):
             return "the request is not signed"
-        if not hmac.compare_digest(sign(key, method, path, job, time, nonce, body), signature):
+        if not _same(sign(key, method, path, job, time, nonce, body), signature):
             return "the signature is wrong"
         if job != job_uid:
             return "the request is for another job"
@@ -157,13 +162,16 @@ def encode(message: SizeRequest | Status) -> bytes:
 def decode_size(body: bytes) -> SizeRequest:
     """Raises ValueError with a sentence for the caller. Fields this version does not know are ignored."""
     found: SizeRequest = _decode(SizeRequest, body)
-    if type(found.size) is not int or not 0 <= found.size <= 4096:
+    if not 0 <= found.size <= 4096:
         raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
     return found
 
 
 def decode_status(body: bytes) -> Status:
-    """Raises ValueError. Fields this version does not know are ignored: a newer runtime may say more."""
+    """Raises ValueError: a job's pods hold the key that signs, so what they say may be anything at all.
+
+    Fields this version does not know are ignored: a newer runtime may say more.
+    """
     found: Status = _decode(Status, body)
     return found
 
@@ -173,6 +181,27 @@ def _decode(cls: Any, body: bytes) -> Any:
         raw = json.loads(body)
         known = {f.name for f in fields(cls)}
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
-        return cls(**values)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"not a {cls.__name__}: {error}") from error
+    for f in fields(cls):
+        if f.name in values and not _fits(values[f.name], f.type, f.name):
+            meant = _MEANT.get(f.type, "a list of at most 4,096 whole numbers from 0 on")
+            raise ValueError(f"{f.name} is {str(values[f.name])[:40]!r}: it must be {meant}")
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(f"not a {cls.__name__}: {error}") from error
+
+
+_MEANT: dict[object, str] = {int: "a whole number from 0 on", float: "a number from 0 on", str: "a text of at most 1,000 characters"}
+_MOST = 2**53  # what every JSON parser keeps whole
+
+
+def _fits(value: object, kind: object, name: str = "") -> bool:
+    if kind is int:
+        return type(value) is int and 0 <= value <= _MOST
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and (name == "loss" or 0 <= value <= _MOST)  # nan is not
+    if kind is str:
+        return isinstance(value, str) and len(value) <= 1000
+    return isinstance(value, tuple) and len(value) <= 4096 and all(_fits(each, int) for each in value)

@@ -6,11 +6,16 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from elastic_runtime import contract
 
-LIMIT = 1 << 20  # bytes of a request or reply
+LIMIT = 1 << 20  # bytes of a reply
+REQUEST_LIMIT = 1 << 16  # bytes of a request: it is read before its signature can be checked
+HEAD_LIMIT = 1 << 13  # bytes of all headers
+OPEN_LIMIT = 256  # connections at once
+IDLE_S = 30.0  # a connection that says nothing whole for so long is closed
+T = TypeVar("T")
 Handler = Callable[[str, str, bytes], Awaitable[tuple[int, bytes]]]
 """(method, path, body) → (status, body)."""
 
@@ -33,7 +38,7 @@ class Server:
 
     async def start(self, port: int, host: str | None = None) -> int:
         """The port it listens on; 0 takes a free one."""
-        self._server = await asyncio.start_server(self._connection, host, port, limit=LIMIT)
+        self._server = await asyncio.start_server(self._connection, host, port, limit=REQUEST_LIMIT)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -44,9 +49,12 @@ class Server:
             await self._server.wait_closed()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= OPEN_LIMIT:
+            writer.close()
+            return
         self._open.add(writer)
         try:
-            while request := await _read_message(reader):
+            while request := await _within(IDLE_S, _read_message(reader, REQUEST_LIMIT)):
                 first, headers, body = request
                 method, path, *_ = [*first.split(" "), "", ""]
                 status, reply = await self._answer(method, path, headers, body)
@@ -110,18 +118,25 @@ class _Headers(dict[str, str]):
         super().__setitem__(name.title(), value)
 
 
-async def _read_message(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, str], bytes] | None:
+async def _within(seconds: float, coming: Awaitable[T]) -> T:
+    async with asyncio.timeout(seconds):
+        return await coming
+
+
+async def _read_message(reader: asyncio.StreamReader, limit: int = LIMIT) -> tuple[str, Mapping[str, str], bytes] | None:
     """(first line, headers, body); None when the other side has nothing more to say."""
     first = await reader.readline()
     if not first.strip():
         return None
-    headers = _Headers()
+    headers, room = _Headers(), HEAD_LIMIT
     while line := (await reader.readline()).strip():
+        if (room := room - len(line)) < 0:
+            raise ValueError(f"the head is more than {HEAD_LIMIT} bytes")
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.strip()] = value.strip()
     length = int(headers.get("Content-Length", "0"))
-    if not 0 <= length <= LIMIT:
-        raise ValueError(f"a body of {length} bytes is more than {LIMIT}")
+    if not 0 <= length <= limit:
+        raise ValueError(f"a body of {length} bytes is more than {limit}")
     return first.decode("latin-1").strip(), headers, await reader.readexactly(length)
 
 

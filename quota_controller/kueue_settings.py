@@ -55,11 +55,12 @@ def parse(text: str) -> Settings:
     # In v1beta1 both have a switch. In v1beta2 fairSharing is on by being there, waitForPodsReady always (defaults.go).
     switched = str(found.get("apiVersion", "")).endswith("/v1beta1")
     waits, shares = _part(found, "waitForPodsReady"), _part(found, "fairSharing")
+    named = _part(found, "integrations").get("frameworks")
     return Settings(
         waits_for_pods=bool(waits.get("enable")) if switched else True,
         fair_sharing=bool(shares.get("enable")) if switched else found.get("fairSharing") is not None,
         gates={str(name): on is True for name, on in _part(found, "featureGates").items()},
-        frameworks=tuple(map(str, _part(found, "integrations").get("frameworks") or [JOBS])),
+        frameworks=tuple(map(str, named)) if isinstance(named, list) else (JOBS,),
     )
 
 

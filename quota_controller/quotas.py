@@ -95,7 +95,7 @@ def _counts(type_: InstanceType, holds: Resources, whole: Resources) -> Resource
     left, most = slices(type_, holds), slices(type_, whole)
     if left >= most:
         return whole
-    part = min(left, *(holds[name] * most // whole[name] for name in ("cpu", "memory") if whole[name]))
+    part = min([left, *(holds[name] * most // whole[name] for name in ("cpu", "memory") if whole[name])])
     return Counter({
         name: value * part // most if name in ("cpu", "memory") else holds[name] * part // left if left else 0
         for name, value in whole.items()

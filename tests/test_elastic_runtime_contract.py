@@ -101,6 +101,31 @@ def test_a_newer_runtime_may_say_more_and_an_older_one_less() -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        {"size": "x"}, {"size": -1}, {"size": True}, {"size": 1.5}, {"size": None}, {"size": 2**60}, {"step": "late"}, {"durableStep": {}},
+        {"state": 3}, {"state": "x" * 2000}, {"message": ["a"]}, {"parked": "all"}, {"parked": [1, "2"]}, {"parked": [0] * 5000},
+        {"saveSeconds": "1"}, {"saveSeconds": float("nan")}, {"stepSeconds": -1.0}, {"pauseSeconds": float("inf")},
+    ],
+    ids=lambda said: json.dumps(said)[:40],
+)  # fmt: skip
+def test_a_status_of_wrong_types_is_none_whoever_signed_it(said: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="it must be"):
+        contract.decode_status(json.dumps({"state": "training", **said}).encode())
+
+
+def test_a_loss_may_be_any_number() -> None:
+    for loss in (-3.5, 0, float("inf")):
+        assert contract.decode_status(json.dumps({"loss": loss}).encode()).loss == loss
+
+
+def test_a_signature_of_any_text_is_only_wrong() -> None:
+    headers = contract.sign_request(b"k", "GET", "/", "uid", "nonce", b"", 1.0)
+    assert not contract.reply_is_genuine(b"k", 200, headers, "\u00e9\ud800", b"")
+    assert contract.Nonces().refused(b"k", "GET", "/", "uid", {**headers, contract.SIGNATURE_HEADER: "\u00e9"}, b"", 1.0)
+
+
+@pytest.mark.parametrize(
     "body", [b"", b"[]", b"3", b"null", b"{}", b'{"size": -1}', b'{"size": 4097}', b'{"size": "2"}', b'{"size": true}']
 )
 def test_a_size_that_is_none_is_refused_with_a_sentence(body: bytes) -> None:

@@ -85,7 +85,9 @@ async def test_header_names_are_read_in_any_case(port: int) -> None:
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"),
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
         pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
-        pytest.param(b"G" * (control.LIMIT + 9), id="a line without end"),
+        pytest.param(b"G" * (control.REQUEST_LIMIT + 9), id="a line without end"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 4000 + b"\r\nB: " + b"y" * 4200 + b"\r\n\r\n", id="headers past the limit"),
+        pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (control.REQUEST_LIMIT + 1), id="a body past the limit"),
     ],
 )
 async def test_what_is_no_request_changes_nothing(port: int, sent: bytes) -> None:

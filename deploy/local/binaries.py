@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -9,7 +10,15 @@ from pathlib import Path
 from deploy.local.doing import say, sh, stage
 from deploy.local.places import TREE, Places
 
-VERSION = "v1.36.3"
+
+def version(module: str) -> str:
+    """`v1.36.3`: what our go.mod asks for."""
+    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", (TREE / "deploy" / "local" / "go.mod").read_text(), re.MULTILINE)
+    assert found, f"go.mod names no {module}"
+    return found[1]
+
+
+VERSION = version("k8s.io/kubernetes")
 # One set of flags for all: another -trimpath or CGO setting compiles all of Kubernetes again. The API server must know
 # its version: Kueue does not start on one that says v0.0.0.
 STAMP = "k8s.io/component-base/version.git"

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy.local.places import NAME
+from deploy.local.places import NAME, Failure
 
 TOP = Path("/sys/fs/cgroup")
 
@@ -22,7 +22,17 @@ def make(node: str) -> None:
     """Fresh groups for a node: a kubelet that finds old ones takes half a minute over them."""
     remove(node)
     for top in hierarchies():
-        (top / NAME / node).mkdir(parents=True)
+        (top / NAME).mkdir(exist_ok=True)
+        for above in (top, top / NAME):
+            hand_down(above)
+        (top / NAME / node).mkdir()
+
+
+def hand_down(group: Path) -> None:
+    """The groups in this one get every controller it has. With v1 there is nothing to hand down: each has a hierarchy of its own."""
+    if (group / "cgroup.controllers").exists():
+        controllers = (group / "cgroup.controllers").read_text().split()
+        (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
 
 
 def remove(node: str = "") -> None:
@@ -33,6 +43,7 @@ def remove(node: str = "") -> None:
 
 
 def _remove(top: Path) -> None:
+    """Raises Failure naming the group that somebody still holds."""
     for group, _, _ in os.walk(top, topdown=False):
         for _ in range(1000):  # processes on their way out still hold it
             try:
@@ -45,3 +56,5 @@ def _remove(top: Path) -> None:
                 time.sleep(0.01)
             else:
                 break
+        else:
+            raise Failure(f"cgroup {group} is still in use: {Path(group, 'cgroup.procs').read_text().split()} are its processes")

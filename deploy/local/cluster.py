@@ -113,9 +113,11 @@ def load_images(places: Places, keys: dict[str, str]) -> None:
 def down(places: Places) -> None:
     """No process, mount, interface, route, rule or cgroup of the cluster is left; programs and images are kept."""
     rooms.end(places, control.ROOM)
+    rooms.end_strays(places)
     control.unplug()
     cgroups.remove()
-    shutil.rmtree(places.run, ignore_errors=True)
+    if places.run.exists():
+        shutil.rmtree(places.run)
 
 
 def fail(places: Places, name: str) -> None:

@@ -13,7 +13,7 @@ from deploy.local.places import TREE, Places
 BASE = "docker.io/library/python:3.11-slim"
 CEDE = "docker.io/library/cede:dev"
 TRAINING = "docker.io/library/cede-training:dev"
-KUEUE = "docker.io/library/kueue:0.19.2"
+KUEUE = f"docker.io/library/kueue:{binaries.version('sigs.k8s.io/kueue')[1:]}"
 DEBIAN, PACKAGES = "bookworm", "python3,python3-pip,python-is-python3,ca-certificates"
 DOCKERFILE = "deploy/Dockerfile"
 
@@ -90,7 +90,9 @@ def build(places: Places, image: Image) -> None:
 
 def base(places: Places) -> None:
     """A stand-in for the public Python image, under its name: Debian's own Python of the same minor version."""
-    if sh(*buildah_words(places), "images", "-q", BASE, check=False).strip():
+    made, noted = f"{DEBIAN} {PACKAGES}", places.images / "base.key"
+    there = sh(*buildah_words(places), "images", "-q", BASE, check=False).strip()
+    if there and noted.exists() and noted.read_text() == made:
         return
     with stage(f"made {store.short(BASE)} out of Debian packages"):
         root, tar = places.images / "root", places.images / "root.tar"
@@ -104,6 +106,7 @@ def base(places: Places) -> None:
         buildah(places, "build", "-t", BASE, "-f", str(places.images / "Dockerfile"), str(places.images))
         shutil.rmtree(root)
         tar.unlink()
+        noted.write_text(made)
 
 
 def authorities(places: Places) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from deploy.local.doing import until
@@ -94,3 +95,12 @@ def _first(pid: int) -> int | None:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def end_strays(places: Places) -> None:
+    """Rooms whose pid file is gone, as after a deleted cache, have ended too: their shells are told by the gate they were started with."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_text().split("\0")
+            if any(word.startswith(f"{places.run}/") and word.endswith(".gate") for word in words):
+                os.kill(int(folder.name), signal.SIGKILL)
