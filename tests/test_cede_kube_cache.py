@@ -236,3 +236,23 @@ async def test_a_cache_of_plain_json_needs_no_class() -> None:
         await asyncio.wait_for(cache.synced.wait(), 10)
         assert cache.objects[("a", "old")]["spec"] == {"parallelism": 1}
         task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "trouble"),
+    [
+        pytest.param(404, "NotFound", "404 NotFound: so it is", id="a kind that is not there"),
+        pytest.param(403, "Forbidden", "403 Forbidden: so it is", id="a kind that is not for us"),
+        pytest.param(429, "TooManyRequests", "", id="a server that is busy is no trouble"),
+    ],
+)
+async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(status: int, reason: str, trouble: str) -> None:
+    async with ApiServer() as server, server.client() as client:
+        server.script("GET", JOBS.path(), refuses(status, reason, "so it is"))
+        told = list[str]()
+        cache = Cache(client, JOBS, Job, changed=lambda: told.append(cache.trouble), backoff=Recorded())
+        task = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert told == ([trouble, ""] if trouble else [""])

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
-from cede.kube.client import ApiError, Client, Gone, TooManyRequests, Unreadable
+from cede.kube.client import ApiError, Client, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Cache(Generic[P]):
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
-        self.trouble = ""  # why nothing could be heard yet
+        self.trouble = ""  # why nothing will be heard until somebody acts: the kind is not there, or not for us
 
     @property
     def objects(self) -> Mapping[Key, P]:
@@ -80,9 +80,10 @@ class Cache(Generic[P]):
             except ApiError as error:
                 reason = str(error)
                 wait = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
+                if isinstance(error, NotFound | Forbidden):
+                    self._troubled(reason)
             if clock() - began >= self._backoff.healthy_s:
                 failures = 0
-            self._troubled(reason)
             wait = max(wait, self._backoff.seconds(failures))
             failures += 1
             log.warning("watch broke", extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)})
