@@ -37,8 +37,8 @@ LAG_S = 5.0
 class Acts:
     """The writing hand. It remembers what it wrote, which the watches may not have shown yet, and what it said of each object."""
 
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
-        self.client, self.clock = client, clock
+    def __init__(self, client: Client, clock: Callable[[], float], wrote: Callable[[Kind, Key, Json], None]) -> None:
+        self.client, self.clock, self.wrote = client, clock, wrote
         self.written: dict[At, tuple[Json, float]] = {}
         self._said: dict[At, Json] = {}
         self.edits: Edits = {}  # of the last pass
@@ -116,6 +116,7 @@ class Acts:
             if isinstance(error, Unreachable | Unauthorized | TooManyRequests) or error.status == 503:
                 raise  # it will be the same for all others
             return f"{target.words} could not be written and is tried again: {error.message}"
+        self.wrote(target.kind, target.key, body)
         self.written[target.at], self._said[target.at] = (body, self.clock()), target.content
         self._note(target, live, said)
         return ""
@@ -143,7 +144,7 @@ class Acts:
         finalizers = [*a.metadata.finalizers, names.ALLOCATION_FINALIZER]
         body = {"metadata": {"finalizers": finalizers, "resourceVersion": a.metadata.resourceVersion}}
         with suppress(NotFound, Conflict):  # the next pass sees it as it is
-            await self.client.patch(ALLOCATIONS, a.metadata.key, body)
+            self.wrote(ALLOCATIONS, a.metadata.key, await self.client.patch(ALLOCATIONS, a.metadata.key, body))
 
     async def _delete(self, kind: Kind, key: Key, uid: str) -> None:
         log.info("delete", extra={"kind": kind.kind, "key": "/".join(key)})

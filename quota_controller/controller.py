@@ -74,7 +74,8 @@ class Controller:
         self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
         self.heard: watchdog.Heard | None = None
         self.root = b""
-        self.acts, self.teller = Acts(client, lambda: self.clock()), Teller(client)
+        self.acts = Acts(client, lambda: self.clock(), self._wrote)
+        self.teller = Teller(client, self._wrote)
 
     def _named(self, kind: Kind, key: Key) -> Cache[Any]:
         return Cache(self.client, kind, dict, namespace=key[0], fields=f"metadata.name={key[1]}", changed=self.wake.set)
@@ -87,6 +88,11 @@ class Controller:
     @property
     def needed(self) -> list[Cache[Any]]:
         return [self.policies, self.allocations, self.nodes, self.daemons, self.leases, *self.raw.values()]
+
+    def _wrote(self, kind: Kind, key: Key, body: Json) -> None:
+        for cache in self.caches:
+            if cache.kind == kind:
+                cache.echoes[key] = body["metadata"].get("resourceVersion", "")
 
     def _lease_changed(self) -> None:
         """A renewal is no news while its holder leads."""

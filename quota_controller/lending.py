@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.objects import CLUSTER_QUEUES, Json
-from cede.api.resources import Quota, amount
+from cede.api.resources import Quota, amount, total
 from quota_controller.problems import Live
 from quota_controller.quotas import Shares, divided
 
@@ -28,14 +28,14 @@ def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live
         used[a.metadata.name], borrowed[a.metadata.name] = usage(live.get((CLUSTER_QUEUES, ("", a.metadata.name))))
     idle = {name: shares.granted.get(name, Quota()) - used[name] for name in used}
     lends = {a.metadata.name for a in allocations if a.spec.sharing.strategy != "DontLend"}
-    missing = sum(borrowed.values(), Quota()) - (shares.unallocated if shares_unallocated else Quota())
+    missing = total(borrowed.values()) - (shares.unallocated if shares_unallocated else Quota())
     out = lent({name: idle[name] for name in used if name in lends}, missing)
-    left = missing - sum(out.values(), Quota())
+    left = missing - total(out.values())
     open_ = shares.unallocated if shares_unallocated else Quota()
-    lendable = sum((idle[name] for name in used if name in lends), open_)
+    lendable = total([*(idle[name] for name in used if name in lends), open_])
     return Account(
         used, borrowed, out | lent({name: idle[name] for name in used if name not in lends}, left),
-        idle=lendable - sum(borrowed.values(), Quota()),
+        idle=lendable - total(borrowed.values()),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from cede.api import names
 from cede.api.objects import set_condition
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
-from cede.api.resources import Quota, quantity
+from cede.api.resources import Quota, quantity, total
 from quota_controller import kueue_settings
 from quota_controller.bodies import SHARED, keeps_old_topology
 from quota_controller.plan import Plan, Seen
@@ -27,10 +27,11 @@ def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus
     conditions = set_condition(conditions, KUEUE_CONFIGURED, configured, reason, message, generation=generation, now=now)
     ready, reason, message = _policy_ready(found, seen, clashes)
     conditions = set_condition(conditions, names.READY, ready, reason, message, generation=generation, now=now)
+    allocated = total(plan.owns.values())
     return PolicyStatus(
         observedGeneration=generation, conditions=conditions, leader=seen.leader,
         preemption="Cede" if plan.cede_takes_back else "Kueue",
-        instanceTypes=[_type(one, plan) for one in plan.supply.values()],
+        instanceTypes=[_type(one, plan, allocated) for one in plan.supply.values()],
     )  # fmt: skip
 
 
@@ -94,9 +95,8 @@ def _overlapping(found: ClusterPolicy) -> str:
     return ""
 
 
-def _type(one: Supply, plan: Plan) -> TypeStatus:
+def _type(one: Supply, plan: Plan, allocated: Quota) -> TypeStatus:
     flavor = one.type.name
-    allocated = sum(plan.owns.values(), Quota())
     missing = {name: allocated[flavor, name] - one.healthy[name] for name in one.resources}
     message = ""
     if one.promised:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cede.api.allocation import AllocationSpec, TypeQuota
 from cede.api.kueue import Node
@@ -30,7 +31,7 @@ class Supply:
     healthy: Resources = field(default_factory=Resources)  # of the healthy nodes together
     damaged: int = 0  # healthy nodes that offer fewer accelerators than a whole one
 
-    @property
+    @cached_property
     def resources(self) -> tuple[str, ...]:
         """What quota of this type is counted in."""
         return counted(self.type)

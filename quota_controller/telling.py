@@ -1,7 +1,7 @@
 """Tell: statuses that differ are written, and what is new in them, or was put back, is an event."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,8 +26,8 @@ AGAIN_S = 60.0
 class Teller:
     """The telling voice. It remembers its last words, which the watches may not have shown yet."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, wrote: Callable[[Kind, Key, Json], None]) -> None:
+        self.client, self.wrote = client, wrote
         self._written: dict[tuple[Kind, Key], int] = {}  # version of the last status
         self._told: dict[At, float] = {}  # when an edit of this object was told last
 
@@ -52,6 +52,7 @@ class Teller:
         with suppress(NotFound, Conflict):
             written = await self.client.apply(kind, of.metadata.key, body, subresource="status")
             self._written[kind, of.metadata.key] = version(written)
+            self.wrote(kind, of.metadata.key, written)
             before, after = _ready(of.status.conditions), _ready(new.conditions)
             news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
             if news and after["status"] != "Unknown":

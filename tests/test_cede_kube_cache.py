@@ -256,3 +256,24 @@ async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(status: int
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert told == ([trouble, ""] if trouble else [""])
+
+
+async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() -> None:
+    async with ApiServer() as server, server.client() as client:
+        stored = server.put(JOBS, job("a"))
+        changed = asyncio.Event()
+        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded())
+        task = asyncio.create_task(cache.run())
+        await changed.wait()
+        changed.clear()
+        version = str(server.version + 1)
+        cache.echoes["", "a"] = cache.echoes[stored["metadata"].get("namespace", ""), "a"] = version
+        server.put(JOBS, stored | {"spec": {"parallelism": 7}})
+        async with asyncio.timeout(5):
+            while cache.all()[0].metadata.resourceVersion != version:  # noqa: ASYNC110  # nothing tells: that is the point
+                await asyncio.sleep(0)
+        assert not changed.is_set()
+        server.put(JOBS, stored | {"spec": {"parallelism": 8}})
+        await asyncio.wait_for(changed.wait(), 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

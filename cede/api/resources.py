@@ -2,9 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from math import ceil
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 FlavorResource = tuple[str, str]
 """(flavor, resource): the key of quota in Kueue."""
@@ -41,6 +45,7 @@ def amount(resource: str, quantity: str | int | float) -> int:
     return ceil(min(max(value, Decimal(-MOST)), Decimal(MOST)))
 
 
+@lru_cache(maxsize=4096)  # a tenth of a pass over 1,000 teams without it: they own the same few amounts
 def quantity(resource: str, value: int) -> str:
     """The shortest exact spelling: `2500` milli cpu is `2500m`, 1073741824 bytes are `1Gi`."""
     if resource == "cpu":
@@ -55,6 +60,15 @@ def quantity(resource: str, value: int) -> str:
 def parse(quantities: Mapping[str, str | int]) -> Resources:
     """A resource list as on the wire → amounts."""
     return Counter({name: amount(name, text) for name, text in quantities.items()})
+
+
+def total(of: Iterable[Counter[K]]) -> Counter[K]:
+    """All of them together; `sum` would copy what it has at every step."""
+    out = Counter[K]()
+    for one in of:
+        for key, value in one.items():
+            out[key] += value
+    return out
 
 
 def in_words(amounts: Mapping[FlavorResource, int] | Mapping[str, int]) -> str:

@@ -49,6 +49,7 @@ class Cache(Generic[P]):
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
+        self.echoes: dict[Key, str] = {}  # versions that our own writes have made: hearing of them is no news
         self.trouble = ""  # why nothing will be heard until somebody acts: the kind is not there, or not for us
 
     @property
@@ -123,6 +124,9 @@ class Cache(Generic[P]):
             key = meta(event.object).key  # type: ignore[arg-type]
             if event.type == "DELETED":
                 self._objects.pop(key, None)
+                self.echoes.pop(key, None)
             else:
                 self._objects[key] = event.object
+                if self.echoes.get(key) == meta(event.object).resourceVersion:  # type: ignore[arg-type]
+                    continue
             self._changed()
