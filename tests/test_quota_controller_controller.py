@@ -116,6 +116,24 @@ async def test_a_change_is_one_write_to_the_queue_and_its_statuses(world: World)
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("gives", "gets"), [("vision", "research"), ("research", "vision")])
+async def test_quota_that_moves_is_given_up_before_it_is_given(world: World, gives: str, gets: str) -> None:
+    """Else for a moment Kueue could admit more than there is."""
+    await world.settle()
+    allocate(world.server, gives, quotas=[{"instanceType": "local", "accelerators": 1}])
+    allocate(world.server, gets, quotas=[{"instanceType": "local", "accelerators": 7}])
+    written = [path for _, path in await world.settle() if path.startswith(CLUSTER_QUEUES.path())]
+    assert written == [CLUSTER_QUEUES.path(("", name)) for name in (gives, gets)]
+
+
+async def test_capacity_that_a_team_gets_is_taken_from_all_first(world: World) -> None:
+    allocate(world.server, "research", quotas=[])
+    await world.settle()
+    allocate(world.server, "research")
+    written = [path for _, path in await world.settle() if path.startswith((CLUSTER_QUEUES.path(), COHORTS.path()))]
+    assert written == [COHORTS.path(("", "cede")), CLUSTER_QUEUES.path(("", "research"))]
+
+
 async def test_usage_is_told_and_who_lends_it(world: World) -> None:
     await world.settle()
     queue = there(world.server, CLUSTER_QUEUES, ("", "research"))
