@@ -7,6 +7,7 @@ from typing import Any
 
 from cede.api import names
 from cede.api.objects import Json
+from deploy.local.cluster import fake_node
 from tests.conftest import Cluster
 
 TYPE = "gov-8gpu"
@@ -137,7 +138,7 @@ class Admin:
 def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     """A cluster of `nodes` pretended nodes of `TYPE` under our policy; afterwards without them, and under the policy it had."""
     before = cluster.kubectl_json("get", "clusterpolicy")["items"]
-    made = [_node(f"gov-{number}") for number in range(1, nodes + 1)]
+    made = [node(f"gov-{number}") for number in range(1, nodes + 1)]
     cluster.kubectl("apply", "-f", "-", stdin=file(*made))
     admin = Admin(cluster)
     try:
@@ -152,7 +153,6 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
             cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
 
 
-def _node(name: str) -> Json:
-    from deploy.local.cluster import fake_node
-
+def node(name: str) -> Json:
+    """A pretended node of `TYPE`."""
     return fake_node(name, 8, TYPE)

@@ -51,6 +51,8 @@ def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back
     """What the cluster cannot hold is not admitted: a job of a whole node waits while half a node is all a team has."""
     cluster = admin.cluster
     cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node", 30)
+    admin.submit(admin.job(B, "runs", 4, pods=4))
+    admin.runs(B, "runs")
     cluster.fail(NODE)
     try:
         cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["2", "2"], "both to have half a node", 60)
@@ -61,6 +63,8 @@ def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back
         types = {one["name"]: one for one in cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)["status"]["instanceTypes"]}
         assert (types[REAL]["nodes"], types[REAL]["healthyNodes"]) == (2, 1)
         assert types[REAL]["healthy"][names.GPU] == "4", "what is given out is what the healthy node has"
+        assert "runs" in admin.admitted(B), "what runs is not stopped for a quota that shrinks"
+        assert not admin.evicted(B, "runs")
         admin.submit(admin.job(A, "node", 4, pods=4))
         admin.waits(A, "node")
     finally:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.admin import TYPE, Admin, governed
+from cede.api import names
+from tests.integration.admin import TYPE, Admin, file, governed, node
 
 pytestmark = pytest.mark.cluster
 A, B = "gov-a", "gov-b"
@@ -67,14 +68,35 @@ def test_what_is_in_no_allocation_may_be_borrowed_if_the_policy_says_so(admin: A
     admin.runs(B, "all")
 
 
-def test_unallocated_capacity_follows_the_nodes(admin: Admin) -> None:
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        pytest.param(["cordon", "gov-2"], ["uncordon", "gov-2"], id="cordoned"),
+        pytest.param(["delete", "node", "gov-2"], None, id="gone and come"),
+    ],
+)
+def test_unallocated_capacity_follows_the_nodes(admin: Admin, away: list[str], back: list[str] | None) -> None:
     admin.team(A, 4)
     admin.team(B, 4)
-    admin.cluster.kubectl("cordon", "gov-2")
-    admin.submit(admin.job(B, "nine", 9, pods=9))
-    admin.waits(B, "nine")
-    admin.cluster.kubectl("uncordon", "gov-2")
+    admin.cluster.kubectl(*away)
+    try:
+        admin.cluster.until(lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 30)
+        admin.submit(admin.job(B, "nine", 9, pods=9))
+        admin.waits(B, "nine")
+    finally:
+        if back:
+            admin.cluster.kubectl(*back)
+        else:
+            admin.cluster.kubectl("create", "-f", "-", stdin=file(node("gov-2")))
     admin.runs(B, "nine")
+    assert unallocated(admin) == "8"
+
+
+def unallocated(admin: Admin) -> str:
+    """Accelerators that are the Cohort's own."""
+    [group] = admin.cluster.kubectl_json("get", "cohort", names.COHORT)["spec"]["resourceGroups"]
+    [found] = [one for one in group["flavors"][0]["resources"] if one["name"] == names.GPU]
+    return str(found["nominalQuota"])
 
 
 @pytest.mark.parametrize(
