@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -39,12 +39,14 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
+from cede.kube.echoes import Echoes
 from quota_controller import kueue_settings, watchdog
 from quota_controller.acts import LAG_S, Acts, At
 from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import Seen, plan
 from quota_controller.telling import Teller
 
+P = TypeVar("P")
 log = logging.getLogger("quota_controller")
 
 OURS = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
@@ -62,14 +64,15 @@ class Controller:
 
     def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
         self.client, self.wake, self.clock = client, wake, clock
-        self.policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
-        self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=wake.set)
-        self.nodes = Cache(client, NODES, Node, changed=wake.set)
-        self.daemons = Cache(client, DAEMON_SETS, DaemonSet, changed=wake.set)
-        self.leases = Cache(client, LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed)
-        self.raw: dict[Kind, Cache[Any]] = {k: Cache(client, k, dict, labels=OURS, changed=wake.set) for k in LABELLED}
-        self.raw[NAMESPACES] = Cache(client, NAMESPACES, dict, changed=wake.set)
-        self.raw[SECRETS] = Cache(client, SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}", changed=wake.set)
+        self.echoes: dict[Kind, Echoes] = {}
+        self.policies = self._cache(POLICIES, ClusterPolicy)
+        self.allocations = self._cache(ALLOCATIONS, ComputeAllocation)
+        self.nodes = self._cache(NODES, Node)
+        self.daemons = self._cache(DAEMON_SETS, DaemonSet)
+        self.leases = self._cache(LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed)
+        self.raw: dict[Kind, Cache[Any]] = {kind: self._cache(kind, dict, labels=OURS) for kind in LABELLED}
+        self.raw[NAMESPACES] = self._cache(NAMESPACES, dict)
+        self.raw[SECRETS] = self._cache(SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}")
         self.settings = self._named(CONFIG_MAPS, kueue_settings.CONFIG_MAP)
         self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
         self.heard: watchdog.Heard | None = None
@@ -77,8 +80,12 @@ class Controller:
         self.acts = Acts(client, lambda: self.clock(), self._wrote)
         self.teller = Teller(client, self._wrote)
 
+    def _cache(self, kind: Kind, cls: type[P], **more: Any) -> Cache[P]:
+        self.echoes[kind] = Echoes()
+        return Cache(self.client, kind, cls, **{"changed": self.wake.set, "echoes": self.echoes[kind], **more})
+
     def _named(self, kind: Kind, key: Key) -> Cache[Any]:
-        return Cache(self.client, kind, dict, namespace=key[0], fields=f"metadata.name={key[1]}", changed=self.wake.set)
+        return self._cache(kind, dict, namespace=key[0], fields=f"metadata.name={key[1]}")
 
     @property
     def caches(self) -> list[Cache[Any]]:
@@ -90,9 +97,7 @@ class Controller:
         return [self.policies, self.allocations, self.nodes, self.daemons, self.leases, *self.raw.values()]
 
     def _wrote(self, kind: Kind, key: Key, body: Json) -> None:
-        for cache in self.caches:
-            if cache.kind == kind:
-                cache.echoes[key] = body["metadata"].get("resourceVersion", "")
+        self.echoes[kind].wrote(key, body["metadata"].get("resourceVersion", ""))
 
     def _lease_changed(self) -> None:
         """A renewal is no news while its holder leads."""
@@ -103,6 +108,8 @@ class Controller:
     async def reconcile(self) -> float:
         """One pass: look, decide, act. Returns the seconds we may sleep if nothing changes."""
         now = self.clock()
+        for echoes in self.echoes.values():
+            echoes.forget()
         if deaf := [cache for cache in self.caches if not cache.synced.is_set() and (cache in self.needed or not cache.trouble)]:
             return await self._wait(deaf, now)
         self.root = self.root or await self._root_key()
@@ -111,6 +118,8 @@ class Controller:
         await self.acts.carry_out(seen, decided)
         seen = replace(seen, live=self._live(now))  # with what was just written
         await self.teller.report(seen, decided, self.acts.clashes, self.acts.edits, now)
+        if all(echoes.only for echoes in self.echoes.values()):
+            self.wake.clear()
         left = watchdog.seconds_left(self.heard, _patience(seen.policy), now)
         again = RETRY_S if self.acts.clashes else LAG_S if self.acts.written else IDLE_S
         return again if left is None else min(again, left + 0.1)

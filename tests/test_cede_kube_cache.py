@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
 from cede.kube.cache import Backoff, Cache
+from cede.kube.echoes import Echoes
 from tests.faults import drops, in_stream, refuses, says
 from tests.wire import Answer, ApiServer, line
 
@@ -261,19 +262,29 @@ async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(status: int
 async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() -> None:
     async with ApiServer() as server, server.client() as client:
         stored = server.put(JOBS, job("a"))
-        changed = asyncio.Event()
-        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded())
+        changed, echoes = asyncio.Event(), Echoes()
+        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded(), echoes=echoes)
         task = asyncio.create_task(cache.run())
         await changed.wait()
         changed.clear()
+        echoes.forget()
+        [key] = cache.objects
         version = str(server.version + 1)
-        cache.echoes["", "a"] = cache.echoes[stored["metadata"].get("namespace", ""), "a"] = version
+        echoes.wrote(key, version)
         server.put(JOBS, stored | {"spec": {"parallelism": 7}})
         async with asyncio.timeout(5):
-            while cache.all()[0].metadata.resourceVersion != version:  # noqa: ASYNC110  # nothing tells: that is the point
+            while cache.objects[key].metadata.resourceVersion != version:  # noqa: ASYNC110  # nothing tells: that is the point
                 await asyncio.sleep(0)
         assert not changed.is_set()
+        assert echoes.only
         server.put(JOBS, stored | {"spec": {"parallelism": 8}})
         await asyncio.wait_for(changed.wait(), 5)
+        assert not echoes.only
+        echoes.wrote(key, cache.objects[key].metadata.resourceVersion)
+        assert echoes.only, "it came before the answer"
+        changed.clear()
+        server.remove(JOBS, key)
+        await asyncio.wait_for(changed.wait(), 5)
+        assert not echoes.only
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
 from cede.kube.client import ApiError, Client, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
+from cede.kube.echoes import ALL, Echoes
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
@@ -42,14 +43,14 @@ class Cache(Generic[P]):
 
     def __init__(
         self, client: Client, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "",
-        changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None,
+        changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None, echoes: Echoes | None = None,
     ) -> None:  # fmt: skip
         self._client, self.kind, self._cls, self._namespace, self._labels, self._fields = client, kind, cls, namespace, labels, fields
         self._changed, self._backoff = changed, backoff or Backoff()
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
-        self.echoes: dict[Key, str] = {}  # versions that our own writes have made: hearing of them is no news
+        self._echoes = echoes
         self.trouble = ""  # why nothing will be heard until somebody acts: the kind is not there, or not for us
 
     @property
@@ -99,12 +100,17 @@ class Cache(Generic[P]):
         self.synced.set()
         self.trouble = ""
         if differs:
+            self._news(ALL, version)
             self._changed()
 
     def _troubled(self, reason: str) -> None:
         if reason != self.trouble and not self.synced.is_set():
             self.trouble = reason
+            self._news(ALL, reason)
             self._changed()
+
+    def _news(self, key: Key, version: str) -> bool:
+        return self._echoes is None or self._echoes.is_news(key, version)
 
     async def _watch(self) -> None:
         """Events until the server ends the stream."""
@@ -124,9 +130,10 @@ class Cache(Generic[P]):
             key = meta(event.object).key  # type: ignore[arg-type]
             if event.type == "DELETED":
                 self._objects.pop(key, None)
-                self.echoes.pop(key, None)
+                if self._echoes:
+                    self._echoes.gone(key)
             else:
                 self._objects[key] = event.object
-                if self.echoes.get(key) == meta(event.object).resourceVersion:  # type: ignore[arg-type]
+                if not self._news(key, meta(event.object).resourceVersion):  # type: ignore[arg-type]
                     continue
             self._changed()
