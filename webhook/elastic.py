@@ -9,6 +9,7 @@ from cede.api.objects import Json
 from webhook.asked import annotation, entries, kind_of, table
 
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+RULES = 20  # Kubernetes allows no more failure rules in a Job, and two of them are ours
 _GRACE = re.compile(r"([1-9]\d{0,6})(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -37,7 +38,7 @@ def is_prepared(job: Json | None) -> bool:
 def grace_seconds(text: str) -> int:
     """`90s`, `5m`, `1h` → seconds. Raises ValueError that says how to write it."""
     if not (found := _GRACE.fullmatch(text.strip())):
-        raise ValueError(f"{text!r} is no length of time: write it like 90s, 5m or 1h")
+        raise ValueError(f"{text if len(text) <= 40 else text[:20] + '…'!r} is no length of time: write it like 90s, 5m or 1h")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -48,14 +49,17 @@ def wish_of(job: Json, old: Json | None) -> int | None:
     alone is understood; where neither was, it is the wish as noted.
     """
     parallelism, completions = numbers(job)
-    noted = annotation(job, WISH) or annotation(old, WISH)
-    note = int(noted) if noted.isdecimal() and len(noted) < 9 else None
+    note = _noted(annotation(job, WISH) or annotation(old, WISH))
     if old is None:
         return note if note is not None and is_prepared(job) else parallelism if parallelism == completions else None
     changed = {new for new, was in zip((parallelism, completions), numbers(old), strict=True) if new != was}
     if not changed:
         return note if note is not None else parallelism
     return changed.pop() if len(changed) == 1 else None
+
+
+def _noted(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else None
 
 
 # --- the rules --------------------------------------------------------------------------------------------------------
@@ -84,11 +88,16 @@ def _elastic(job: Json) -> Iterator[str]:
         yield f"spec.template.spec.containers is empty: {because} needs a container to train in"
     if annotation(job, MIN_PARALLELISM):
         yield f"metadata.annotations[{MIN_PARALLELISM}] does not go with {SIZES}: remove it, the sizes say as much"
+    rules, most = len(entries(table(spec, "podFailurePolicy"), "rules")), RULES if is_prepared(job) else RULES - 2
+    if rules > most:
+        yield f"spec.podFailurePolicy.rules has {rules} rules: {because} may have {most}"
 
 
 def _sizes(job: Json, old: Json | None) -> Iterator[str]:
     parallelism, completions = numbers(job)
     wish = wish_of(job, old)
+    if (noted := annotation(job, WISH)) and old is not None and _noted(noted) is None:
+        yield f"metadata.annotations[{WISH}] is {noted[:20]!r}, which is no size: remove it, or write spec.parallelism"
     if wish is None:
         number = "not set" if completions is None else completions
         yield f"spec.parallelism is {parallelism} but spec.completions is {number}: a job with {SIZES} needs both alike"
@@ -97,10 +106,25 @@ def _sizes(job: Json, old: Json | None) -> Iterator[str]:
     except ValueError as error:
         yield f"metadata.annotations[{SIZES}]: {error}"
         return
+    yield from _counted(job, allowed[0])
     for name, value in (("parallelism", parallelism), ("completions", completions)) if wish is None else (("", wish),):
         if value is not None and value not in allowed and completions != 0:  # completions: 0 has its own complaint
             where = f"spec.{name}" if name else "spec.parallelism" if value in (parallelism, completions) else WISH
             yield f"{where} is {value}, which is not among its sizes {_few(allowed)}: take one of them, or change {SIZES}"
+
+
+def _counted(job: Json, smallest: int) -> Iterator[str]:
+    """What counts the job's pods must hold for its smallest size: Kubernetes checks it at each."""
+    spec, because = table(job, "spec"), f"a job with {SIZES} {smallest} and more"
+    if (failed := _whole(spec.get("maxFailedIndexes"))) is not None and failed > smallest:
+        yield f"spec.maxFailedIndexes is {failed}: {because} may say {smallest} at most"
+    for i, rule in enumerate(entries(table(spec, "successPolicy"), "rules")):
+        where, indexes = f"spec.successPolicy.rules[{i}]", str(rule.get("succeededIndexes") or "")
+        last = max((int(number) for number in re.findall(r"\d{1,9}", indexes)), default=0)
+        if last >= smallest:
+            yield f"{where}.succeededIndexes names index {last}: {because} always has 0 to {smallest - 1} only"
+        if (count := _whole(rule.get("succeededCount"))) is not None and count > smallest:
+            yield f"{where}.succeededCount is {count}: {because} may say {smallest} at most"
 
 
 def complaints_of_change(job: Json, old: Json) -> Iterator[str]:

@@ -9,6 +9,7 @@ from cede.api.resources import Resources, amount, in_words
 from webhook.asked import Team, entries, is_accelerator, kind_of, table
 from webhook.kinds import TRAIN_JOB, templates
 
+LONGEST = 64  # characters of a quantity
 CURE = "ask for less in each pod, and for more pods"
 
 
@@ -63,7 +64,9 @@ def _asked(resources: Json) -> dict[str, dict[str, str | int]] | None:
 
 
 def _text(value: object) -> str:
-    return str(value) if isinstance(value, str | int | float) else ""
+    """The quantity; nothing, which is none, where it is of no sane length: to read it would take for ever."""
+    text = str(value) if isinstance(value, str | int | float) else ""
+    return text if len(text) <= LONGEST else ""
 
 
 # --- what nodes have --------------------------------------------------------------------------------------------------

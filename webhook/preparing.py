@@ -1,5 +1,6 @@
 """What we add to an elastic Job: its first size, its wish, and what its pods need."""
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -75,11 +76,16 @@ def _put_back(job: Json, old: Json) -> None:
         pod["nodeSelector"] = filled
     for name in ("tolerations", "schedulingGates"):
         mine = entries(pod, name)
-        if merged := mine + [item for item in entries(pod_before, name) if item not in mine]:
+        known = {_as_text(item) for item in mine}
+        if merged := mine + [item for item in entries(pod_before, name) if _as_text(item) not in known]:
             pod[name] = merged
     for name in ("selector", "suspend"):
         if name in table(old, "spec"):
             spec[name] = deepcopy(old["spec"][name])
+
+
+def _as_text(item: Json) -> str:
+    return json.dumps(item, sort_keys=True)
 
 
 def _filled(mine: Json, before: Json) -> Json:
@@ -106,9 +112,14 @@ def _settings_of(old: Json) -> Settings | None:
     for container in entries(table(old, "spec", "template", "spec"), "containers"):
         told = {str(each.get("name")): str(each.get("value", "")) for each in entries(container, "env")}
         if contract.SIZES_ENV in told:
-            ranks, grace_s = told.get(contract.RANKS_ENV, "1"), told.get(contract.GRACE_ENV, "0")
-            return Settings(str(container.get("name", "")), told[contract.SIZES_ENV], ranks, grace_s)
+            ranks, grace_s = (told.get(name, "") for name in (contract.RANKS_ENV, contract.GRACE_ENV))
+            name, allowed = str(container.get("name", "")), told[contract.SIZES_ENV]
+            return Settings(name, allowed, ranks if _is_count(ranks) else "1", grace_s if _is_count(grace_s) else "0")
     return None
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 9
 
 
 def _accelerators(container: Json, team: Team) -> int:
@@ -175,4 +186,4 @@ def _failure_policy(own: Json, container: str) -> Json:
 
 
 def _but(items: list[Json], name: str, taken: set[str]) -> list[Json]:
-    return [item for item in items if item.get(name) not in taken]
+    return [item for item in items if str(item.get(name)) not in taken]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cede.api.names import GRACE, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
-from webhook.asked import Asked, Team, annotation, kind_of
+from webhook.asked import Asked, Team, kind_of, table
 from webhook.elastic import complaints_of_change, complaints_of_job
 from webhook.fitting import too_large
 from webhook.kinds import JOB, concerns_us, is_anothers_pod, places_of
@@ -35,7 +35,7 @@ def _complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
         yield from complaints_of_job(job, old)
         return
     for name in (SIZES, GRACE):
-        if annotation(job, name):
+        if name in table(job, "metadata", "annotations"):
             yield f"metadata.annotations[{name}] is for a batch/v1 Job: remove it from this {kind_of(job)[1]}"
 
 

@@ -16,6 +16,7 @@ from webhook.rules import complaints
 
 log = logging.getLogger(__name__)
 MUTATE, VALIDATE = "/mutate", "/validate"
+MOST = 50  # complaints in one answer
 BODY_LIMIT = 8 << 20  # bytes; the review of an update carries two objects of up to 1.5 MB
 ANSWERS = Counter("cede_webhook_answers_total", "Admission reviews answered", ["path", "answer"])
 SECONDS = Histogram(
@@ -71,7 +72,8 @@ def validate(asked: Asked) -> Json:
 def refusal(asked: Asked) -> Json | None:
     if not (found := complaints(asked)):
         return None
-    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": "; ".join(found)}}
+    said = found[:MOST] + ([f"and {len(found) - MOST} more"] if len(found) > MOST else [])
+    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": "; ".join(said)}}
 
 
 def parse(body: bytes, facts: Facts) -> tuple[str, Asked]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 LIMIT = 4096
+LONGEST = 8 * LIMIT  # characters; every size by itself is shorter
 _NUMBER = "([0-9]{1,9})"
 _RANGE = re.compile(f"{_NUMBER}-{_NUMBER}(?:/{_NUMBER})?")
 _LIST = re.compile(f"{_NUMBER}(?:,{_NUMBER})*")
@@ -12,24 +13,27 @@ CURE = "write it like 2-8, 2-8/2 or 1,2,4,8"
 
 def parse(text: str) -> tuple[int, ...]:
     """The allowed sizes, ascending. Raises ValueError that says what is wrong and how to write it."""
-    text = re.sub(r"\s*([-/,])\s*", r"\1", text.strip())
+    if len(text) > LONGEST:
+        raise ValueError(f"{text[:20] + '…'!r} is {len(text)} characters long: {CURE}")
+    text = "".join(part.strip() for part in re.split("([-/,])", text))
+    shown = repr(text if len(text) <= 60 else f"{text[:20]}…")
     if found := _RANGE.fullmatch(text):
         low, high, step = int(found[1]), int(found[2]), int(found[3] or 1)
         if low > high:
-            raise ValueError(f"{text!r} runs from {low} down to {high}: put the smaller size first")
+            raise ValueError(f"{shown} runs from {low} down to {high}: put the smaller size first")
         if step < 1:
-            raise ValueError(f"{text!r} has step 0: {CURE}")
+            raise ValueError(f"{shown} has step 0: {CURE}")
         if high > LIMIT:
-            raise ValueError(f"{text!r} goes up to {high}: at most {LIMIT} pods are supported")
+            raise ValueError(f"{shown} goes up to {high}: at most {LIMIT} pods are supported")
         sizes = tuple(range(low, high + 1, step))
     elif _LIST.fullmatch(text):
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
         if sizes[-1] > LIMIT:
-            raise ValueError(f"{text!r} goes up to {sizes[-1]}: at most {LIMIT} pods are supported")
+            raise ValueError(f"{shown} goes up to {sizes[-1]}: at most {LIMIT} pods are supported")
     else:
-        raise ValueError(f"{text!r} is no list of sizes: {CURE}")
+        raise ValueError(f"{shown} is no list of sizes: {CURE}")
     if sizes[0] < 1:
-        raise ValueError(f"{text!r} holds size 0, which would complete the job: the smallest size is 1")
+        raise ValueError(f"{shown} holds size 0, which would complete the job: the smallest size is 1")
     return sizes
 
 
