@@ -134,3 +134,24 @@ def test_what_is_there_at_the_top_is_on_the_map() -> None:
     shown = {entry.partition("/")[0] for depth, entry in readme_map() if depth == 0}
     missing = sorted(entry for entry in top - shown if not entry.startswith("."))
     assert not missing, f"the README's map leaves out {', '.join(missing)}"
+
+
+def named_beside_rules() -> set[str]:
+    """The test files that the README names beside its rules, in the last column of the tables under `## Every rule, and its test`."""
+    found = re.search(r"^## Every rule, and its test\n(.*?)^## ", (TREE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert found, "README.md has no `## Every rule, and its test`"
+    cells = [row.rstrip("| ").rpartition("|")[2] for row in found[1].splitlines() if row.startswith("|") and "---" not in row]
+    words = {word.strip() for cell in cells for word in cell.split(",")} - {"tests"}
+    return {f"tests/integration/test_{word[2:-2]}.py" if word.startswith("**") else f"tests/test_{word}.py" for word in words}
+
+
+def test_every_rule_names_a_test_that_is_there() -> None:
+    found = named_beside_rules()
+    missing = sorted(path for path in found if path not in tracked())
+    assert found
+    assert not missing, f"the README names tests that are not there: {', '.join(missing)}"
+
+
+def test_every_test_of_governance_has_a_rule() -> None:
+    left = sorted(path for path in tracked() if path.startswith("tests/integration/test_governance_") and path not in named_beside_rules())
+    assert not left, f"the README's rules leave out {', '.join(left)}"
