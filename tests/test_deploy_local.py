@@ -30,8 +30,8 @@ def test_a_hierarchy_of_version_1_has_nothing_to_hand_down(tmp_path: Path) -> No
 
 def test_a_group_that_stays_busy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cgroup.procs").write_text("17\n")
-    monkeypatch.setattr(cgroups.os, "rmdir", busy)
-    monkeypatch.setattr(cgroups.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("os.rmdir", busy)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     with pytest.raises(Failure, match=r"still in use: \['17'\]"):
         cgroups._remove(tmp_path)
 
