@@ -47,6 +47,7 @@ def settings(arguments: Sequence[str] | None) -> Settings:
     explain.add_argument("name", metavar="WORKLOAD|JOB")
     explain.add_argument("-n", "--namespace", default=argparse.SUPPRESS, help="its namespace; else the context's")
     command("release", "give Kueue its own preemption back: Cede takes nothing back any more, running jobs go on untouched")
+    command("uninstall", "release, end Cede's parts and let its allocations go, so that its manifests can be deleted; running jobs go on")
     command("version", "which version this is")
     found = parser.parse_args(arguments)
     return Settings(
@@ -89,8 +90,14 @@ def show(chosen: Settings, facts: dict[str, Any], lines: Sequence[str]) -> None:
 async def run(chosen: Settings) -> int:
     """Connects and does what was asked. Raises Refused, and ModuleNotFoundError where `cede[cli]` is not installed."""
     async with connected(chosen) as client:
-        if chosen.command == "release":
-            return await release(client, chosen)
+        if chosen.command in ("release", "uninstall"):
+            from cede.release import release, uninstall
+
+            done, failed = await (release if chosen.command == "release" else uninstall)(client)
+            show(chosen, {"done": done, "failed": failed}, done or ["nothing here is Cede's"])
+            if failed:
+                raise Refused(f"not everything is done, say it again: {'; '.join(failed)}")
+            return 0
         if chosen.command == "explain":
             return await explain(client, chosen)
         return await status(client, chosen)
@@ -173,57 +180,6 @@ async def look(client: "Client", key: tuple[str, str] | None = None) -> Any:
     except NotFound:
         job = None
     return report.Seen(**vars(seen) | {"workloads": workloads, "local_queues": local_queues, "job": job})
-
-
-async def release(client: "Client", chosen: Settings) -> int:
-    """Afterwards Kueue preempts by its own rules, whether or not any part of Cede is there. Goes on past what fails; 1 if anything did.
-
-    The policy first: a quota_controller or scheduler that is alive would undo the rest.
-    """
-    from cede.api import names, objects
-    from cede.kube.client import ApiError, NotFound
-
-    done, failed = list[str](), list[str]()
-
-    async def patch(kind: objects.Kind, key: objects.Key, body: objects.Json, says: str) -> None:
-        try:
-            await client.patch(kind, key, body)
-            done.append(says)
-        except NotFound:
-            return
-        except ApiError as error:
-            failed.append(f"{kind.kind} {key[1]}: {error}")
-
-    await patch(objects.POLICIES, ("", names.POLICY_NAME), {"spec": {"mode": "Observe"}}, "ClusterPolicy: mode Observe")
-    ours = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
-    own = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
-    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=ours))[0]:
-        name = queue["metadata"]["name"]
-        stock = {"queueingStrategy": "BestEffortFIFO", "preemption": own}
-        await patch(objects.CLUSTER_QUEUES, ("", name), {"spec": stock}, f"ClusterQueue {name}: Kueue's own preemption")
-    for key in await held_back(client):
-        await patch(objects.WORKLOADS, key, {"spec": {"active": True}}, f"Workload {key[0]}/{key[1]}: may be admitted again")
-    show(chosen, {"done": done, "failed": failed}, done or ["nothing here is Cede's"])
-    if failed:
-        raise Refused("not everything is released, say it again: " + "; ".join(failed))
-    return 0
-
-
-async def held_back(client: "Client") -> list[tuple[str, str]]:
-    """Workloads that a take-back stopped and whose return nobody has seen to."""
-    from cede.api import kueue, names, objects
-    from cede.api.cession import Cession
-    from cede.kube.client import NotFound
-
-    try:
-        cessions, _ = await client.list(objects.CESSIONS, Cession)
-    except NotFound:  # Cede's kinds are gone already
-        return []
-    stopped = {said.uid for c in cessions if not c.status.ended for said in c.status.victims if said.stopped}
-    if not stopped:
-        return []
-    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload)
-    return [w.metadata.key for w in workloads if not w.spec.active and w.metadata.labels.get(names.JOB_UID) in stopped]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from cede.api import names
-from cede.api.objects import ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, JOBS, LEASES, POLICIES, WORKLOADS, Json, Kind, rfc3339
+from cede.api.objects import ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, DEPLOYMENTS, JOBS, LEASES, POLICIES, WORKLOADS, Json, Kind, rfc3339
 from cede.cli import main
 from tests.faults import refuses
 from tests.kubeconfig import kubeconfig
@@ -230,3 +230,27 @@ def test_version_in_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "-o", "json"]) == 0
     text, _, rest = capsys.readouterr().out.partition("\n")
     assert text == f"cede {json.loads(rest)['version']}"
+
+
+# --- uninstall --------------------------------------------------------------------------------------------------------
+async def test_uninstall_releases_ends_the_parts_and_lets_the_allocations_go(server: ApiServer, cede: Run) -> None:
+    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
+        server.put(DEPLOYMENTS, {"metadata": {"name": name, "namespace": names.SYSTEM_NAMESPACE}, "spec": {}})
+    server.put(ALLOCATIONS, {"metadata": {"name": "held", "finalizers": ["other", names.ALLOCATION_FINALIZER]}, "spec": {}})
+    code, text, _ = await cede("uninstall")
+    assert code == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+    assert not server.objects(DEPLOYMENTS)
+    assert (server.get(ALLOCATIONS, ("", "held")) or {})["metadata"]["finalizers"] == ["other"]
+    assert text.splitlines()[-1] == "ComputeAllocation held: may be deleted"
+    writes = [(method, path) for method, path, *_ in server.writes()]
+    ended = max(i for i, (method, _) in enumerate(writes) if method == "DELETE")
+    freed = next(i for i, (_, path) in enumerate(writes) if path == ALLOCATIONS.path(("", "held")))
+    assert ended < freed, "a living quota_controller would put its finalizer back"
+
+
+async def test_uninstall_said_twice_changes_nothing_more(server: ApiServer, cede: Run) -> None:
+    await cede("uninstall")
+    version = server.version
+    assert (await cede("uninstall"))[0] == 0
+    assert server.version == version
