@@ -55,7 +55,7 @@ def apply_cede(places: Places, keys: dict[str, str]) -> None:
     manifests = sh(places.kubectl, "kustomize", OVERLAY)
     noted, manifests_key = places.run / "cede.key", hashlib.sha256(manifests.encode()).hexdigest()
     held = noted.read_text().split() if noted.exists() else []
-    if held[:1] != [manifests_key]:
+    if held[:1] != [manifests_key] or not items(places, "deployments", "-n", SYSTEM):
         # Kueue's webhooks look at Deployments too, and its Service may take a moment to know its pod.
         until(lambda: try_apply(places, manifests), "the API server to take Cede's manifests", 30, every=0.5)
     if held and held[1] != keys[CEDE]:
