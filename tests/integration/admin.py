@@ -146,11 +146,10 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
         yield admin
     finally:
         cluster.kubectl("delete", "node", "--ignore-not-found", *(one["metadata"]["name"] for one in made))
+        cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME, "--ignore-not-found")  # without one everything stays as it is
         if before:
             body = {"apiVersion": "cede.dev/v1alpha1", "kind": "ClusterPolicy", "metadata": {"name": names.POLICY_NAME}}
-            cluster.kubectl("replace", "-f", "-", stdin=json.dumps(body | {"spec": before[0]["spec"]}))
-        else:
-            cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
+            cluster.kubectl("create", "-f", "-", stdin=file(body | {"spec": before[0]["spec"]}))
 
 
 def node(name: str) -> Json:
