@@ -1,11 +1,15 @@
 """Taking Cede away: what `cede release` and `cede uninstall` do. Each may be said again."""
 
+import asyncio
 from collections.abc import Awaitable
 
 from cede.api import kueue, names, objects
 from cede.api.cession import Cession
 from cede.kube.client import ApiError, Client, NotFound
 
+PATIENCE_S = 60.0
+OURS = "app.kubernetes.io/part-of=cede"
+"""The label of our pods in deploy/base."""
 Outcome = tuple[list[str], list[str]]
 """(what was done, what failed), a sentence each."""
 
@@ -56,8 +60,11 @@ async def uninstall(client: Client) -> Outcome:
     done, failed = await release(client)
     steps = Steps()
     for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
-        key = (names.SYSTEM_NAMESPACE, name)
-        await steps.take(client.delete(objects.DEPLOYMENTS, key), f"Deployment {name}", f"Deployment {name}: ended")
+        scale = client.patch(objects.DEPLOYMENTS, (names.SYSTEM_NAMESPACE, name), {"spec": {"replicas": 0}})
+        await steps.take(scale, f"Deployment {name}", f"Deployment {name}: ended")
+    if not await _gone(client):
+        steps.failed.append(f"pods in namespace {names.SYSTEM_NAMESPACE} are still there after {PATIENCE_S:.0f} s")
+        return done + steps.done, failed + steps.failed
     try:
         allocations, _ = await client.list(objects.ALLOCATIONS, kueue.Plain)
     except NotFound:  # its kind is gone already
@@ -70,6 +77,15 @@ async def uninstall(client: Client) -> Outcome:
             patch = client.patch(objects.ALLOCATIONS, meta.key, body)
             await steps.take(patch, f"ComputeAllocation {meta.name}", f"ComputeAllocation {meta.name}: may be deleted")
     return done + steps.done, failed + steps.failed
+
+
+async def _gone(client: Client) -> bool:
+    """None of our pods is left: one that is on its way out would still put a finalizer back."""
+    for _ in range(round(PATIENCE_S / 0.5)):
+        if not (await client.list(objects.PODS, kueue.Plain, namespace=names.SYSTEM_NAMESPACE, labels=OURS))[0]:
+            return True
+        await asyncio.sleep(0.5)
+    return False
 
 
 async def held_back(client: Client) -> list[tuple[str, str]]:
