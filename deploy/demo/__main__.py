@@ -26,10 +26,13 @@ async def tell(kubectl: Kubectl, screen: Screen) -> Record:
     async with connect(manager="cede-demo", kubeconfig=kubectl.kubeconfig) as client, watch(client, wake.set) as watching:
         story = Story(kubectl, watching, wake, screen, FULL)
         await story.clean()
-        await story.share()
-        await story.mode("Enforce", "Never")
-        await story.gentle()
-        await story.killed()
+        try:
+            await story.share()
+            await story.mode("Enforce", "Never")
+            await story.gentle()
+            await story.killed()
+        finally:
+            await story.clean()
         return story.record
 
 
@@ -91,11 +94,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stages", default="{}", help='stage times to keep in demo.json, as JSON: {"cluster_s": 9.1}')
     args = parser.parse_args(argv)
     screen, began = Screen(FULL), time.time()
+    for name in ("demo.json", "demo.png"):  # an earlier run's are not this one's
+        (args.out / name).unlink(missing_ok=True)
     try:
         record = asyncio.run(tell(Kubectl(args.kubectl, args.kubeconfig), screen))
         found = summary(record, json.loads(args.stages) | {"story_s": time.time() - began})
-    except (TimeoutError, Failed, ValueError, ApiError) as error:
-        screen.say(f"The story stopped: {error}")
+    except (TimeoutError, Failed, ValueError, LookupError, ApiError) as error:
+        screen.say(f"The story stopped: {error or type(error).__name__}")
         print("  look with: cede status; kubectl get cq,ca,ces,workloads,pods -A", file=sys.stderr)
         return 1
     measured = {name: value if math.isfinite(value) else None for name, value in found.items()}
