@@ -157,7 +157,7 @@ def _quota(entries: Iterable[TypeQuota], supply: Mapping[str, Supply]) -> Quota:
     out = Quota()
     for entry in entries:
         if here := supply.get(entry.instanceType):
-            out |= Counter({(entry.instanceType, name): value for name, value in worth(entry, here).items()})
+            out.update({(entry.instanceType, name): value for name, value in worth(entry, here).items() if value})
     return out
 
 
