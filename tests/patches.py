@@ -1,7 +1,9 @@
-"""What a patch does to an object: merge patch and JSON patch, as an API server applies them."""
+"""What a patch does to an object, and whom a selector selects, as an API server has it."""
 
 import copy
 from typing import Any
+
+from aiohttp import web
 
 from cede.api.objects import Json
 
@@ -45,3 +47,14 @@ def json_patch(document: Json, operations: list[Json]) -> Json:
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"{operation['op']} {operation['path']}: not there") from error
     return result  # type: ignore[no-any-return]
+
+
+def selected(body: Json, namespace: str, request: web.Request) -> bool:
+    """By namespace, labels (`a=b`, `a`) and the one field every kind can be selected by, its name."""
+    labels, field = body["metadata"].get("labels", {}), request.query.get("fieldSelector", "")
+    if field and field != f"metadata.name={body['metadata']['name']}":
+        return False
+    wanted = [part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part]
+    return (not namespace or body["metadata"].get("namespace") == namespace) and all(
+        labels.get(key) == value if sign else key in labels for key, sign, value in wanted
+    )

@@ -68,7 +68,7 @@ def test_every_package_is_looked_at_by_the_linter(package: str) -> None:
     assert package in PROJECT["tool"]["importlinter"]["root_packages"]
 
 
-@pytest.mark.parametrize("path", sources(*PACKAGES, "deploy"), ids=name)
+@pytest.mark.parametrize("path", sources(*PACKAGES, "deploy", "tests", "examples"), ids=name)
 def test_a_file_has_one_subject(path: Path) -> None:
     length = len(path.read_text().splitlines())
     assert length <= LONGEST, f"{name(path)} has {length} lines: past {LONGEST} it has two subjects, give each a file"

@@ -9,7 +9,7 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
 from cede.api.names import GPU
-from cede.api.objects import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, TOPOLOGIES, Json
+from cede.api.objects import CLUSTER_QUEUES, COHORTS, PRIORITY_CLASSES, TOPOLOGIES, Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.contract import derive_key
 from quota_controller.bodies import Target, keeps_old_topology
@@ -168,88 +168,7 @@ def test_each_namespace_has_a_key_of_its_own() -> None:
     assert derive_key(ROOT, "a") != derive_key(ROOT, "b")
 
 
-# --- namespaces ---------------------------------------------------------------------------------------------------
-def namespace(name: str = "vision", **labels: str) -> dict[Any, Json]:
-    return {(NAMESPACES, ("", name)): {"metadata": {"name": name, "uid": "u", "labels": labels}}}
-
-
-def test_a_strangers_namespace_is_left_alone_and_the_cure_is_said() -> None:
-    decided = plan(seen([allocation()], live=namespace()))
-    assert decided.problems["vision"][0] == "NamespaceExists"
-    assert "adopt: true" in decided.problems["vision"][1]
-    assert not [t for t in decided.targets if t.key[0] == "vision" or t.kind == NAMESPACES]
-
-
-def test_an_adopted_namespace_gets_our_labels_and_keeps_its_manager() -> None:
-    live = namespace(**{names.MANAGED_BY: "helm"})
-    decided = plan(seen([allocation(namespace={"name": "vision", "adopt": True})], live=live))
-    assert only(decided, "Namespace", "vision").body["metadata"]["labels"] == {
-        names.TEAM: "vision", names.ALLOCATION: "vision",
-    }  # fmt: skip
-    assert not decided.problems
-
-
-@pytest.mark.parametrize(
-    ("labels", "first"),
-    [
-        pytest.param({}, "a", id="the first by age, then name"),
-        pytest.param({names.ALLOCATION: "b"}, "b", id="the one that has it"),
-    ],
-)
-def test_two_allocations_for_one_namespace(labels: dict[str, str], first: str) -> None:
-    both = [allocation(name, namespace={"name": "lab", "adopt": True}) for name in "ab"]
-    decided = plan(seen(both, live=namespace("lab", **labels)))
-    [(loser, (reason, why))] = decided.problems.items()
-    assert (loser != first, reason) == (True, "NamespaceTaken")
-    assert f"belongs to allocation {first}" in why
-    assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
-
-
-@pytest.mark.parametrize(
-    ("labels", "first"),
-    [
-        pytest.param({}, "a", id="the first by age, then name"),
-        pytest.param({names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team already"),
-        pytest.param({names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a team it had before is no claim"),
-    ],
-)
-def test_two_allocations_for_one_team(labels: dict[str, str], first: str) -> None:
-    both = [allocation(name, team="lab", namespace={"name": f"lab-{name}"}) for name in "ab"]
-    decided = plan(seen(both, live=namespace("lab-b", **labels) if labels else {}))
-    [(loser, (reason, why))] = decided.problems.items()
-    assert (loser != first, reason) == (True, "TeamTaken")
-    assert f"team lab has allocation {first} already: put its quotas there and delete this one, or name another team" == why
-    assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
-
-
-def test_a_namespace_that_is_named_no_more_gives_up_our_labels_and_lives() -> None:
-    before = as_live(plan(seen([allocation()])))
-    decided = plan(seen([allocation(namespace={"name": "other"})], live=before))
-    assert decided.abandoned == ((("", "vision"), "u"),)
-    gone = {kind.kind for kind, _, _ in decided.unwanted(before)}
-    assert gone == {"LocalQueue", "Service", "Secret"}
-
-
-# --- what the policy does not know --------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("spec", "reason", "cure"),
-    [
-        pytest.param({"quotas": [{"instanceType": "x", "count": 1}]}, "UnknownInstanceType", "use one of p5", id="type"),
-        pytest.param(
-            {"quotas": [{"instanceType": "p5", "partitions": {"nvidia.com/mig-1g.10gb": 1}}]},
-            "UnknownPartition",
-            "name it in the type's",
-            id="partition",
-        ),
-        pytest.param({"maxPriorityClass": "vip"}, "UnknownPriorityClass", "use one of training, sweep", id="class"),
-    ],
-)
-def test_unknown_names_are_said_with_those_that_are_known(spec: Json, reason: str, cure: str) -> None:
-    found_reason, why = plan(seen([allocation(**spec)])).problems["vision"]
-    assert found_reason == reason
-    assert cure in why
-
-
+# --- without a policy ---------------------------------------------------------------------------------------------
 def test_without_a_policy_everything_stays_as_it_is() -> None:
     before = as_live(plan(seen([allocation()])))
     decided = plan(seen([allocation()], live=before, without_policy=True))
@@ -324,12 +243,3 @@ def test_a_flavor_keeps_the_topology_it_has(topology: list[str]) -> None:
     assert not [kind for kind, _, _ in decided.unwanted(before)], "what a flavor names stays"
     assert keeps_old_topology(now, before) == ["p5"], "the policy's status says so"
     assert keeps_old_topology(policy(topology=["rack"]), before) == []
-
-
-def test_a_team_that_is_renamed_keeps_its_namespace() -> None:
-    renamed = allocation(team="seeing")
-    assert plan(seen([renamed])).targets[-1].key[0] == "seeing", "a new one is named as the team"
-    renamed.status.namespace = "vision"
-    decided = plan(seen([renamed], live=as_live(plan(seen([allocation()])))))
-    assert only(decided, "Namespace", "vision").body["metadata"]["labels"][names.TEAM] == "seeing"
-    assert not decided.abandoned

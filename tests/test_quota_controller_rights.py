@@ -10,7 +10,8 @@ import yaml
 from cede.api import names
 from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json, Kind
 from quota_controller.plan import Plan, plan
-from tests.test_quota_controller_plan import allocation, as_live, namespace, seen
+from tests.test_quota_controller_plan import allocation, as_live, seen
+from tests.test_quota_controller_problems import namespace
 
 BASE = Path(__file__).parents[1] / "deploy" / "base"
 ROLES = {one["metadata"]["name"]: one["rules"] for one in yaml.safe_load_all((BASE / "quota-controller" / "rbac.yaml").read_text())

@@ -1,7 +1,7 @@
 """An API server in memory, speaking real HTTP. We fake the wire, not the client: what goes over it is what a real server sends.
 
 It knows no schema: any kind can be put, listed, watched, created, patched (merge, JSON, apply as a merge), replaced, deleted.
-Faults are scripted: `server.script(method, path, answer, ...)` is used up before the real answers.
+Faults are scripted: `server.script(method, path, answer, ...)` comes before the real answers.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from cede.api.objects import Json, Key, Kind
 from cede.kube.client import HttpClient
 from tests.patches import json_patch as json_patch
 from tests.patches import merge as merge
+from tests.patches import selected
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SYSTEM = ("uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp")
@@ -202,7 +203,7 @@ class ApiServer:
         if place.name:
             found = self.stored[place.collection].get(place.key)
             return web.json_response(found) if found else refusal(404, "NotFound", f"{place.collection} {place.name} not found")
-        items = [o for o in self.stored[place.collection].values() if _selected(o, place.namespace, request)]
+        items = [o for o in self.stored[place.collection].values() if selected(o, place.namespace, request)]
         if "x-k8s.io" not in place.root and "cede.dev" not in place.root:  # a real server leaves these out for its own kinds
             items = [{k: v for k, v in o.items() if k not in ("apiVersion", "kind")} for o in items]
         start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 0) or len(items) or 1
@@ -219,7 +220,7 @@ class ApiServer:
         await response.prepare(request)
         if initial:
             seen = self.version
-            for body in [o for o in self.stored[place.collection].values() if _selected(o, place.namespace, request)]:
+            for body in [o for o in self.stored[place.collection].values() if selected(o, place.namespace, request)]:
                 await response.write(line("ADDED", body))
             head = {"resourceVersion": str(seen), "annotations": {"k8s.io/initial-events-end": "true"}}
             await response.write(line("BOOKMARK", {"metadata": head}))
@@ -227,7 +228,7 @@ class ApiServer:
             for version, type_, body in list(self.history[place.collection]):
                 if version > seen:
                     seen = version
-                    if type_ != "BOOKMARK" and not _selected(body, place.namespace, request):
+                    if type_ != "BOOKMARK" and not selected(body, place.namespace, request):
                         if not self._was_selected(place, version, body, request):
                             continue
                         type_ = "DELETED"  # it has left the selection
@@ -240,7 +241,7 @@ class ApiServer:
     def _was_selected(self, place: Place, version: int, body: Json, request: web.Request) -> bool:
         uid = body["metadata"].get("uid")
         earlier = [o for v, _, o in self.history[place.collection] if v < version and o["metadata"].get("uid") == uid]
-        return bool(earlier) and _selected(earlier[-1], place.namespace, request)
+        return bool(earlier) and selected(earlier[-1], place.namespace, request)
 
     def _write(self, request: web.Request, place: Place, body: Any) -> web.Response:
         stored = self.stored[place.collection]
@@ -291,14 +292,3 @@ class ApiServer:
             return web.json_response(going)
         self._drop(place.collection, place.key)
         return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success"})
-
-
-def _selected(body: Json, namespace: str, request: web.Request) -> bool:
-    """By namespace, labels (`a=b`, `a`) and the one field every kind can be selected by, its name."""
-    labels, field = body["metadata"].get("labels", {}), request.query.get("fieldSelector", "")
-    if field and field != f"metadata.name={body['metadata']['name']}":
-        return False
-    wanted = [part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part]
-    return (not namespace or body["metadata"].get("namespace") == namespace) and all(
-        labels.get(key) == value if sign else key in labels for key, sign, value in wanted
-    )
