@@ -67,9 +67,16 @@ def test_a_kind_keeps_what_its_user_says_and_is_refused_for_the_same_things_as_a
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_kind_is_touched_later_but_for_labels_it_has_lost(name: str) -> None:
-    bare, labelled = kind(name), kind(name, **{QUEUE: "night", PRIORITY: "sweep"})
+    bare, labelled = kind(name) | {"status": {"readyReplicas": 1}}, kind(name, **{QUEUE: "night", PRIORITY: "sweep"})
     assert given(bare, bare) == {}
     assert given(bare, labelled) == {QUEUE: "night", PRIORITY: "sweep"}
+
+
+@pytest.mark.parametrize("name", ["Deployment", "StatefulSet", "LeaderWorkerSet"])
+def test_what_served_before_its_namespace_was_adopted_is_queued_when_it_is_applied_at_rest(name: str) -> None:
+    """Kueue then queues it; while it has ready pods, Kueue lets no queue be added."""
+    assert given(kind(name), kind(name) | {"status": {"replicas": 0}}) == {QUEUE: "default", PRIORITY: "training"}
+    assert given(kind(name), kind(name) | {"status": {"readyReplicas": 2}}) == {}
 
 
 @pytest.mark.parametrize("name", ["Deployment", "StatefulSet", "LeaderWorkerSet"])

@@ -4,9 +4,9 @@ from copy import deepcopy
 
 from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME
 from cede.api.objects import Json
-from webhook.asked import Asked, Team, inside, label
+from webhook.asked import Asked, Team, inside, kind_of, label, table
 from webhook.elastic import is_elastic
-from webhook.kinds import concerns_us, is_anothers_pod, said
+from webhook.kinds import SERVING, concerns_us, is_anothers_pod, said
 from webhook.preparing import prepare_again, prepare_new
 
 
@@ -49,9 +49,14 @@ def _give_labels(job: Json, asked: Asked) -> None:
     """Queue and priority. Later only what the job had is put back: Kueue allows neither to be added to a running one."""
     new = {QUEUE_NAME: LOCAL_QUEUE, PRIORITY_CLASS: _default_class(asked.team)}
     for name, default in new.items():
-        value = said(job, name) or (default if asked.old is None else label(asked.old, name))
+        value = said(job, name) or (default if asked.old is None or _is_adopted(asked.old) else label(asked.old, name))
         if value and not label(job, name):
             inside(job, "metadata", "labels")[name] = value
+
+
+def _is_adopted(old: Json) -> bool:
+    """Whether it serves, has never been queued, and nothing of it is ready: Kueue queues it now, and so takes a priority."""
+    return kind_of(old) in SERVING and not label(old, QUEUE_NAME) and not table(old, "status").get("readyReplicas")
 
 
 def _default_class(team: Team) -> str:
