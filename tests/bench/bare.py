@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -52,6 +54,7 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def server() -> Iterator[Bare]:
     """It answers, and knows the kinds of Kueue and Cede; gone afterwards, with all it held."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what we started ends with us
     with tempfile.TemporaryDirectory(prefix="cede-bench-") as name:
         folder = Path(name)
         peer, client, port = free_ports(3)
