@@ -84,6 +84,10 @@ def cessions(cluster: Cluster) -> list[Any]:
     return sorted(items, key=lambda c: str(c["metadata"]["creationTimestamp"]))
 
 
+def phase(cession: Any) -> str:
+    return str(cession.get("status", {}).get("phase", ""))
+
+
 def signal_rank(cluster: Cluster, index: int, signal: str) -> None:
     """To the one rank of that pod; its parent is process 1."""
     cluster.kubectl("exec", "-n", "research", pod_of(cluster, index), "--", "sh", "-c", f"kill -{signal} $(cat /proc/1/task/1/children)")
@@ -96,9 +100,9 @@ def held_open(cluster: Cluster) -> Iterator[None]:
     signal_rank(cluster, 2, "STOP")
     try:
         claim(cluster)
-        cluster.until(lambda: len(found := cessions(cluster)) > known and found[-1]["status"].get("phase") == "Asked", "Cede to ask", 30)
+        cluster.until(lambda: len(found := cessions(cluster)) > known and phase(found[-1]) == "Asked", "Cede to ask", 30)
         yield
-        assert cessions(cluster)[-1]["status"]["phase"] == "Asked", "nothing can have been ceded yet"
+        assert phase(cessions(cluster)[-1]) == "Asked", "nothing can have been ceded yet"
     finally:
         signal_rank(cluster, 2, "CONT")
 
@@ -107,9 +111,7 @@ def check_the_end(cluster: Cluster, step: int, known: int) -> None:
     """The one state every take-back ends in."""
     cluster.until(lambda: len(pods(cluster, "vision", "inference")) == 4, "vision's four pods to run", 60)
     cluster.until(trains_on(cluster, 4, step), "research to train on at 4", 60)
-    cluster.until(
-        lambda: len(found := cessions(cluster)) > known and found[-1]["status"].get("phase") == "Running", "the Cession to say Running", 30
-    )
+    cluster.until(lambda: len(found := cessions(cluster)) > known and phase(found[-1]) == "Running", "the Cession to say Running", 30)
     job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (4, 4)
     cluster.until(lambda: strategy(cluster) == "BestEffortFIFO", "the queue's own strategy to be back", 30)
