@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from cede.api import kueue, names, objects
+from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.kube.client import ApiError, Client, NotFound
 
@@ -42,14 +43,23 @@ async def release(client: Client) -> Outcome:
 
     await patch(objects.POLICIES, ("", names.POLICY_NAME), {"spec": {"mode": "Observe"}}, "ClusterPolicy: mode Observe")
     ours = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
-    own = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+    within = await _own_tasks(client)
     for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=ours))[0]:
         name = queue["metadata"]["name"]
+        own = {"withinClusterQueue": within.get(name, "LowerPriority"), "reclaimWithinCohort": "Any"}
         stock = {"queueingStrategy": "BestEffortFIFO", "preemption": own}
         await patch(objects.CLUSTER_QUEUES, ("", name), {"spec": stock}, f"ClusterQueue {name}: Kueue's own preemption")
     for key in await held_back(client):
         await patch(objects.WORKLOADS, key, {"spec": {"active": True}}, f"Workload {key[0]}/{key[1]}: may be admitted again")
     return steps.done, steps.failed
+
+
+async def _own_tasks(client: Client) -> dict[str, str]:
+    """Allocation → whether its team's important jobs may take from its lesser ones, as its admin has said."""
+    try:
+        return {a.metadata.name: a.spec.preemptOwnTasks for a in (await client.list(objects.ALLOCATIONS, ComputeAllocation))[0]}
+    except NotFound:  # Cede's kinds are gone already
+        return {}
 
 
 async def uninstall(client: Client) -> Outcome:

@@ -8,6 +8,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Job, Lease, LocalQueue, Workload
 from cede.api.objects import Condition, Json, Key, is_true, unix
+from cede.api.pods import asked_by
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Resources, in_words, parse
 
@@ -229,12 +230,10 @@ def _why_nothing_is_taken(need: Resources, queue: ClusterQueue | None, seen: See
 
 
 def asks(w: Workload) -> Resources:
-    """What its containers request, all pods together."""
+    """What all its pods ask together."""
     total = Resources()
     for pods in w.spec.podSets:
-        for container in pods.template.spec.containers:
-            wanted = parse(container.resources.get("limits", {}) | container.resources.get("requests", {}))
-            total.update({name: amount * pods.count for name, amount in wanted.items()})
+        total.update({name: amount * pods.count for name, amount in asked_by(pods.template.spec).items()})
     return total
 
 

@@ -189,15 +189,24 @@ def _running(workload: Workload, job: Job | None, ready: int, address: str, stat
     notes = job.metadata.annotations
     allowed = _allowed(notes.get(names.SIZES, "")) if job.metadata.annotations.get(names.ELASTIC_JOB) == "true" else ()
     wish = notes.get(names.WISH, "")
+    noted = int(wish) if wish.isascii() and wish.isdecimal() and len(wish) < 9 else job.spec.parallelism
     if allowed and 0 < job.spec.parallelism < found.size:  # the shrink is written: Kueue follows in a moment
         usage = Counter({key: each * job.spec.parallelism for key, each in found.each.items()})
         found = replace(found, size=job.spec.parallelism, usage=usage)
     return replace(
         found, job=job.metadata.key, job_uid=job.metadata.uid, job_version=job.metadata.resourceVersion, parallelism=job.spec.parallelism,
-        ready=ready, allowed=allowed, wish=int(wish) if wish.isdigit() else job.spec.parallelism, address=address,
-        status=status, grace_s=_grace(notes.get(names.GRACE, "")), shrunk_at=unix(notes.get(names.SHRUNK_AT, "")),
+        ready=ready, allowed=allowed, wish=noted, address=address,
+        status=status, grace_s=_grace(notes.get(names.GRACE, "")), shrunk_at=_time(notes.get(names.SHRUNK_AT, "")),
         started=unix(job.status.startTime or "") or found.since,
     )  # fmt: skip
+
+
+def _time(text: str) -> float:
+    """0.0 for what is no time: a job's user may write into its annotations what they like."""
+    try:
+        return unix(text)
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _allowed(text: str) -> tuple[int, ...]:

@@ -124,6 +124,13 @@ async def test_release_gives_our_queues_kueues_preemption_and_no_others(server: 
     assert queue["spec"]["cohortName"] == "cede", "what else the queue says stays"
 
 
+async def test_release_kills_nothing_that_an_admin_has_forbidden_to_kill(server: ApiServer, cede: Run) -> None:
+    server.put(ALLOCATIONS, {"metadata": {"name": "vision"}, "spec": {"preemptOwnTasks": "Never"}})
+    await cede("release")
+    assert preemption(server, "vision")[0] == {**STOCK, "withinClusterQueue": "Never"}
+    assert preemption(server, "research")[0] == STOCK
+
+
 async def test_release_said_twice_changes_nothing_more(server: ApiServer, cede: Run) -> None:
     await cede("release")
     version = server.version

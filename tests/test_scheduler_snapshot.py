@@ -119,3 +119,11 @@ def test_room_is_what_ready_nodes_have_left() -> None:
     nodes = [node("n1"), node("n2", "False"), node("n3", unschedulable=True)]
     seen = picture(nodes=nodes, pods=[msgspec.convert(pod, Pod)])
     assert [room[GPU] for room in seen.room] == [1]
+
+
+@pytest.mark.parametrize("wish", ["²", "9" * 5000, "-1", "many"])
+@pytest.mark.parametrize("shrunk", ["soon", "9" * 40, "2026-13-01T00:00:00Z"])
+def test_whatever_a_user_writes_into_our_annotations_there_is_a_picture(wish: str, shrunk: str) -> None:
+    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.WISH: wish, names.SHRUNK_AT: shrunk}
+    found = only(picture(workload("a", 8, assigned=8), of=job(annotations=notes)))
+    assert (found.wish, found.shrunk_at) == (8, 0.0)

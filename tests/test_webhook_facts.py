@@ -46,3 +46,16 @@ def test_what_a_node_has_is_what_the_policys_status_says_and_what_it_does_not_sa
     status = {"instanceTypes": [{"name": "p5", "whole": {"nvidia.com/gpu": "8", "cpu": "190", "memory": "1Ti"}}, {"name": "gone"}]}
     policy = ClusterPolicy.model_validate({"metadata": {"name": "default"}, "spec": {"instanceTypes": types}, "status": status})
     assert nodes_of(policy) == {"p5": Counter({"nvidia.com/gpu": 8, "cpu": 190_000, "memory": 1 << 40}), "ordered": Counter()}
+
+
+def test_of_two_allocations_for_one_namespace_the_one_that_has_it_counts() -> None:
+    refused, holds = (ComputeAllocation.model_validate({
+        "metadata": {"name": name}, "spec": {"namespace": {"name": "see"}}, "status": {"namespace": has},
+    }) for name, has in (("aa", ""), ("vision", "see")))  # fmt: skip
+    assert team_of("see", None, [refused, holds], []).name == "vision"
+
+
+def test_under_a_ceiling_that_is_no_class_any_more_only_the_least_is_allowed() -> None:
+    team = Team(classes={"high": 9, "low": 1}, ceiling="gone")
+    assert team.allowed == ["low"]
+    assert Team(classes={"high": 9, "low": 1}).allowed == ["high", "low"]

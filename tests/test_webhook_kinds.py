@@ -10,7 +10,7 @@ import yaml
 
 from cede.api.objects import Json
 from tests.kinds import a_pod, of_every_kind
-from tests.test_webhook_rules import PRIORITY, QUEUE, TEAM
+from tests.test_webhook_rules import PRIORITY, QUEUE, TEAM, plain
 from webhook.asked import Asked
 from webhook.defaults import defaulted
 from webhook.fitting import requests
@@ -131,3 +131,33 @@ def test_the_api_server_asks_about_every_kind_in_both_its_webhooks() -> None:
     both: list[Any] = list(yaml.safe_load_all(CONFIGURATIONS.read_text()))
     wanted = {(group, f"{name.lower()}s") for group, name in JOBS | SERVING | {POD}}
     assert [asked_about(each) for each in both] == [wanted, wanted]
+
+
+OWNER = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "1", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("user", "was_owned", "refused"),
+    [
+        pytest.param("ada", False, True, id="a person"),
+        pytest.param("system:serviceaccount:vision:default", False, True, id="the team's own service account"),
+        pytest.param("system:kube-controller-manager", False, False, id="a controller"),
+        pytest.param("system:serviceaccount:jobset-system:jobset", False, False, id="an operator"),
+        pytest.param("ada", True, False, id="a person who changes what was owned already"),
+    ],
+)
+def test_nobody_but_a_controller_says_that_a_controller_made_it(user: str, was_owned: bool, refused: bool) -> None:
+    """Kueue would queue neither it nor, for what its maker holds, anything else."""
+    job = plain()
+    job["metadata"] |= {"namespace": "vision", "ownerReferences": [OWNER]}
+    found = complaints(Asked(job, deepcopy(job) if was_owned else None, user, TEAM))
+    assert found == (
+        ["metadata.ownerReferences says that a controller made this, which only a controller may say: remove it"] if refused else []
+    )
+
+
+def test_the_clusters_own_priorities_are_not_a_teams() -> None:
+    job = plain()
+    job["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
+    [said] = complaints(Asked(job, team=TEAM))
+    assert "spec.template.spec.priorityClassName is 'system-cluster-critical'" in said

@@ -217,7 +217,8 @@ def test_a_job_becomes_neither_elastic_nor_plain_later() -> None:
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        pytest.param("1-8", [], id="wider"),
+        pytest.param("2-9", [], id="wider"),
+        pytest.param("1-8", ["told that 2 is the smallest"], id="smaller than its pods were told"),
         pytest.param("2,4,8", [], id="fewer, with the present one among them"),
         pytest.param("6-8", ["leaves out 4"], id="without the present size"),
         pytest.param("2-4", ["cede.dev/wish is 8"], id="without the wish"),
@@ -239,7 +240,7 @@ def test_what_is_queued_with_its_owner_or_leaving_or_the_schedulers_own_is_left_
     owned, leaving = deepcopy(wrong), deepcopy(wrong)
     owned["metadata"]["ownerReferences"] = [owner]
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    for asked in (Asked(owned), Asked(leaving), Asked(wrong, user=SCHEDULER_USER)):
+    for asked in (Asked(owned, user="system:serviceaccount:jobset-system:jobset"), Asked(leaving), Asked(wrong, user=SCHEDULER_USER)):
         assert not concerns_us(asked)
         assert complaints(asked) == []
     owned["metadata"]["ownerReferences"] = [owner | {"apiVersion": "batch/v1", "kind": "CronJob"}]

@@ -27,8 +27,9 @@ class Team:
 
     @property
     def allowed(self) -> list[str]:
-        """The classes its jobs may name, the most important first."""
-        top = self.classes.get(self.ceiling, max(self.classes.values(), default=0))
+        """The classes its jobs may name, the most important first. Under a ceiling that is no class (any more), the least only."""
+        weights = self.classes.values()
+        top = self.classes.get(self.ceiling, min(weights, default=0)) if self.ceiling else max(weights, default=0)
         return sorted((name for name in self.classes if self.classes[name] <= top), key=lambda n: (-self.classes[n], n))
 
 

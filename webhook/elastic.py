@@ -141,6 +141,12 @@ def complaints_of_change(job: Json, old: Json) -> Iterator[str]:
         return  # said above
     if (now := numbers(old)[0]) is not None and now not in allowed:
         yield f"metadata.annotations[{SIZES}] leaves out {now}, which is what the job has now: keep {now} among the sizes"
+    smallest = sizes.parse(annotation(old, SIZES))[0]
+    if allowed[0] < smallest:
+        yield (
+            f"metadata.annotations[{SIZES}] begins with {allowed[0]}, and the job's pods were told that {smallest} is the smallest: "
+            f"keep {smallest}, or delete the job and create it again"
+        )
 
 
 def _few(allowed: tuple[int, ...]) -> str:

@@ -13,7 +13,8 @@ from webhook.asked import Team
 def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[ComputeAllocation], queues: Iterable[LocalQueue]) -> Team:
     """What the team of `namespace` may use. What nobody has said yet is not checked."""
     found = list(allocations)
-    mine = next((each for each in found if each.namespace == namespace), None)
+    claim = [each for each in found if each.namespace == namespace]
+    mine = next((each for each in claim if each.status.namespace == namespace), claim[0] if claim else None)  # the one that has it
     others = {each.metadata.name for each in found if each is not mine}
     names = (q.metadata.name for q in queues if q.metadata.namespace == namespace and q.spec.clusterQueue not in others)
     spec = policy.spec if policy else ClusterPolicy().spec

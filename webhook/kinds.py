@@ -113,6 +113,15 @@ def is_anothers_pod(job: Json) -> bool:
     return kind_of(job) == POD and controller_of(job) is not None
 
 
+def claims_a_controller(asked: Asked) -> bool:
+    """Whether a person says that a controller made the object, of a kind that Kueue queues as a whole: it would be queued by nobody."""
+    job, owner = asked.object, controller_of(asked.object)
+    if owner not in JOBS | SERVING or (asked.old is not None and controller_of(asked.old) == owner):
+        return False
+    own = f"system:serviceaccount:{table(job, 'metadata').get('namespace', '')}:"
+    return not asked.user.startswith("system:") or asked.user.startswith(own)
+
+
 def concerns_us(asked: Asked) -> bool:
     """Not what a queued object owns, not what is on its way out, and not the scheduler's own resizes.
 

@@ -7,7 +7,7 @@ from cede.api.objects import Json
 from webhook.asked import Asked, Team, kind_of, table
 from webhook.elastic import complaints_of_change, complaints_of_job
 from webhook.fitting import too_large
-from webhook.kinds import JOB, concerns_us, is_anothers_pod, places_of
+from webhook.kinds import JOB, claims_a_controller, concerns_us, is_anothers_pod, places_of, templates
 
 
 def complaints(asked: Asked) -> list[str]:
@@ -16,6 +16,8 @@ def complaints(asked: Asked) -> list[str]:
     A change is held to account for what it makes wrong, not for what was so before: a policy that has changed since
     must not keep Kueue from starting a job.
     """
+    if claims_a_controller(asked):
+        return ["metadata.ownerReferences says that a controller made this, which only a controller may say: remove it"]
     if not concerns_us(asked):
         return []
     found = list(_complaints(asked.object, asked.old, asked.team))
@@ -28,6 +30,7 @@ def complaints(asked: Asked) -> list[str]:
 def _complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
     yield from _priority(job, team)
     yield from _queue(job, team)
+    yield from _pods_priority(job)
     if is_anothers_pod(job):
         return  # what else is in it, its maker decides
     yield from too_large(job, team)
@@ -46,6 +49,13 @@ def _priority(job: Json, team: Team) -> Iterator[str]:
             yield f"{where} is {name!r}, which is no priority class here: use {_either(team.allowed)}"
         elif name not in team.allowed:
             yield f"{where} is {name!r}, above what team {team.name} may use: use {_either(team.allowed)}"
+
+
+def _pods_priority(job: Json) -> Iterator[str]:
+    """Where no class is named Kueue goes by the pods' own, and those of the cluster itself are above every team's."""
+    for where, pods in templates(job):
+        if (name := str(table(pods, "spec").get("priorityClassName", ""))).startswith("system-"):
+            yield f"{where}.spec.priorityClassName is {name!r}, which is for the cluster's own pods: remove it"
 
 
 def _queue(job: Json, team: Team) -> Iterator[str]:

@@ -47,12 +47,19 @@ def application(facts: Facts) -> web.Application:
         SECONDS.labels(request.path).observe(time.perf_counter() - began)
         ANSWERS.labels(request.path, "allowed" if response["allowed"] else "refused").inc()
         if not response["allowed"]:
-            log.info("refused", extra={"why": response["status"]["message"], "user": asked.user, "team": asked.team.name})
+            log.info("refused", extra={"why": response["status"]["message"], "user": asked.user, "team": asked.team.name, **about(asked)})
         return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
     app = web.Application(client_max_size=BODY_LIMIT)
     app.add_routes([web.post(MUTATE, answer), web.post(VALIDATE, answer)])
     return app
+
+
+def about(asked: Asked) -> dict[str, str]:
+    """Which object, in the facts of a log line."""
+    meta = table(asked.object, "metadata")
+    name = str(meta.get("name") or meta.get("generateName", ""))
+    return {"kind": str(asked.object.get("kind", "")), "namespace": str(meta.get("namespace", "")), "object": name}
 
 
 def mutate(asked: Asked) -> Json:
