@@ -61,7 +61,7 @@ class Admin:
             said = found.get("status", {}).get("observedGeneration", 0) == found["metadata"]["generation"]
             return bool(said and condition(found, "Ready").get("status") in ("True", "False"))
 
-        self.cluster.until(probe, f"{kind} {name} to be in force", 30)
+        self.cluster.until(probe, f"{kind} {name} to be in force", 120)
 
     def allocation(self, name: str) -> Json:
         found: Json = self.cluster.kubectl_json("get", "computeallocation", name)
@@ -69,7 +69,7 @@ class Admin:
 
     def says(self, name: str, text: str) -> None:
         """The allocation's Ready condition comes to say it."""
-        self.cluster.until(lambda: text in condition(self.allocation(name), "Ready").get("message", ""), f"{name} to say {text!r}", 30)
+        self.cluster.until(lambda: text in condition(self.allocation(name), "Ready").get("message", ""), f"{name} to say {text!r}", 120)
 
     def queue(self, name: str) -> Json:
         found: Json = self.cluster.kubectl_json("get", "clusterqueue", name)
@@ -93,6 +93,7 @@ class Admin:
 
     def cancel(self, team: str, name: str) -> None:
         self.cluster.kubectl("delete", "job", "-n", team, name, "--wait=true")
+        self.cluster.until(lambda: name not in self.workloads(team), f"the workload of {name} to go", 120)
 
     def workloads(self, team: str) -> dict[str, Json]:
         """Job → its Workload."""
@@ -104,7 +105,7 @@ class Admin:
 
     def runs(self, team: str, *jobs: str) -> None:
         """Kueue admits them."""
-        self.cluster.until(lambda: set(jobs) <= self.admitted(team), f"{', '.join(jobs)} of {team} to be admitted", 30)
+        self.cluster.until(lambda: set(jobs) <= self.admitted(team), f"{', '.join(jobs)} of {team} to be admitted", 120)
 
     def waits(self, team: str, job: str, why: str = "") -> None:
         """Kueue has tried and says why not."""
@@ -114,7 +115,7 @@ class Admin:
             assert found.get("status") != "True", f"{job} of {team} was admitted"
             return found.get("status") == "False" and why in found.get("message", "") != ""
 
-        self.cluster.until(probe, f"Kueue to say of {job} of {team}: {why}", 30)
+        self.cluster.until(probe, f"Kueue to say of {job} of {team}: {why}", 120)
 
     def evicted(self, team: str, job: str) -> str:
         """Why Kueue has evicted it; empty if it has not."""
@@ -125,7 +126,7 @@ class Admin:
         """No job of theirs is left, and Kueue knows it."""
         for team in teams:
             self.cluster.kubectl("delete", "jobs", "--all", "-n", team, "--wait=true")
-        self.cluster.until(lambda: not any(self.workloads(team) for team in teams), "the workloads to go", 30)
+        self.cluster.until(lambda: not any(self.workloads(team) for team in teams), "the workloads to go", 120)
 
     def remove(self, *teams: str) -> None:
         """Allocations and namespaces are gone."""

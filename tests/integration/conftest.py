@@ -30,11 +30,11 @@ def team(cluster: Any) -> Iterator[str]:
     has_policy = cluster.kubectl("get", "clusterpolicies", "-o", "name").split()
     wanted = [ALLOCATION] if has_policy else [POLICY, ALLOCATION]
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
-    cluster.until(lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"), "the team's queue", 60)
+    cluster.until(lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"), "the team's queue", 120)
     yield TEAM
     cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
     cluster.kubectl("delete", "computeallocation", TEAM, "--wait=true")
-    cluster.kubectl("delete", "namespace", TEAM, "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "namespace", TEAM, "--ignore-not-found", "--timeout=120s")
     if not has_policy:
         cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
 

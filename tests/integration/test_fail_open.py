@@ -23,11 +23,11 @@ def admin(cluster: Any) -> Iterator[Admin]:
         cluster.kubectl("create", "-f", "-", stdin=file(file_of(TEAM)))
         cluster.kubectl("scale", *WEBHOOK, "--replicas=0")
         try:
-            cluster.until(lambda: not addresses(admin), "the webhook to be gone", 60)
+            cluster.until(lambda: not addresses(admin), "the webhook to be gone", 120)
             yield admin
         finally:
             cluster.kubectl("scale", *WEBHOOK, "--replicas=1")
-            cluster.kubectl("wait", *WEBHOOK, "--for=condition=Available", "--timeout=60s")
+            cluster.kubectl("wait", *WEBHOOK, "--for=condition=Available", "--timeout=120s")
             admin.remove(TEAM)
 
 

@@ -27,7 +27,7 @@ def admin(world: Admin) -> Iterator[Admin]:
     world.team(B, 8)
     world.submit(world.job(B, "runs", 12, pods=12))
     world.runs(B, "runs")
-    world.cluster.until(lambda: world.allocation(A)["status"]["lent"] == "4 gpu", "the status to say what is lent", 30)
+    world.cluster.until(lambda: world.allocation(A)["status"]["lent"] == "4 gpu", "the status to say what is lent", 120)
     yield world
     world.clear(A, B)
 
@@ -60,7 +60,7 @@ def test_more_quota_admits_what_waits(admin: Admin) -> None:
 def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin) -> None:
     admin.policy(shareUnallocated=False)
     admin.team(B, 2)
-    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == "10 gpu", "what is used to be borrowed now", 30)
+    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == "10 gpu", "what is used to be borrowed now", 120)
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
@@ -69,7 +69,7 @@ def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin
 
 def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None:
     admin.team(B, 8, sharing={"borrowLimitPercent": 25})
-    admin.cluster.until(lambda: limit(admin, B, "borrowingLimit") == "2", "the limit to be in the queue", 30)
+    admin.cluster.until(lambda: limit(admin, B, "borrowingLimit") == "2", "the limit to be in the queue", 120)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
     runs_on(admin)
@@ -77,12 +77,12 @@ def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None
 
 def test_who_stops_lending_gets_it_back_as_borrowers_end(admin: Admin) -> None:
     admin.team(A, 8, sharing={"strategy": "DontLend"})
-    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "4", "what is out to stay lent", 30)
+    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "4", "what is out to stay lent", 120)
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
     admin.clear(B)
-    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "0", "it to be back", 30)
+    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "0", "it to be back", 120)
     admin.submit(admin.job(B, "nine", 9, pods=9))
     admin.waits(B, "nine")
 
@@ -101,7 +101,7 @@ def test_work_of_a_type_that_leaves_the_policy_runs_on_and_nothing_new_is_admitt
     admin.says(B, f"the policy has no instance type {TYPE}")
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
-    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 30)
+    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 120)
     admin.waits(B, "new")
     runs_on(admin)
     admin.policy()
@@ -123,7 +123,7 @@ def test_a_class_that_leaves_the_policy_is_kept_by_what_runs_and_refused_to_what
             return str(error)
         return ""
 
-    said = admin.cluster.until(refused, "the webhook to know", 10)
+    said = admin.cluster.until(refused, "the webhook to know", 120)
     assert "'sweep', which is no priority class here: use inference or training" in said
 
 
@@ -131,7 +131,7 @@ def test_an_inactive_allocation_lets_run_what_runs_and_admits_nothing(admin: Adm
     admin.team(B, 8, active=False)
     admin.says(B, "nothing new is admitted, what runs goes on to its end")
     admin.submit(admin.job(B, "new", 1))
-    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 30)
+    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 120)
     admin.waits(B, "new")
     runs_on(admin)
     admin.team(B, 8)
@@ -143,7 +143,7 @@ def test_a_deleted_allocation_waits_for_its_work_and_says_so(admin: Admin) -> No
     admin.says(B, "1 workloads still hold its quota")
     runs_on(admin)
     admin.clear(B)
-    admin.cluster.until(lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"), "it to go", 30)
+    admin.cluster.until(lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"), "it to go", 120)
     assert B not in admin.cluster.kubectl("get", "clusterqueue", "-o", "name")
     assert B in admin.cluster.kubectl("get", "namespace", "-o", "name"), "the namespace and what is in it stay"
 

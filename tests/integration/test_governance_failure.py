@@ -32,7 +32,7 @@ def clear_of_controllers(admin: Admin) -> None:
     try:
         for namespace in (names.SYSTEM_NAMESPACE, "kueue-system"):
             kubectl("delete", "pods", "-n", namespace, f"--field-selector=spec.nodeName={NODE}", "--wait=true")
-            kubectl("wait", "deployments", "--all", "-n", namespace, "--for=condition=Available", "--timeout=60s")
+            kubectl("wait", "deployments", "--all", "-n", namespace, "--for=condition=Available", "--timeout=120s")
     finally:
         kubectl("uncordon", NODE)
     admin.says(A, f"team {A} owns 4")
@@ -50,12 +50,12 @@ def in_short(admin: Admin, team: str) -> str:
 def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back(admin: Admin) -> None:
     """What the cluster cannot hold is not admitted: a job of a whole node waits while half a node is all a team has."""
     cluster = admin.cluster
-    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node", 30)
+    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node", 120)
     admin.submit(admin.job(B, "runs", 4, pods=4))
     admin.runs(B, "runs")
     cluster.fail(NODE)
     try:
-        cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["2", "2"], "both to have half a node", 60)
+        cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["2", "2"], "both to have half a node", 120)
         for team in (A, B):
             admin.says(team, "of it is not there: healthy local-4gpu nodes hold less than is allocated")
             admin.says(team, "every owner gives in proportion")
@@ -69,6 +69,6 @@ def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back
         admin.waits(A, "node")
     finally:
         cluster.join(NODE)
-    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node again", 90)
-    cluster.until(lambda: in_short(admin, A) == "InPlace", "the sentence to go", 30)
+    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node again", 120)
+    cluster.until(lambda: in_short(admin, A) == "InPlace", "the sentence to go", 120)
     admin.runs(A, "node")

@@ -29,7 +29,7 @@ def world(cluster: Any) -> Iterator[Admin]:
 def admin(world: Admin) -> Iterator[Admin]:
     """One team holds everything, half of it borrowed from the other."""
     world.policy()
-    world.cluster.until(lambda: preemption(world) == NEVER, "Cede to lead", 60)
+    world.cluster.until(lambda: preemption(world) == NEVER, "Cede to lead", 120)
     world.submit(world.job(BORROWER, "borrower", 16, pods=16))
     world.runs(BORROWER, "borrower")
     yield world
@@ -46,7 +46,7 @@ def claim(admin: Admin) -> None:
 
 
 def kueue_takes_back(admin: Admin) -> None:
-    admin.cluster.until(lambda: preemption(admin) == STOCK, "the queues to have Kueue's own preemption", 60)
+    admin.cluster.until(lambda: preemption(admin) == STOCK, "the queues to have Kueue's own preemption", 120)
     claim(admin)
     admin.runs(OWNER, "claim")
     assert admin.evicted(BORROWER, "borrower") == "Preempted"
@@ -74,7 +74,7 @@ def test_without_a_leader_kueue_takes_back_after_the_watchdogs_time(admin: Admin
         kueue_takes_back(admin)
     finally:
         admin.cluster.kubectl("scale", *scheduler, "--replicas=1")
-    admin.cluster.until(lambda: preemption(admin) == NEVER, "Cede to lead again", 60)
+    admin.cluster.until(lambda: preemption(admin) == NEVER, "Cede to lead again", 120)
 
 
 def test_after_cede_release_kueue_takes_back_by_its_own_rules(admin: Admin) -> None:

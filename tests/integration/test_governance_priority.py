@@ -36,7 +36,7 @@ def in_turn(admin: Admin, *priorities: str) -> None:
     """A job of each class waits, each of all the team owns; one after the other, as Kueue counts: in whole seconds."""
     for priority in priorities:
         admin.submit(admin.job(TEAM, priority, 8, priority, pods=8))
-        admin.cluster.until(lambda: priority in admin.workloads(TEAM), "its workload", 30)  # noqa: B023
+        admin.cluster.until(lambda: priority in admin.workloads(TEAM), "its workload", 120)  # noqa: B023
         made = admin.workloads(TEAM)[priority]["metadata"]["creationTimestamp"]
         admin.cluster.until(lambda: time.time() >= unix(made) + 1, "its second to be over", 5)  # noqa: B023
     admin.waits(TEAM, priorities[0])
@@ -61,7 +61,7 @@ def test_a_changed_weight_reaches_what_waits(admin: Admin) -> None:
     in_turn(admin, "sweep", "training")
     classes = [{**one, "weight": 60} if one["name"] == "sweep" else one for one in CLASSES]
     admin.policy(priorityClasses=classes)
-    admin.cluster.until(lambda: admin.workloads(TEAM)["sweep"]["spec"]["priority"] == 60, "the new weight to arrive", 30)
+    admin.cluster.until(lambda: admin.workloads(TEAM)["sweep"]["spec"]["priority"] == 60, "the new weight to arrive", 120)
     admin.cancel(TEAM, "blocker")
     admin.runs(TEAM, "sweep")
     assert admin.admitted(TEAM) == {"sweep"}

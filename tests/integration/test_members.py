@@ -101,7 +101,7 @@ def test_a_member_submits_a_job_sees_it_admitted_and_cancels_it(admin: Admin) ->
 def test_who_is_a_member_no_more_may_nothing_more(admin: Admin) -> None:
     admin.team(TEAM, 4, members=[{"kind": "User", "name": "ann"}])
     asked = [("create", "jobs.batch", TEAM, ""), ("get", "clusterqueues.kueue.x-k8s.io", "", "")]
-    admin.cluster.until(lambda: not any(may(admin, OF_GROUP, *asked).values()), "the rights to go", 20)
+    admin.cluster.until(lambda: not any(may(admin, OF_GROUP, *asked).values()), "the rights to go", 120)
     assert all(may(admin, ANN, *asked).values())
 
 
@@ -133,7 +133,7 @@ def inside(admin: Admin) -> dict[str, Any]:
 def test_an_adopted_namespace_keeps_what_is_its_own_and_given_up_is_as_it_was(admin: Admin) -> None:
     admin.cluster.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": OWN}))
     settled = ("ConfigMap kube-root-ca.crt", "ServiceAccount default")
-    admin.cluster.until(lambda: all(one in inside(admin) for one in settled), "the namespace's own objects", 20)
+    admin.cluster.until(lambda: all(one in inside(admin) for one in settled), "the namespace's own objects", 120)
     before = inside(admin)
     admin.team(LAB, 1, members=[{"kind": "User", "name": "ann"}])
     assert condition(admin.allocation(LAB), "Ready")["reason"] == "NamespaceExists", "not without being asked"
@@ -149,5 +149,5 @@ def test_an_adopted_namespace_keeps_what_is_its_own_and_given_up_is_as_it_was(ad
         name: one for name, one in before.items() if not name.startswith("Namespace")
     }  # fmt: skip
     admin.cluster.kubectl("delete", "computeallocation", LAB, "--wait=true")
-    admin.cluster.until(lambda: inside(admin) == before, "the namespace to be as it was", 20)
+    admin.cluster.until(lambda: inside(admin) == before, "the namespace to be as it was", 120)
     admin.cluster.kubectl("delete", "namespace", LAB, "--wait=false")

@@ -87,7 +87,7 @@ async def test_a_bad_allocation_is_refused(client: Client, name: str, spec: Json
     assert cure in await refused(client, ALLOCATIONS, name, spec)
 
 
-async def becomes(client: Client, kind: Kind, key: Key, holds: Any, *, within_s: float = 30) -> Json:
+async def becomes(client: Client, kind: Kind, key: Key, holds: Any, *, within_s: float = 90) -> Json:
     """The object once it holds."""
     found: Json = {}
     with suppress(TimeoutError):
@@ -133,7 +133,7 @@ async def team(client: Client) -> AsyncIterator[str]:
     for kind, key in ((JOBS, (name, "one")), (ALLOCATIONS, ("", name))):
         with suppress(NotFound):
             await client.delete(kind, key)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         with suppress(NotFound):
             while await client.get(ALLOCATIONS, dict, ("", name)):  # noqa: ASYNC110  # the server has no event for us here
                 await asyncio.sleep(0.2)
@@ -149,7 +149,7 @@ async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_i
         found, _ = await client.list(WORKLOADS, dict, namespace=team, labels=f"{names.JOB_UID}={uid}")
         return found[0] if found else {}
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not (await workload()).get("status", {}).get("admission"):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     assert (await workload())["status"]["admission"]["clusterQueue"] == team
@@ -159,7 +159,7 @@ async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_i
     held = await becomes(client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"]["stopPolicy"] == "Hold")
     assert held["status"]["reservingWorkloads"] == 1, "what runs goes on"
     await client.delete(JOBS, (team, "one"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         with suppress(NotFound):
             while await client.get(ALLOCATIONS, dict, ("", team)):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)

@@ -78,12 +78,12 @@ def test_kueues_settings_are_judged_when_they_change(admin: Admin) -> None:
     def configured() -> Json:
         return condition(admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME), "KueueConfigured")
 
-    admin.cluster.until(lambda: configured().get("status") == "True", "Kueue to be set as the policy wants", 10)
+    admin.cluster.until(lambda: configured().get("status") == "True", "Kueue to be set as the policy wants", 120)
     assert configured()["message"].startswith("Kueue 0.19.2 is set as the policy wants; it queues batch/job")
     admin.policy(idleCompute="FirstCome")
-    admin.cluster.until(lambda: configured()["reason"] == "FairSharingOn", "the policy to say what Kueue does instead", 10)
+    admin.cluster.until(lambda: configured()["reason"] == "FairSharingOn", "the policy to say what Kueue does instead", 120)
     admin.policy()
-    admin.cluster.until(lambda: configured()["status"] == "True", "the policy to be content again", 10)
+    admin.cluster.until(lambda: configured()["status"] == "True", "the policy to be content again", 120)
 
 
 def test_a_quiet_cluster_is_written_to_by_nobody_but_for_leases(admin: Admin) -> None:

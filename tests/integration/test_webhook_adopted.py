@@ -20,14 +20,14 @@ def admin(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
         cluster.kubectl("create", "namespace", LAB)
         cluster.kubectl("apply", "-f", "-", stdin=server())
-        cluster.until(lambda: ready(admin) == 1, "the server to serve", 60)
+        cluster.until(lambda: ready(admin) == 1, "the server to serve", 120)
         admin.team(LAB, 8, namespace={"name": LAB, "adopt": True})
         try:
             yield admin
         finally:
             cluster.kubectl("delete", *SERVER, "--wait=true")
-            cluster.kubectl("delete", "computeallocation", LAB, "--timeout=60s")
-            cluster.kubectl("delete", "namespace", LAB, "--timeout=60s")
+            cluster.kubectl("delete", "computeallocation", LAB, "--timeout=120s")
+            cluster.kubectl("delete", "namespace", LAB, "--timeout=120s")
 
 
 def server(**labels: str) -> str:
@@ -45,8 +45,8 @@ def test_it_serves_on_and_is_queued_with_its_priority_once_it_has_been_at_rest(a
     with pytest.raises(AssertionError, match="field is immutable"):  # Kueue's word, which we cannot change
         admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
     admin.cluster.kubectl("scale", *SERVER, "--replicas=0")
-    admin.cluster.until(lambda: ready(admin) == 0, "the server to rest", 60)
+    admin.cluster.until(lambda: ready(admin) == 0, "the server to rest", 120)
     admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
     labels = admin.cluster.kubectl_json("get", *SERVER)["metadata"]["labels"]
     assert labels == {names.QUEUE_NAME: "default", names.PRIORITY_CLASS: "training"}
-    admin.cluster.until(lambda: ready(admin) == 1, "Kueue to admit the server, and it to serve", 60)
+    admin.cluster.until(lambda: ready(admin) == 1, "Kueue to admit the server, and it to serve", 120)

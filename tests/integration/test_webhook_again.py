@@ -79,7 +79,7 @@ def test_the_same_file_again_leaves_a_started_job_as_kueue_started_it(
 ) -> None:
     file = write_job(accelerators=1)
     user.kubectl(*(("create",) if verb == ("replace",) else verb), "-f", file)
-    user.until(lambda: the_job(user, quota)["spec"]["suspend"] is False, "Kueue to start the job", 30)
+    user.until(lambda: the_job(user, quota)["spec"]["suspend"] is False, "Kueue to start the job", 120)
     before = the_job(user, quota)
     assert before["spec"]["template"]["spec"]["nodeSelector"], "Kueue has said where it runs"
     user.kubectl(*verb, "-f", file)

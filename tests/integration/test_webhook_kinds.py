@@ -56,12 +56,12 @@ def kinds(cluster: Any, team: str) -> Iterator[Any]:
     files = [word for path in definitions() for word in ("-f", str(path))]
     cluster.kubectl("apply", "--server-side", *files)
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
-    cluster.until(lambda: cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RUNTIME)), "the runtime of TrainJobs", 30)
+    cluster.until(lambda: cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RUNTIME)), "the runtime of TrainJobs", 120)
     yield cluster
     cluster.kubectl("delete", "clustertrainingruntime", "torch")
     for name in KINDS:
         cluster.kubectl("delete", name, "--all", "-n", team, "--timeout=30s")
-    cluster.kubectl("delete", *files, "--timeout=60s")
+    cluster.kubectl("delete", *files, "--timeout=120s")
     cluster.kubectl("rollout", "restart", "-n", "kueue-system", "deployment/kueue-controller-manager")  # it watches them for ever
     cluster.kubectl("rollout", "status", "-n", "kueue-system", "deployment/kueue-controller-manager", "--timeout=120s")
 
@@ -72,7 +72,7 @@ def test_a_kind_is_queued_in_its_teams_queue_with_the_default_priority(kinds: An
     made = json.loads(kinds.until(lambda: kinds.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {name}", 30))
     assert made["metadata"]["labels"].items() >= {QUEUE: "default", PRIORITY: "training"}.items()
     if name not in NOT_QUEUED:
-        kinds.until(lambda: has_workload(kinds, team, name), f"a Workload for the {name} in the team's queue", 60)
+        kinds.until(lambda: has_workload(kinds, team, name), f"a Workload for the {name} in the team's queue", 120)
 
 
 def has_workload(cluster: Any, team: str, name: str) -> bool:
@@ -87,7 +87,7 @@ def has_workload(cluster: Any, team: str, name: str) -> bool:
 def test_a_kind_is_refused_with_all_that_is_wrong_where_its_user_wrote_it(kinds: Any, team: str, name: str) -> None:
     found, where = of_every_kind(a_pod({"nvidia.com/gpu": "99"}), team, **{PRIORITY: "urgent", QUEUE: "research"})[name]
     file = json.dumps(found)
-    said = kinds.until(lambda: refusal(kinds, "create", "--dry-run=server", "-f", "-", stdin=file), f"a {name}", 20)
+    said = kinds.until(lambda: refusal(kinds, "create", "--dry-run=server", "-f", "-", stdin=file), f"a {name}", 120)
     assert f"metadata.labels[{PRIORITY}] is 'urgent', which is no priority class here: use training" in said
     assert f"metadata.labels[{QUEUE}] is 'research', which is no queue of team {team}: use default" in said
     for each in where:
@@ -104,5 +104,5 @@ def test_a_replica_set_is_no_way_past_the_ceiling(kinds: Any, team: str) -> None
         events = kinds.kubectl_json("get", "events", "-n", team, "--field-selector=reason=FailedCreate,involvedObject.name=past")
         return " ".join(each["message"] for each in events["items"])
 
-    assert f"above what team {team} may use" in kinds.until(why, "the ReplicaSet to say why it has no pod", 20)
+    assert f"above what team {team} may use" in kinds.until(why, "the ReplicaSet to say why it has no pod", 120)
     kinds.kubectl("delete", "replicaset", "past", "-n", team)
