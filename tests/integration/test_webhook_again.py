@@ -167,7 +167,7 @@ def test_a_dry_run_shows_what_would_be_and_does_nothing(user: Any, team: str, wr
         ("apply", "--server-side", "--force-conflicts", "-f", file),
         ("replace", "-f", file),
         ("patch", "job", "-n", team, "gpt", "--type=merge", "-p", '{"spec": {"parallelism": 6}}'),
-        ("annotate", "job", "-n", team, "gpt", "cede.dev/sizes=1-8", "--overwrite"),
+        ("annotate", "job", "-n", team, "gpt", "cede.dev/sizes=2-9", "--overwrite"),
     ):
         user.kubectl(*words, "--dry-run=server")
     assert the_job(user, team)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
