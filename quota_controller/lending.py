@@ -28,15 +28,12 @@ def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live
         used[a.metadata.name], borrowed[a.metadata.name] = usage(live.get((CLUSTER_QUEUES, ("", a.metadata.name))))
     idle = {name: shares.granted.get(name, Quota()) - used[name] for name in used}
     lends = {a.metadata.name for a in allocations if a.spec.sharing.strategy != "DontLend"}
-    missing = total(borrowed.values()) - (shares.unallocated if shares_unallocated else Quota())
-    out = lent({name: idle[name] for name in used if name in lends}, missing)
-    left = missing - total(out.values())
+    lenders, closed = {name: idle[name] for name in used if name in lends}, {name: idle[name] for name in used if name not in lends}
     open_ = shares.unallocated if shares_unallocated else Quota()
-    lendable = total([*(idle[name] for name in used if name in lends), open_])
-    return Account(
-        used, borrowed, out | lent({name: idle[name] for name in used if name not in lends}, left),
-        idle=lendable - total(borrowed.values()),
-    )  # fmt: skip
+    out = total(borrowed.values())
+    by_lenders = lent(lenders, out - open_)
+    by_closed = lent(closed, out - open_ - total(by_lenders.values()))
+    return Account(used, borrowed, by_lenders | by_closed, idle=total([*lenders.values(), open_]) - out)
 
 
 def free(allocation: ComputeAllocation, granted: Quota, limit: Quota | None, of: Account) -> Quota:
