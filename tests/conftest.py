@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
+from cede.api import names
+
 T = TypeVar("T")
 settings.register_profile("cede", deadline=None)  # speed is measured in tests/bench, and this machine may be busy
 settings.load_profile("cede")
@@ -78,6 +80,18 @@ class Cluster:
                 pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
             time.sleep(0.1)
 
+    def without_teams(self) -> None:
+        """No allocation is left, nor what ran on one, nor a policy: nobody owns a part of the nodes."""
+        for found in self.kubectl_json("get", "computeallocations")["items"]:
+            name = found["metadata"]["name"]
+            namespaces = self.kubectl("get", "namespaces", "-l", f"{names.ALLOCATION}={name}", "-o", "name").split()
+            for namespace in namespaces:
+                self.kubectl("delete", "jobs", "--all", "-n", namespace.partition("/")[2], "--wait=true")
+            self.kubectl("delete", "computeallocation", name, "--timeout=120s")
+            if namespaces:
+                self.kubectl("delete", *namespaces, "--timeout=120s")
+        self.kubectl("delete", "clusterpolicies", "--all")
+
     def fail(self, node: str) -> None:
         deploy_local("fail", node)
 
@@ -93,7 +107,9 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    """Two nodes of four accelerators, Kueue and Cede. It is left running for the next session: `make down` ends it."""
+    """Two nodes of four accelerators, Kueue and Cede, and no team. It is left running for the next session: `make down` ends it."""
     deploy_local("up")
     status = json.loads(deploy_local("status", "-o", "json"))
-    return Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
+    cluster = Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
+    cluster.without_teams()
+    return cluster

@@ -61,7 +61,7 @@ def research(cluster: Cluster) -> Iterator[None]:
     cluster.kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
     cluster.kubectl("apply", "-f", str(EXAMPLES / "gpt" / "job.yaml"))
     yield
-    cluster.kubectl("delete", "job", "-n", "research", "gpt", "--wait=true")
+    cluster.without_teams()
 
 
 @pytest.fixture

@@ -112,8 +112,8 @@ def test_a_class_that_leaves_the_policy_is_kept_by_what_runs_and_refused_to_what
     admin.submit(admin.job(B, "sweeps", 1, "sweep"))
     admin.runs(B, "sweeps")
     admin.policy(priorityClasses=[one for one in CLASSES if one["name"] != "sweep"])
-    gone = admin.cluster.kubectl("get", "workloadpriorityclass", "-o", "name")
-    assert "sweep" not in gone
+    classes = ("get", "workloadpriorityclass", "-o", "name")
+    admin.cluster.until(lambda: "sweep" not in admin.cluster.kubectl(*classes), "the class to go", 120)
     runs_on(admin, "sweeps")
 
     def refused() -> str:
