@@ -23,7 +23,7 @@ from cede.kube.client import ApiError, Client, Conflict, Forbidden, Invalid, Not
 from quota_controller.bodies import SHARED, Target
 from quota_controller.differences import edits, in_words, lowers
 from quota_controller.plan import Plan, Seen
-from quota_controller.problems import Live, owner_of
+from quota_controller.problems import Live, Problems, owner_of
 
 log = logging.getLogger("quota_controller")
 
@@ -42,7 +42,7 @@ class Acts:
         self.written: dict[At, tuple[Json, float]] = {}
         self._said: dict[At, Json] = {}
         self.edits: Edits = {}  # of the last pass
-        self.clashes: dict[str, str] = {}  # of the last pass: owner → what stands in the way, in a sentence
+        self.clashes: Problems = {}  # of the last pass: owner → what stands in the way
 
     def overlay(self, live: dict[At, Json], now: float) -> None:
         """The picture shows our last writes too, where the watches have not caught up with them."""
@@ -96,30 +96,30 @@ class Acts:
                 return
             if why := await self._write(target, seen):
                 self.clashes[target.owner] = why
-                log.warning("in the way", extra={"owner": target.owner, "why": why})
+                log.warning("in the way", extra={"owner": target.owner, "reason": why[0], "why": why[1]})
 
-    async def _write(self, target: Target, seen: Seen) -> str:
-        """Applies the target, unless what is there is not ours. Returns why not."""
+    async def _write(self, target: Target, seen: Seen) -> tuple[str, str] | None:
+        """Applies the target, unless what is there is not ours. Returns why not: the reason in a word, and a sentence."""
         live, said = seen.live.get(target.at), self._said.pop(target.at, None)
         try:
             if live is None and not _in_new_ground(target, seen.live):
                 live = await self._there(target)
             if live is not None and target.kind != NAMESPACES and not _is_ours(live):  # of namespaces the plan has judged
-                return f"{target.words} exists and is not ours, so it is left alone: {_cure(target)}"
+                return "NotOurs", f"{target.words} exists and is not ours, so it is left alone: {_cure(target)}"
             log.info("apply", extra={"kind": target.kind.kind, "key": "/".join(target.key), "owner": target.owner})
             body = await self.client.apply(target.kind, target.key, target.body)
         except (Invalid, Forbidden) as error:
-            return f"{target.words} was refused: {error.message}"
+            return "Refused", f"{target.words} was refused: {error.message}"
         except (NotFound, Conflict):
-            return f"{target.words} changed meanwhile: it is tried again"
+            return "TriedAgain", f"{target.words} changed meanwhile: it is tried again"
         except ApiError as error:
             if isinstance(error, Unreachable | Unauthorized | TooManyRequests) or error.status == 503:
                 raise  # it will be the same for all others
-            return f"{target.words} could not be written and is tried again: {error.message}"
+            return "TriedAgain", f"{target.words} could not be written and is tried again: {error.message}"
         self.wrote(target.kind, target.key, body)
         self.written[target.at], self._said[target.at] = (body, self.clock()), target.content
         self._note(target, live, said)
-        return ""
+        return None
 
     def _note(self, target: Target, live: Json | None, said: Json | None) -> None:
         """What somebody else had done to it."""

@@ -44,6 +44,7 @@ from quota_controller import kueue_settings, watchdog
 from quota_controller.acts import LAG_S, Acts, At
 from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import Seen, plan
+from quota_controller.problems import Problems
 from quota_controller.telling import Teller
 
 P = TypeVar("P")
@@ -56,6 +57,7 @@ LABELLED = (
 )  # fmt: skip
 IDLE_S = 60.0
 RETRY_S = 2.0
+RETRY_MOST_S = 32.0
 ROOT: Key = (names.SYSTEM_NAMESPACE, names.ROOT_SECRET)
 
 
@@ -77,6 +79,7 @@ class Controller:
         self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
         self.heard: watchdog.Heard | None = None
         self.root = b""
+        self.met: tuple[Problems, float] = {}, RETRY_S  # what was in the way last, and how soon it is tried again
         self.acts = Acts(client, lambda: self.clock(), self._wrote)
         self.teller = Teller(client, self._wrote)
 
@@ -121,8 +124,15 @@ class Controller:
         if all(echoes.only for echoes in self.echoes.values()):
             self.wake.clear()
         left = watchdog.seconds_left(self.heard, _patience(seen.policy), now)
-        again = RETRY_S if self.acts.clashes else LAG_S if self.acts.written else IDLE_S
+        again = self._rest() if self.acts.clashes else LAG_S if self.acts.written else IDLE_S
         return again if left is None else min(again, left + 0.1)
+
+    def _rest(self) -> float:
+        """Seconds until what is in the way is tried again: at first soon, then ever more seldom while it is the same."""
+        before, seconds = self.met
+        seconds = min(seconds * 2, RETRY_MOST_S) if before == self.acts.clashes else RETRY_S
+        self.met = self.acts.clashes, seconds
+        return seconds
 
     async def _wait(self, deaf: Iterable[Cache[Any]], now: float) -> float:
         """Until everything has been heard nothing is decided; what cannot be heard at all is said on the policy."""

@@ -16,6 +16,7 @@ CONFIG_KEY = "controller_manager_config.yaml"
 DEPLOYMENT: Key = (NAMESPACE, "kueue-controller-manager")
 OLDEST = (0, 19, 2)
 ELASTIC = "ElasticJobsViaWorkloadSlices"
+ELASTIC_PLACED = "ElasticJobsViaWorkloadSlicesWithTAS"
 JOBS = "batch/job"
 
 
@@ -142,5 +143,13 @@ def _settings(spec: PolicySpec, found: Settings, gates: Mapping[str, bool]) -> I
         )
     if not gates.get(ELASTIC, True):
         yield "ElasticSlicesOff", f"feature gate {ELASTIC} is off, so no job can grow or shrink: remove it from featureGates {cure}"
+    elif spec.topology and not gates.get(ELASTIC_PLACED, False):
+        yield (
+            "ElasticTopologyOff",
+            (
+                f"the policy has a topology and feature gate {ELASTIC_PLACED} (alpha) is off, so Kueue places an elastic job anew at each "
+                f"size, whatever runs where: add it to featureGates {cure}, or leave topology out where jobs are elastic"
+            ),
+        )
     if JOBS not in found.frameworks:
         yield "JobsNotQueued", f"{JOBS} is not in integrations.frameworks, so Kueue queues no Jobs: add it {cure}"

@@ -9,14 +9,15 @@ from cede.api.resources import Quota, quantity, total
 from quota_controller import kueue_settings
 from quota_controller.bodies import SHARED, keeps_old_topology
 from quota_controller.plan import Plan, Seen
+from quota_controller.problems import Problems
 from quota_controller.quotas import Supply
-from quota_controller.status import Clashes, amounts
+from quota_controller.status import amounts
 
 SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 
 
-def policy(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> PolicyStatus | None:
+def policy(plan: Plan, seen: Seen, clashes: Problems, now: float) -> PolicyStatus | None:
     """The status of the policy, when there is one."""
     if not (found := seen.policy):
         return None
@@ -59,9 +60,9 @@ def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
     )
 
 
-def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Clashes) -> tuple[bool, str, str]:
+def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Problems) -> tuple[bool, str, str]:
     if SHARED in clashes:
-        return False, "NotOurs", clashes[SHARED]
+        return False, *clashes[SHARED]
     if not found.spec.instanceTypes:
         return (
             False,
@@ -105,6 +106,8 @@ def _type(one: Supply, plan: Plan, allocated: Quota) -> TypeStatus:
         message = "allocations own more than the healthy nodes hold: every quota is cut in proportion"
     elif one.damaged:
         message = f"{one.damaged} healthy nodes offer fewer accelerators than the others: a pod that needs a whole node may wait there"
+    elif one.otherwise:
+        message = f"{one.otherwise} healthy nodes are partitioned otherwise than most: give them a type of their own by nodeLabels"
     return TypeStatus(
         name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message=message,
         whole={name: quantity(name, one.largest[name]) for name in one.resources},

@@ -19,17 +19,19 @@ class Supply:
     """What there is of one instance type.
 
     Every healthy node counts as the smallest whole one, and what is left over in a larger one is not given out. So where no
-    accelerator is lost, as many whole-node pods fit the nodes as fit the quota, and of pods that take one accelerator and
-    its share of a node always as many.
+    accelerator is lost, as many whole-node pods fit the nodes as fit the quota, and of pods that take one accelerator, or one
+    kind of partition, and its share of a node always as many. Nodes partitioned differently add what each of them offers.
     """
 
     type: InstanceType
     whole: Resources  # what jobs can have of any whole node
     largest: Resources  # the most that one node of the type has for jobs, by resource
+    slices: int = 0  # accelerators and partitions of a whole node in one unit (`slices`), whatever its layout
     nodes: int = 0
     healthy_nodes: int = 0
     healthy: Resources = field(default_factory=Resources)  # of the healthy nodes together
     damaged: int = 0  # healthy nodes that offer fewer accelerators than a whole one
+    otherwise: int = 0  # healthy nodes that offer as many, partitioned otherwise than the commonest layout
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
@@ -73,29 +75,42 @@ def _supply(type_: InstanceType, nodes: list[Node], daemons: tuple[DaemonSet, ..
             "memory": type_.memory,
         }
         whole = Counter({name: amount(name, declared[name]) for name in counted(type_)})
-        return Supply(type_, whole, whole)
+        return Supply(type_, whole, whole, slices(type_, whole))
     each = [(node, _for_jobs(type_, node, daemons)) for node in nodes]
     # A node that has lost an accelerator, or whose device plugin is not up yet, does not make every node worth less.
     most = max(slices(type_, holds) for _, holds in each)
     complete = [holds for _, holds in each if slices(type_, holds) == most]
-    whole = Counter({name: min(holds[name] for holds in complete) for name in counted(type_)})
-    healthy = [_counts(type_, holds, whole) for node, holds in each if is_healthy(node)]
+    layout = _commonest(_layout(holds) for holds in complete)
+    whole = Counter({**dict(layout), **{name: min(holds[name] for holds in complete) for name in ("cpu", "memory")}})
+    healthy = [_counts(type_, holds, whole, most) for node, holds in each if is_healthy(node)]
     return Supply(
-        type_, whole, Counter({name: max(holds[name] for _, holds in each) for name in whole}), len(nodes), len(healthy),
+        type_, whole, Counter({name: max(holds[name] for _, holds in each) for name in whole}), most, len(nodes), len(healthy),
         healthy=Counter({name: sum(holds[name] for holds in healthy) for name in whole}),
         damaged=sum(slices(type_, holds) < most for node, holds in each if is_healthy(node)),
+        otherwise=sum(slices(type_, holds) == most and _layout(holds) != layout for node, holds in each if is_healthy(node)),
     )  # fmt: skip
 
 
-def _counts(type_: InstanceType, holds: Resources, whole: Resources) -> Resources:
-    """What a node adds to quota: as much as the smallest whole one; or, having lost accelerators, the same part of everything.
+def _layout(holds: Resources) -> tuple[tuple[str, int], ...]:
+    """Its accelerators and partitions, in the order of `counted`."""
+    return tuple((name, value) for name, value in holds.items() if name not in ("cpu", "memory"))
 
-    That part is the least of what is left of its accelerators, CPU and memory, so that no quota comes from what a pod
-    could not have together.
+
+def _commonest(layouts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    """What most nodes have, so that one node partitioned anew changes no team's worth; of equals, the most whole accelerators."""
+    found = Counter(layouts)
+    return max(found, key=lambda layout: (found[layout], [value for _, value in layout]))
+
+
+def _counts(type_: InstanceType, holds: Resources, whole: Resources, most: int) -> Resources:
+    """What a node adds to quota: the CPU and memory of the smallest whole one, and its own accelerators and partitions.
+
+    Having lost accelerators, it adds the same part of everything: the least of what is left of its accelerators, CPU and
+    memory, so that no quota comes from what a pod could not have together. `most`: the slices of a whole node.
     """
-    left, most = slices(type_, holds), slices(type_, whole)
-    if left >= most:
+    if not most:
         return whole
+    left = slices(type_, holds)
     part = min([left, *(holds[name] * most // whole[name] for name in ("cpu", "memory") if whole[name])])
     return Counter({
         name: value * part // most if name in ("cpu", "memory") else holds[name] * part // left if left else 0
@@ -140,7 +155,7 @@ def worth(quota: TypeQuota, supply: Supply) -> Resources:
     has_accelerators = bool(known)
     known |= {name: amount(name, text) for name, text in (("cpu", quota.cpu), ("memory", quota.memory)) if text is not None}
     if has_accelerators:
-        part, of = slices(supply.type, known), slices(supply.type, whole)
+        part, of = slices(supply.type, known), supply.slices
     else:
         base = "cpu" if "cpu" in known else "memory"
         part, of = known.get(base, 0), whole[base]

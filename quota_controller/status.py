@@ -7,19 +7,18 @@ from cede.api.allocation import AllocationStatus, ComputeAllocation, QuotaStatus
 from cede.api.objects import CLUSTER_QUEUES, set_condition
 from cede.api.resources import Quota, in_words, quantity
 from quota_controller.plan import Plan, Seen
+from quota_controller.problems import Problems
 from quota_controller.quotas import Supply
 
 ADMITS = "Admits"
-Clashes = Mapping[str, str]
-"""Allocation (or `SHARED`) → the sentence on the foreign object in its way."""
 
 
-def allocations(plan: Plan, seen: Seen, clashes: Clashes, now: float) -> dict[str, AllocationStatus]:
+def allocations(plan: Plan, seen: Seen, clashes: Problems, now: float) -> dict[str, AllocationStatus]:
     """The status of every allocation."""
     return {a.metadata.name: _allocation(a, plan, seen, clashes, now) for a in seen.allocations}
 
 
-def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes, now: float) -> AllocationStatus:
+def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems, now: float) -> AllocationStatus:
     name = a.metadata.name
     used, borrowed, lent = (of.get(name, Quota()) for of in (plan.account.used, plan.account.borrowed, plan.account.lent))
     ready, reason, message = _ready(a, plan, seen, clashes)
@@ -79,13 +78,13 @@ def amounts(of: Quota, supply: Supply) -> dict[str, str]:
 
 
 def short(of: Quota, supply: Mapping[str, Supply]) -> str:
-    """`4 gpu`: accelerators only, for a column; CPU where a team's types have no accelerators."""
-    kinds = {one.type.accelerator for one in supply.values() if one.whole[one.type.accelerator]} or {"cpu"}
+    """`4 gpu`, `7 mig-1g.10gb`: accelerators and partitions only, for a column; CPU where a team's types have none."""
+    kinds = {name for one in supply.values() for name in one.resources if "/" in name and one.largest[name]} or {"cpu"}
     total = {kind: sum(of[flavor, kind] for flavor in supply) for kind in sorted(kinds)}
     return ", ".join(f"{quantity(kind, value)} {kind.rsplit('/', 1)[-1]}" for kind, value in total.items())
 
 
-def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes) -> tuple[bool | None, str, str]:
+def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems) -> tuple[bool | None, str, str]:
     name = a.metadata.name
     queue = seen.live.get((CLUSTER_QUEUES, ("", name)))
     status = (queue or {}).get("status") or {}
@@ -100,7 +99,7 @@ def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Clashes) -> tu
             f"its queue is held, nothing new is admitted; {held}; they run to their end or are deleted",
         )
     if name in clashes:
-        return False, "NotOurs", clashes[name]
+        return False, *clashes[name]
     if name in plan.problems:
         return False, *plan.problems[name]
     if queue is None:

@@ -15,6 +15,7 @@ from quota_controller import policy_status, status
 from quota_controller.acts import At, Edits
 from quota_controller.bodies import SHARED
 from quota_controller.plan import Plan, Seen
+from quota_controller.problems import Problems
 
 log = logging.getLogger("quota_controller")
 
@@ -31,7 +32,7 @@ class Teller:
         self._written: dict[tuple[Kind, Key], int] = {}  # version of the last status
         self._told: dict[At, float] = {}  # when an edit of this object was told last
 
-    async def report(self, seen: Seen, decided: Plan, clashes: dict[str, str], edits: Edits, now: float) -> None:
+    async def report(self, seen: Seen, decided: Plan, clashes: Problems, edits: Edits, now: float) -> None:
         """The statuses say what holds; whose objects were edited hears of it."""
         told = status.allocations(decided, seen, clashes, now)
         await bounded(self._tell(ALLOCATIONS, a, told[a.metadata.name], now) for a in seen.allocations)

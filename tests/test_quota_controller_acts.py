@@ -24,6 +24,7 @@ from cede.api.objects import (
     Kind,
 )
 from cede.kube.client import ApiError
+from quota_controller.controller import RETRY_MOST_S, RETRY_S
 from tests.wire import ApiServer, refusal
 from tests.world import MADE, World, allocate, fill, filled, place_node, started, there
 
@@ -190,18 +191,20 @@ async def test_another_leader_knows_an_edit_by_its_author(world: World) -> None:
 
 # --- what the server refuses ------------------------------------------------------------------------------------------
 REFUSALS = [
-    (422, "Invalid", "was refused: not so"),
-    (403, "Forbidden", "was refused: not so"),
-    (400, "BadRequest", "was refused: not so"),
-    (409, "Conflict", "changed meanwhile: it is tried again"),
-    (404, "NotFound", "changed meanwhile: it is tried again"),
-    (500, "InternalError", "could not be written and is tried again: not so"),
+    (422, "Invalid", "Refused", "was refused: not so"),
+    (403, "Forbidden", "Refused", "was refused: not so"),
+    (400, "BadRequest", "Refused", "was refused: not so"),
+    (409, "Conflict", "TriedAgain", "changed meanwhile: it is tried again"),
+    (404, "NotFound", "TriedAgain", "changed meanwhile: it is tried again"),
+    (500, "InternalError", "TriedAgain", "could not be written and is tried again: not so"),
 ]
 
 
-@pytest.mark.parametrize(("code", "reason", "words"), REFUSALS, ids=[str(one[0]) for one in REFUSALS])
+@pytest.mark.parametrize(("code", "reason", "told", "words"), REFUSALS, ids=[str(one[0]) for one in REFUSALS])
 @pytest.mark.parametrize("kind", [CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS], ids=lambda kind: kind.plural)
-async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(world: World, kind: Kind, code: int, reason: str, words: str) -> None:
+async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(
+    world: World, kind: Kind, code: int, reason: str, told: str, words: str
+) -> None:
     """One team's object, or one flavor of all: the other team is served whole, and so is what comes after it in the plan."""
     of = {CLUSTER_QUEUES: "/research", LOCAL_QUEUES: "/namespaces/research/", RESOURCE_FLAVORS: "/local"}[kind]
 
@@ -209,15 +212,18 @@ async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(world: World
         return refusal(code, reason, "not so") if method == "PATCH" and f"/{kind.plural}" in at and of in at else None
 
     world.server.before = refuses
-    for _ in range(3):
+    rests = []
+    for _ in range(8):
         world.kueue()
         await world.caught_up()
-        assert await world.controller.reconcile() <= 2, "it is tried again soon"
+        rests.append(await world.controller.reconcile())
+    assert (rests[0], rests[-1]) == (RETRY_S, RETRY_MOST_S), "it is tried again soon, and while nothing changes ever more seldom"
     assert world.server.get(LOCAL_QUEUES, ("vision", "default"))
     assert world.server.get(PRIORITY_CLASSES, ("", "training"))
     of_all = kind == RESOURCE_FLAVORS
     status = there(world.server, *((POLICIES, ("", "default")) if of_all else (ALLOCATIONS, ("", "research"))))["status"]
-    assert words in next(c["message"] for c in status["conditions"] if c["type"] == "Ready")
+    ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+    assert (ready["reason"], words in ready["message"]) == (told, True)
     assert world.ready("vision")["status"] == "True"
     world.server.before = lambda method, path, body: None
     await world.settle()

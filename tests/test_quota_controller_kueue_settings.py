@@ -62,6 +62,7 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
             {}, settings(), deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlices=false",)), "ElasticSlicesOff", "remove it",
             id="gate on the command line",
         ),
+        pytest.param({"topology": ["rack"]}, settings(), THERE, "ElasticTopologyOff", "leave topology out", id="placed anew at each size"),
         pytest.param({}, without(integrations={"frameworks": ["pod"]}), THERE, "JobsNotQueued", "batch/job", id="no jobs"),
         pytest.param({}, settings(), deployment("kueue:v0.18.3"), "TooOld", "must be 0.19.2 or newer: upgrade", id="too old"),
         pytest.param({}, settings(), deployment(replicas=0), "NotRunning", "scale Deployment", id="scaled to 0"),
@@ -71,6 +72,11 @@ def test_what_is_wrong_is_said_with_its_cure(spec: Json, found: Json, there: Jso
     right, why, sentence = verdict(PolicySpec.model_validate(spec), Kueue(found, there))
     assert (right, why) == (False, reason)
     assert cure in sentence
+
+
+def test_with_its_gate_on_elastic_jobs_may_have_a_topology() -> None:
+    gates = deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlicesWithTAS=true",))
+    assert verdict(PolicySpec(topology=["rack"]), Kueue(settings(), gates))[0] is True
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -118,6 +118,28 @@ def test_a_node_that_is_partitioned_is_read_as_it_is() -> None:
     assert supplies([MIG], [live])["a100"].whole == {GPU: 0, ONE: 56, THREE: 0, "cpu": 96_000, "memory": 960 * GI}
 
 
+def partitioned(name: str, **offers: int) -> Node:
+    """A healthy node of MIXED's type that offers gpu, one."""
+    keys = {"gpu": GPU, "one": ONE}
+    amounts: dict[str, str | int] = {keys[key]: value for key, value in offers.items()} | {"cpu": "112", "memory": "1120Gi"}
+    labels = {"node.kubernetes.io/instance-type": MIXED.name}
+    return Node(Meta(name=name, labels=labels), NodeSpec(), NodeStatus(amounts, (Condition("Ready", "True"),)))
+
+
+def test_a_node_partitioned_anew_takes_from_the_others_nothing_but_itself() -> None:
+    supply = supplies([MIXED], [partitioned("a", gpu=8), partitioned("b", gpu=8), partitioned("c", one=56)])[MIXED.name]
+    assert supply.whole == {GPU: 8, ONE: 0, "cpu": 112_000, "memory": 1120 * GI}
+    assert supply.healthy == {GPU: 16, ONE: 56, "cpu": 336_000, "memory": 3360 * GI}
+    assert (supply.otherwise, supply.damaged) == (1, 0)
+
+
+def test_each_layout_has_its_share_of_a_node() -> None:
+    supply = supplies([MIXED], [partitioned("a", gpu=8), partitioned("b", one=56)])[MIXED.name]
+    for said in ({"accelerators": 4}, {"partitions": {ONE: 28}}):
+        worth = quotas.worth(TypeQuota.model_validate({"instanceType": MIXED.name, **said}), supply)
+        assert worth["cpu"] == 56_000, said
+
+
 def test_what_daemonsets_take_is_not_for_jobs() -> None:
     agent = daemon()  # 100m and 1Gi
     supply = supplies([P5], [node("a"), node("b")], [agent, agent])["p5"]

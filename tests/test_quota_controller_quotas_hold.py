@@ -102,6 +102,52 @@ def test_whole_node_pods_all_find_room_where_no_node_has_lost_an_accelerator(
         assert admitted(supply.whole, supply.healthy) <= packed(supply.whole, alike, agents)
 
 
+ONE, THREE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+MIG = P5.model_copy(update={"partitions": {ONE: 28, THREE: 8}})
+LAYOUTS = [{GPU: gpus, ONE: ones, THREE: threes} for gpus, ones, threes in ((8, 0, 0), (0, 56, 0), (0, 0, 16), (0, 32, 8), (4, 28, 0))]
+partitioned = st.lists(
+    st.builds(
+        lambda live, parts: replace(live, status=replace(live.status, allocatable=live.status.allocatable | parts)),
+        sizes,
+        st.one_of(st.sampled_from(LAYOUTS), st.fixed_dictionaries({ONE: st.integers(0, 56), THREE: st.integers(0, 16)})),
+    ),
+    min_size=1, max_size=12,
+)  # fmt: skip
+of_partitions = st.builds(
+    lambda gpus, one, three: AllocationSpec.model_validate({
+        "quotas": [{"instanceType": "p5", "accelerators": gpus, "partitions": {ONE: one, THREE: three}}],
+    }),
+    st.integers(0, 64), st.integers(0, 200), st.integers(0, 99),
+)  # fmt: skip
+
+
+@given(partitioned, st.lists(of_partitions, max_size=4))
+def test_quotas_of_partitions_never_promise_more_than_healthy_nodes_hold(live: list[Node], specs: list[AllocationSpec]) -> None:
+    supply = supplies([MIG], live)
+    shares = shared_out({str(number): owned(spec, supply) for number, spec in enumerate(specs)}, supply)
+    for resource in supply["p5"].resources:
+        key = ("p5", resource)
+        given_out = sum(quota[key] for quota in shares.granted.values()) + shares.unallocated[key]
+        assert given_out <= sum(amount(resource, one.status.allocatable[resource]) for one in live if quotas.is_healthy(one))
+        assert min([shares.unallocated[key], *(quota[key] for quota in shares.granted.values())]) >= 0
+
+
+def test_nodes_partitioned_in_three_ways_promise_what_each_of_them_offers() -> None:
+    offers = [(0, 32, 8), (0, 56, 0), *5 * [(0, 0, 16)]]
+    has = node().status.allocatable
+    live = [replace(node(), status=replace(node().status, allocatable={**has, GPU: g, ONE: o, THREE: t})) for g, o, t in offers]
+    healthy = supplies([MIG], live)["p5"].healthy
+    assert (healthy[GPU], healthy[ONE], healthy[THREE]) == (0, 32 + 56, 8 + 5 * 16)
+
+
+@given(partitioned, st.sampled_from([GPU, ONE, THREE]))
+def test_pods_of_one_kind_of_partition_and_its_share_of_a_node_all_find_room(live: list[Node], kind: str) -> None:
+    supply = supplies([MIG], live)["p5"]
+    part = quotas.slices(MIG, {kind: 1})
+    pod = Counter({kind: 1, **{name: supply.whole[name] * part // supply.slices for name in ("cpu", "memory") if supply.slices}})
+    assert admitted(pod, supply.healthy) <= packed(pod, live, [])
+
+
 @given(nodes, specs)
 def test_a_borrowing_limit_is_never_negative(live: list[Node], spec: AllocationSpec) -> None:
     supply = supplies([P5, G6], live)

@@ -8,18 +8,21 @@ import pytest
 from cede.api.kueue import Lease, LeaseSpec
 from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
-from cede.api.policy import PolicyStatus
+from cede.api.policy import InstanceType, PolicyStatus
+from cede.api.resources import Quota
 from quota_controller import policy_status, status, watchdog
 from quota_controller.bodies import SHARED
 from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import plan
+from quota_controller.problems import Problems
+from quota_controller.quotas import supplies
 from tests.test_quota_controller_plan import allocation, as_live, policy, seen
 from tests.test_quota_controller_quotas import node
 
 NOW = 1_800_000_000.0
 
 
-def ready(live_status: Json | None, *, clashes: dict[str, str] | None = None, nodes: int = 1, **spec: Any) -> tuple[str, str, str]:
+def ready(live_status: Json | None, *, clashes: Problems | None = None, nodes: int = 1, **spec: Any) -> tuple[str, str, str]:
     """(status, reason, message) of an allocation whose queue has this status; None: no queue yet."""
     owner = allocation(**spec)
     around = {"nodes": [node(str(i)) for i in range(nodes)]}
@@ -53,7 +56,7 @@ INACTIVE = {"conditions": [{"type": "Active", "status": "False", "reason": "Flav
         pytest.param(ACTIVE, {"sharing": {"strategy": "DontLend"}}, ("True", "InPlace", "shares nothing"), id="shares nothing"),
         pytest.param(ACTIVE, {"sharing": {"borrowLimitPercent": 50}}, ("True", "InPlace", "borrows up to 50 %"), id="limit"),
         pytest.param(ACTIVE, {"maxPriorityClass": "vip"}, ("False", "UnknownPriorityClass", "use one of"), id="unknown class"),
-        pytest.param(ACTIVE, {"clashes": {"vision": "in the way"}}, ("False", "NotOurs", "in the way"), id="clash"),
+        pytest.param(ACTIVE, {"clashes": {"vision": ("NotOurs", "in the way")}}, ("False", "NotOurs", "in the way"), id="clash"),
     ],
 )  # fmt: skip
 def test_ready_says_what_is_and_what_to_do(live_status: Json | None, spec: Json, expected: tuple[str, str, str]) -> None:
@@ -62,25 +65,42 @@ def test_ready_says_what_is_and_what_to_do(live_status: Json | None, spec: Json,
     assert expected[2] in found[2]
 
 
+def test_the_columns_speak_of_partitions_where_a_type_has_no_whole_accelerators() -> None:
+    one = "nvidia.com/mig-1g.10gb"
+    supply = supplies([InstanceType(name="p5", partitions={one: 56}, cpu="96", memory="960Gi")], [])
+    assert status.short(Quota({("p5", one): 7, ("p5", "cpu"): 12_000}), supply) == "7 mig-1g.10gb"
+
+
 @pytest.mark.parametrize(
     ("spec", "clashes", "reason"),
     [
         pytest.param({}, {}, "InPlace", id="in place"),
         pytest.param({"instanceTypes": []}, {}, "NoInstanceTypes", id="no types"),
-        pytest.param({}, {SHARED: "ResourceFlavor p5 exists"}, "NotOurs", id="clash"),
+        pytest.param({}, {SHARED: ("NotOurs", "ResourceFlavor p5 exists")}, "NotOurs", id="clash"),
         pytest.param(
             {"instanceTypes": [{"name": "a", "nodeLabels": {"x": "1"}}, {"name": "b", "nodeLabels": {"x": "1", "y": "2"}}]}, {},
             "TypesOverlap", id="one selects the other's nodes",
         ),
     ],
 )  # fmt: skip
-def test_the_policy_says_what_is_off(spec: Json, clashes: dict[str, str], reason: str) -> None:
+def test_the_policy_says_what_is_off(spec: Json, clashes: Problems, reason: str) -> None:
     picture = seen([allocation()], found=policy(**spec))
     told = policy_status.policy(plan(picture), picture, clashes, NOW)
     assert told is not None
     assert {c["type"]: c["reason"] for c in told.conditions if c["type"] != "KueueConfigured"} == {
         "SchedulerLeads": "Leads", "Ready": reason,
     }  # fmt: skip
+
+
+def test_the_policy_says_which_nodes_are_partitioned_otherwise() -> None:
+    parts = "nvidia.com/mig-1g.10gb"
+    types = [{"name": "p5", "accelerators": 8, "partitions": {parts: 56}}]
+    mig = node("c", gpus=0)
+    mig = replace(mig, status=replace(mig.status, allocatable={**mig.status.allocatable, parts: 56}))
+    picture = seen([allocation()], found=policy(instanceTypes=types), nodes=[node("a"), node("b"), mig])
+    told = policy_status.policy(plan(picture), picture, {}, NOW)
+    assert told is not None
+    assert "1 healthy nodes are partitioned otherwise" in told.instanceTypes[0].message
 
 
 def test_the_policy_says_whether_kueue_is_set_as_it_wants() -> None:

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS
-from tests.test_webhook_certificates import Clock, Watched, configure, heard, held_by, published, replica
+from tests.test_webhook_certificates import Clock, Watched, configure, handshake, heard, held_by, published, replica, settle
 from tests.test_webhook_rules import TEAM, a_job
 from tests.test_webhook_server import review
 from webhook.certificates import CONFIGURATION, HOSTS, SECRET, issue_ca, issue_leaf, secret_data
-from webhook.rotation import CA_LIFE_S, LEAF_LIFE_S, SETTLE_S, Held
+from webhook.rotation import CA_LIFE_S, DAY_S, LEAF_LIFE_S, SETTLE_S, Held
 from webhook.server import MUTATE, application
 
 OLD_S = 0.7  # of its life is over
@@ -107,6 +107,46 @@ async def test_nobody_is_ready_before_its_certificate_is_trusted() -> None:
                 assert trusted or not keeper.serves
                 steps.append(keeper.serves)
             assert steps[-1], "and ready in the end"
+
+
+async def test_nobody_is_ready_while_no_configuration_could_trust_it() -> None:
+    async with Watched() as server, replica(server, Clock()) as (keeper, _):
+        await settle(server, keeper)
+        assert not keeper.serves
+        configure(server)
+        await heard(server, keeper)
+        await settle(server, keeper)
+        assert keeper.serves
+
+
+@pytest.mark.parametrize("off_s", [2 * DAY_S, -2 * CA_LIFE_S], ids=["issued in the future", "expired long ago"])
+async def test_what_no_clock_of_today_accepts_is_replaced_and_nobody_is_ready_before(off_s: float) -> None:
+    issued = time.time() + off_s
+    old = issue_ca(issued)
+    async with Watched() as server:
+        configure(server)
+        data = secret_data(Held(old, issue_leaf(old, issued)))
+        server.put(SECRETS, {"metadata": {"name": SECRET[1], "namespace": SECRET[0]}, "data": data})
+        async with replica(server, Clock()) as (keeper, context):
+            await keeper.reconcile()
+            assert not keeper.serves
+            await heard(server, keeper)
+            await settle(server, keeper)
+            assert held_by(server).ca != old
+            assert keeper.serves
+            handshake(context, held_by(server).bundle)
+
+
+async def test_two_clocks_days_apart_come_to_rest_on_one_certificate() -> None:
+    ahead = Clock()
+    ahead.now += 2 * DAY_S
+    async with Watched() as server:
+        configure(server)
+        async with replica(server, ahead) as (fast, first), replica(server, Clock()) as (right, second):
+            await settle(server, fast)
+            await settle(server, fast, right)
+            for context in (first, second):
+                handshake(context, held_by(server).bundle)
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 600.0], ids=["its clock is behind", "its clock is ahead"])

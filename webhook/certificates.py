@@ -19,13 +19,12 @@ from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, SYSTEM_NAMESPACE, WEBHOO
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, Conflict, NotFound
-from webhook.rotation import CA_LIFE_S, LEAF_LIFE_S, Held, Pair, Step, due, rest
+from webhook.rotation import BACKDATE_S, CA_LIFE_S, LEAF_LIFE_S, Held, Pair, Step, due, rest
 
 log = logging.getLogger(__name__)
 SECRET = (SYSTEM_NAMESPACE, "cede-webhook-cert")
 CONFIGURATION = ("", WEBHOOK)
 HOSTS = (f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc", f"{WEBHOOK}.{SYSTEM_NAMESPACE}.svc.cluster.local")
-BACKDATE_S = 3600.0  # another machine's clock may be behind ours
 CERTIFICATE_ENDS = Gauge("cede_webhook_certificate_not_after_seconds", "When the certificate in service expires, in Unix seconds")
 
 
@@ -173,12 +172,13 @@ class Keeper:
         """One pass: serve what the Secret holds, then at most one step."""
         secret, now = self.secret.get(SECRET), self._clock()
         held = read(secret)
-        if held.leaf and held != self._good and now < held.leaf.ends:
+        if held.leaf and held != self._good and held.leaf.is_valid(now):
             load(self._context, held.leaf)
             self._good = held
             CERTIFICATE_ENDS.set(held.leaf.ends)
         published = not self._unpublished(held)
-        self.serves = self.serves or (published and self._good.leaf is not None)
+        trusted = published and all(cache.get(CONFIGURATION) for cache in self.configurations.values())
+        self.serves = self.serves or (trusted and self._good == held and held.leaf is not None)
         step, why = due(held, published, now)
         if step is None:
             return rest(held)
@@ -194,7 +194,7 @@ class Keeper:
         """What the Secret should hold after the step."""
         if step is Step.ISSUE or held.ca is None:
             good = self._good
-            if good.ca and good.leaf and now < good.leaf.ends:
+            if good.ca and good.leaf and good.ca.is_valid(now) and good.leaf.is_valid(now):
                 return good  # the Secret was lost, not the certificate: nobody notices
             ca = issue_ca(now)
             return Held(ca, issue_leaf(ca, now))

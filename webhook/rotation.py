@@ -10,6 +10,7 @@ from enum import Enum
 DAY_S = 86400.0
 CA_LIFE_S = 3650 * DAY_S
 LEAF_LIFE_S = 90 * DAY_S
+BACKDATE_S = 3600.0  # another machine's clock may be behind ours
 SETTLE_S = 120.0
 """How long a published CA, or a new leaf, gets to reach every API server and every replica."""
 
@@ -22,6 +23,13 @@ class Pair:
     key: str
     issued: float
     ends: float
+
+    def is_early(self, now: float) -> bool:
+        """It is not valid yet: a clock far ahead of ours has issued it, and nobody accepts it."""
+        return now < self.issued - BACKDATE_S
+
+    def is_valid(self, now: float) -> bool:
+        return not self.is_early(now) and now < self.ends
 
     def is_worn(self, now: float) -> bool:
         """Two thirds of its life are over."""
@@ -59,10 +67,14 @@ def due(held: Held, published: bool, now: float) -> tuple[Step | None, str]:
         return Step.ISSUE, "there is no usable CA"
     if now >= held.ca.ends:
         return Step.ISSUE, "the CA has expired"
+    if held.ca.is_early(now):
+        return Step.ISSUE, "the CA is not valid yet"
     if held.leaf is None:
         return Step.RENEW, "there is no usable certificate"
     if now >= held.leaf.ends:
         return Step.RENEW, "the certificate has expired"
+    if held.leaf.is_early(now):
+        return Step.RENEW, "the certificate is not valid yet"
     if not published:
         return Step.PUBLISH, "a webhook configuration does not trust what we serve"
     if held.next_ca and now >= held.next_ca.issued + SETTLE_S:

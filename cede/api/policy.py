@@ -122,7 +122,8 @@ class PolicySpec(BaseModel):
                 "kubernetes.io/hostname is the narrowest there is: put it last",
             ),
         ),
-        description="Node labels from the widest level to the narrowest, like a block, a rack, kubernetes.io/hostname.",
+        description="Node labels from the widest level to the narrowest, like a block, a rack, kubernetes.io/hostname. Kueue's default "
+        "gates do not carry an elastic job's placement over from size to size: leave it out where jobs are elastic.",
     )
     takeBack: TakeBack = Field(default_factory=TakeBack, json_schema_extra={"default": {}})
     model_config = ConfigDict(

@@ -35,9 +35,14 @@ def amount(resource: str, quantity: str | int | float) -> int:
 
     Raises ValueError naming the quantity when it is none (apimachinery, resource/quantity.go).
     """
-    found = _QUANTITY.fullmatch(str(quantity).strip())
+    return _amount(resource, str(quantity).strip())
+
+
+@lru_cache(maxsize=4096)  # a cluster's objects say the same few amounts over and over
+def _amount(resource: str, text: str) -> int:
+    found = _QUANTITY.fullmatch(text)
     if not found:
-        raise ValueError(f"{resource} is {quantity!r}, which is no quantity: write it like 500m, 2, 16Gi")
+        raise ValueError(f"{resource} is {text!r}, which is no quantity: write it like 500m, 2, 16Gi")
     number, exponent, suffix = found.groups()
     with localcontext() as context:
         context.prec = 100

@@ -127,11 +127,12 @@ class Admin:
         for team in teams:
             self.cluster.kubectl("delete", "jobs", "--all", "-n", team, "--wait=true")
         self.cluster.until(lambda: not any(self.workloads(team) for team in teams), "the workloads to go", 120)
-        queues = [team for team in teams if self.cluster.kubectl("get", "clusterqueue", team, "--ignore-not-found")]
-        self.cluster.until(lambda: not any(self._reserved(name) for name in queues), "their quota to be free", 120)
+        self.cluster.until(lambda: not any(self._reserved(team) for team in teams), "their quota to be free", 120)
 
     def _reserved(self, name: str) -> int:
-        return int(self.queue(name).get("status", {}).get("reservingWorkloads", 0))
+        """Workloads that Kueue still counts in the queue, if it is there."""
+        found = self.cluster.kubectl("get", "clusterqueue", name, "--ignore-not-found", "-o", "jsonpath={.status.reservingWorkloads}")
+        return int(found or 0)
 
     def remove(self, *teams: str) -> None:
         """Allocations and namespaces are gone."""
