@@ -143,8 +143,7 @@ class Admin:
 
 @contextmanager
 def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
-    """A cluster of `nodes` pretended nodes of `TYPE` under our policy; afterwards without them, and under the policy it had."""
-    before = cluster.kubectl_json("get", "clusterpolicy")["items"]
+    """A cluster of `nodes` pretended nodes of `TYPE` under our policy; afterwards without them and without a policy."""
     made = [node(f"gov-{number}") for number in range(1, nodes + 1)]
     cluster.kubectl("apply", "-f", "-", stdin=file(*made))
     admin = Admin(cluster)
@@ -153,10 +152,7 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
         yield admin
     finally:
         cluster.kubectl("delete", "node", "--ignore-not-found", *(one["metadata"]["name"] for one in made))
-        cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME, "--ignore-not-found")  # without one everything stays as it is
-        if before:
-            body = {"apiVersion": "cede.dev/v1alpha1", "kind": "ClusterPolicy", "metadata": {"name": names.POLICY_NAME}}
-            cluster.kubectl("create", "-f", "-", stdin=file(body | {"spec": before[0]["spec"]}))
+        cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME, "--ignore-not-found")
 
 
 def node(name: str) -> Json:

@@ -27,16 +27,13 @@ def write(tmp_path: Path) -> Write:
 @pytest.fixture(scope="module")
 def team(cluster: Any) -> Iterator[str]:
     """The namespace of a team that owns nothing: its jobs wait, which is all that is needed here."""
-    has_policy = cluster.kubectl("get", "clusterpolicies", "-o", "name").split()
-    wanted = [ALLOCATION] if has_policy else [POLICY, ALLOCATION]
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [POLICY, ALLOCATION]}))
     cluster.until(lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"), "the team's queue", 120)
     yield TEAM
     cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
     cluster.kubectl("delete", "computeallocation", TEAM, "--wait=true")
     cluster.kubectl("delete", "namespace", TEAM, "--ignore-not-found", "--timeout=120s")
-    if not has_policy:
-        cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
+    cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
 
 
 @pytest.fixture

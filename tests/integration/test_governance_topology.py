@@ -37,6 +37,11 @@ def together(admin: Admin, name: str, nodes: int) -> Json:
     return job
 
 
+def placed(admin: Admin, job: str) -> set[str]:
+    pods = admin.cluster.kubectl_json("get", "pods", "-n", TEAM, "-l", f"job-name={job}")["items"]
+    return {pod["spec"].get("nodeName", "") for pod in pods}
+
+
 def test_a_job_that_wants_one_rack_is_placed_in_one_or_waits_though_the_quota_would_do(admin: Admin) -> None:
     admin.submit(together(admin, "wide", 3))
     admin.waits(TEAM, "wide", "topology")
@@ -44,14 +49,9 @@ def test_a_job_that_wants_one_rack_is_placed_in_one_or_waits_though_the_quota_wo
     admin.submit(together(admin, "fits", 2))
     admin.runs(TEAM, "fits")
 
-    def placed() -> set[str]:
-        pods = admin.cluster.kubectl_json("get", "pods", "-n", TEAM, "-l", "job-name=fits")["items"]
-        return {pod["spec"].get("nodeName", "") for pod in pods}
-
-    admin.cluster.until(lambda: placed() == {"gov-1", "gov-2"}, "its pods to be placed in rack a", 120)
-    admin.submit(together(admin, "second", 2))
-    admin.waits(TEAM, "second", "topology")
-    admin.clear(TEAM)
+    admin.cluster.until(lambda: placed(admin, "fits") == {"gov-1", "gov-2"}, "its pods to be placed in rack a", 120)
+    admin.submit(together(admin, "one", 1))
+    admin.cluster.until(lambda: placed(admin, "one") == {"gov-3"}, "the other rack to take a job of one node", 120)
 
 
 def test_the_policy_says_what_kueue_must_know_of_elastic_jobs_and_topology(admin: Admin) -> None:

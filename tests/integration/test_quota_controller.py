@@ -121,16 +121,13 @@ def job(namespace: str, gpus: int) -> Json:
 async def team(client: Client) -> AsyncIterator[str]:
     """An allocation of one accelerator in a cluster with a policy; gone afterwards, with its namespace."""
     name = "quota-controller-test"
-    try:
-        await client.get(POLICIES, dict, ("", names.POLICY_NAME))
-    except NotFound:
-        local = {"name": "local-4gpu", "accelerators": 4, "cpu": "2", "memory": "16Gi"}
-        spec = {"instanceTypes": [local], "priorityClasses": [CLASS], "defaultPriorityClass": "training"}
-        await client.create(POLICIES, {"metadata": {"name": names.POLICY_NAME}, "spec": spec})
+    local = {"name": "local-4gpu", "accelerators": 4, "cpu": "2", "memory": "16Gi"}
+    spec = {"instanceTypes": [local], "priorityClasses": [CLASS], "defaultPriorityClass": "training"}
+    await client.create(POLICIES, {"metadata": {"name": names.POLICY_NAME}, "spec": spec})
     quotas = [{"instanceType": "local-4gpu", "accelerators": 1}]
     await client.create(ALLOCATIONS, {"metadata": {"name": name}, "spec": {"quotas": quotas}})
     yield name
-    for kind, key in ((JOBS, (name, "one")), (ALLOCATIONS, ("", name))):
+    for kind, key in ((JOBS, (name, "one")), (ALLOCATIONS, ("", name)), (POLICIES, ("", names.POLICY_NAME))):
         with suppress(NotFound):
             await client.delete(kind, key)
     async with asyncio.timeout(120):
