@@ -42,9 +42,8 @@ async def release(client: Client) -> Outcome:
         await steps.take(client.patch(kind, key, body), f"{kind.kind} {key[1]}", says)
 
     await patch(objects.POLICIES, ("", names.POLICY_NAME), {"spec": {"mode": "Observe"}}, "ClusterPolicy: mode Observe")
-    ours = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
     within = await _own_tasks(client)
-    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=ours))[0]:
+    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=names.OURS))[0]:
         name = queue["metadata"]["name"]
         own = {"withinClusterQueue": within.get(name, "LowerPriority"), "reclaimWithinCohort": "Any"}
         stock = {"queueingStrategy": "BestEffortFIFO", "preemption": own}

@@ -40,7 +40,7 @@ from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
 from cede.kube.echoes import Echoes
-from quota_controller import kueue_settings, watchdog
+from quota_controller import kueue_settings, policy_status, watchdog
 from quota_controller.acts import LAG_S, Acts, At
 from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import Seen, plan
@@ -50,7 +50,6 @@ from quota_controller.telling import Teller
 P = TypeVar("P")
 log = logging.getLogger("quota_controller")
 
-OURS = f"{names.MANAGED_BY}={names.MANAGED_BY_CEDE}"
 LABELLED = (
     TOPOLOGIES, RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_QUEUES, LOCAL_QUEUES, SERVICES, ROLE_BINDINGS,
     CLUSTER_ROLE_BINDINGS,
@@ -72,7 +71,7 @@ class Controller:
         self.nodes = self._cache(NODES, Node)
         self.daemons = self._cache(DAEMON_SETS, DaemonSet)
         self.leases = self._cache(LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed)
-        self.raw: dict[Kind, Cache[Any]] = {kind: self._cache(kind, dict, labels=OURS) for kind in LABELLED}
+        self.raw: dict[Kind, Cache[Any]] = {kind: self._cache(kind, dict, labels=names.OURS) for kind in LABELLED}
         self.raw[NAMESPACES] = self._cache(NAMESPACES, dict)
         self.raw[SECRETS] = self._cache(SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}")
         self.settings = self._named(CONFIG_MAPS, kueue_settings.CONFIG_MAP)
@@ -115,7 +114,10 @@ class Controller:
             echoes.forget()
         if deaf := [cache for cache in self.caches if not cache.synced.is_set() and (cache in self.needed or not cache.trouble)]:
             return await self._wait(deaf, now)
-        self.root = self.root or await self._root_key()
+        try:
+            self.root = self.root or await self._root_key()
+        except ValueError as error:
+            return await self._say_deaf(str(error), now)
         seen = self._look(now)
         decided = plan(seen)
         await self.acts.carry_out(seen, decided)
@@ -137,9 +139,11 @@ class Controller:
     async def _wait(self, deaf: Iterable[Cache[Any]], now: float) -> float:
         """Until everything has been heard nothing is decided; what cannot be heard at all is said on the policy."""
         troubles = {cache.kind.kind: cache.trouble for cache in deaf if cache.trouble}
-        policy = self.policies.get(("", names.POLICY_NAME))
-        if policy and troubles:
-            await self.teller.report_deaf(policy, troubles, now)
+        return await self._say_deaf(policy_status.unheard(troubles), now) if troubles else RETRY_S
+
+    async def _say_deaf(self, message: str, now: float) -> float:
+        if policy := self.policies.get(("", names.POLICY_NAME)):
+            await self.teller.report_deaf(policy, message, now)
         return RETRY_S
 
     def _look(self, now: float) -> Seen:
@@ -169,7 +173,7 @@ class Controller:
         return live
 
     async def _root_key(self) -> bytes:
-        """The entry of the root Secret, which is made if there is none."""
+        """The entry of the root Secret, which is made if there is none. Raises ValueError when it holds no key."""
         try:
             secret: Json = await self.client.get(SECRETS, dict, ROOT)
         except NotFound:
@@ -186,7 +190,11 @@ class Controller:
             with suppress(AlreadyExists):
                 await self.client.create(SECRETS, body, namespace=ROOT[0])
             secret = await self.client.get(SECRETS, dict, ROOT)
-        return base64.b64decode(secret["data"][names.SECRET_KEY])
+        if not (key := base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))):
+            where = f"Secret {ROOT[1]} in namespace {ROOT[0]}"
+            cure = f"put its entry {names.SECRET_KEY} back, or delete the Secret and restart scheduler and elastic jobs"
+            raise ValueError(f"{where} holds no {names.SECRET_KEY}, so no team can be given its own and all stays as it is: {cure}")
+        return key
 
 
 def _patience(policy: ClusterPolicy | None) -> float:

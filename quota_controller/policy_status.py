@@ -36,11 +36,15 @@ def policy(plan: Plan, seen: Seen, clashes: Problems, now: float) -> PolicyStatu
     )  # fmt: skip
 
 
-def deaf(found: ClusterPolicy, troubles: Mapping[str, str], now: float) -> PolicyStatus:
-    """The status while kinds cannot be read: the last figures stand."""
+def unheard(troubles: Mapping[str, str]) -> str:
+    """What is said of kinds that cannot be read. `troubles`: kind → why."""
     kinds, why = ", ".join(sorted(troubles)), next(iter(troubles.values()))
     cure = f"install Kueue {'.'.join(map(str, kueue_settings.OLDEST))} or newer, or see to the rights of {names.QUOTA_CONTROLLER}"
-    message = f"{kinds} cannot be read ({why}), so all stays as it is: {cure}"
+    return f"{kinds} cannot be read ({why}), so all stays as it is: {cure}"
+
+
+def deaf(found: ClusterPolicy, message: str, now: float) -> PolicyStatus:
+    """The status while something that everything hangs on cannot be read: the last figures stand."""
     generation = found.metadata.generation
     conditions = set_condition(found.status.conditions, names.READY, False, "CannotRead", message, generation=generation, now=now)
     return found.status.model_copy(update={"observedGeneration": generation, "conditions": conditions})

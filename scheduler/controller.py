@@ -4,6 +4,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import Counter
@@ -131,12 +132,12 @@ class Controller:
                 log.info("planned", extra={"why": why})
 
     async def _read_root(self) -> bytes | None:
-        try:
+        secret: Json = {}
+        with suppress(NotFound):
             secret = await self.client.get(SECRETS, dict, (names.SYSTEM_NAMESPACE, names.ROOT_SECRET))
-        except NotFound:
-            log.warning("no root key yet", extra={"secret": names.ROOT_SECRET})
-            return None
-        return base64.b64decode(secret["data"][names.SECRET_KEY])
+        if not (key := base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))):
+            log.warning("no root key yet", extra={"secret": names.ROOT_SECRET, "entry": names.SECRET_KEY})
+        return key or None
 
     async def _perform(self, act: Act) -> None:
         log.info("act", extra={"act": type(act).__name__} | facts(act))

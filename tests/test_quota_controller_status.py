@@ -113,7 +113,8 @@ def test_the_policy_says_whether_kueue_is_set_as_it_wants() -> None:
 
 def test_while_kueue_is_absent_the_policy_says_so_and_keeps_its_figures() -> None:
     before = policy().model_copy(update={"status": PolicyStatus(leader="s-0")})
-    told = policy_status.deaf(before, {"ClusterQueue": "404 NotFound: the server could not find the resource"}, NOW)
+    message = policy_status.unheard({"ClusterQueue": "404 NotFound: the server could not find the resource"})
+    told = policy_status.deaf(before, message, NOW)
     [ready] = told.conditions
     assert (ready["status"], ready["reason"], told.leader) == ("False", "CannotRead", "s-0")
     assert "ClusterQueue cannot be read (404" in ready["message"]

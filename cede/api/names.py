@@ -46,6 +46,8 @@ WEBHOOK = "cede-webhook"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY_CEDE = "cede"
+OURS = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
+"""The selector of what we have made."""
 
 # --- Kueue's and Kubernetes', as they spell them ------------------------------------------------------------------
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"

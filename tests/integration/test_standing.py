@@ -15,7 +15,7 @@ from tests.integration.admin import Admin, condition, governed
 pytestmark = pytest.mark.cluster
 
 TEAM = "gov-standing"
-QUIET_S = 60
+QUIET_S = 300
 
 
 @pytest.fixture(scope="module")
