@@ -13,7 +13,7 @@ help:  ## this list
 demo:  ## a real cluster here, Kueue, Cede, and the story; leaves demo.json and demo.png (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
 
-test: setup-cluster lint  ## every test, on the cluster too
+test: setup-cluster lint  ## every test, on the cluster too; teams that are there (of `make demo`) are removed
 	@$(LOCAL) up
 	@$(PYTHON_) -m pytest -q --durations=15
 

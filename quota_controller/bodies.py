@@ -1,6 +1,5 @@
 """PURE. The objects of a team and of all teams, as they are applied; and whether a live object already says it."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -177,25 +176,28 @@ def cluster_queue(
     return target(CLUSTER_QUEUES, ("", name), name, {"spec": content})
 
 
-def held(queue: Json, owner: str) -> Target:
-    """The queue as it is, but held: for an allocation that goes while there is no policy to compute it from."""
-    ours = ("cohortName", "namespaceSelector", "resourceGroups", "preemption", "fairSharing")
+def without_policy(queue: Json, allocation: ComputeAllocation) -> Target:
+    """The queue as it is, held if its allocation goes: there is nothing to compute it from. Nobody asks for a take-back now but Kueue."""
+    ours = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
     content = {name: queue["spec"][name] for name in ours if name in queue["spec"]}
-    return target(CLUSTER_QUEUES, ("", owner), owner, {"spec": {**content, "stopPolicy": "Hold"}})
+    content["preemption"] = preemption(allocation, cede_takes_back=False)
+    if allocation.metadata.deletionTimestamp:
+        content["stopPolicy"] = "Hold"
+    name = allocation.metadata.name
+    return target(CLUSTER_QUEUES, ("", name), name, {"spec": content})
 
 
-def in_namespace(allocation: ComputeAllocation, key: bytes) -> list[Target]:
-    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret."""
+def in_namespace(allocation: ComputeAllocation, key: str) -> list[Target]:
+    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret (`key`: its entry; empty: no Secret)."""
     owner, namespace = allocation.metadata.name, allocation.namespace
+    secret = target(SECRETS, (namespace, names.CONTROL_SECRET), owner, {"type": "Opaque", "data": {names.SECRET_KEY: key}})
     return [
         _namespace(allocation),
         target(LOCAL_QUEUES, (namespace, names.LOCAL_QUEUE), owner, {"spec": {"clusterQueue": owner}}),
         target(SERVICES, (namespace, names.PEERS_SERVICE), owner, {"spec": {
             "clusterIP": "None", "publishNotReadyAddresses": True, "selector": {names.ELASTIC_POD: "true"},
         }}),
-        target(SECRETS, (namespace, names.CONTROL_SECRET), owner, {
-            "type": "Opaque", "data": {names.SECRET_KEY: base64.b64encode(key).decode()},
-        }),
+        *([secret] if key else []),
     ]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
 from cede.kube.echoes import Echoes
-from quota_controller import kueue_settings, policy_status, watchdog
+from quota_controller import kueue_settings, watchdog
 from quota_controller.acts import LAG_S, Acts, At
 from quota_controller.kueue_settings import Kueue
 from quota_controller.plan import Seen, plan
@@ -78,7 +78,7 @@ class Controller:
         self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
         self.heard: watchdog.Heard | None = None
         self.root = b""
-        self.met: tuple[Problems, float] = {}, RETRY_S  # what was in the way last, and how soon it is tried again
+        self.met: tuple[Problems, float] = {}, 0.0  # what was in the way last, and since when
         self.acts = Acts(client, lambda: self.clock(), self._wrote)
         self.teller = Teller(client, self._wrote)
 
@@ -114,10 +114,7 @@ class Controller:
             echoes.forget()
         if deaf := [cache for cache in self.caches if not cache.synced.is_set() and (cache in self.needed or not cache.trouble)]:
             return await self._wait(deaf, now)
-        try:
-            self.root = self.root or await self._root_key()
-        except ValueError as error:
-            return await self._say_deaf(str(error), now)
+        self.root = self.root or await self._root_key()
         seen = self._look(now)
         decided = plan(seen)
         await self.acts.carry_out(seen, decided)
@@ -126,24 +123,22 @@ class Controller:
         if all(echoes.only for echoes in self.echoes.values()):
             self.wake.clear()
         left = watchdog.seconds_left(self.heard, _patience(seen.policy), now)
-        again = self._rest() if self.acts.clashes else LAG_S if self.acts.written else IDLE_S
+        rest = self._rest(now)
+        again = rest if self.acts.clashes or not self.root else LAG_S if self.acts.written else IDLE_S
         return again if left is None else min(again, left + 0.1)
 
-    def _rest(self) -> float:
+    def _rest(self, now: float) -> float:
         """Seconds until what is in the way is tried again: at first soon, then ever more seldom while it is the same."""
-        before, seconds = self.met
-        seconds = min(seconds * 2, RETRY_MOST_S) if before == self.acts.clashes else RETRY_S
-        self.met = self.acts.clashes, seconds
-        return seconds
+        if self.met[0] != self.acts.clashes:
+            self.met = self.acts.clashes, now
+        return min(max(RETRY_S, now - self.met[1]), RETRY_MOST_S)
 
     async def _wait(self, deaf: Iterable[Cache[Any]], now: float) -> float:
         """Until everything has been heard nothing is decided; what cannot be heard at all is said on the policy."""
         troubles = {cache.kind.kind: cache.trouble for cache in deaf if cache.trouble}
-        return await self._say_deaf(policy_status.unheard(troubles), now) if troubles else RETRY_S
-
-    async def _say_deaf(self, message: str, now: float) -> float:
-        if policy := self.policies.get(("", names.POLICY_NAME)):
-            await self.teller.report_deaf(policy, message, now)
+        policy = self.policies.get(("", names.POLICY_NAME))
+        if policy and troubles:
+            await self.teller.report_deaf(policy, troubles, now)
         return RETRY_S
 
     def _look(self, now: float) -> Seen:
@@ -173,7 +168,7 @@ class Controller:
         return live
 
     async def _root_key(self) -> bytes:
-        """The entry of the root Secret, which is made if there is none. Raises ValueError when it holds no key."""
+        """The entry of the root Secret, which is made if there is none; nothing when it holds no key."""
         try:
             secret: Json = await self.client.get(SECRETS, dict, ROOT)
         except NotFound:
@@ -190,11 +185,7 @@ class Controller:
             with suppress(AlreadyExists):
                 await self.client.create(SECRETS, body, namespace=ROOT[0])
             secret = await self.client.get(SECRETS, dict, ROOT)
-        if not (key := base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))):
-            where = f"Secret {ROOT[1]} in namespace {ROOT[0]}"
-            cure = f"put its entry {names.SECRET_KEY} back, or delete the Secret and restart scheduler and elastic jobs"
-            raise ValueError(f"{where} holds no {names.SECRET_KEY}, so no team can be given its own and all stays as it is: {cure}")
-        return key
+        return base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))
 
 
 def _patience(policy: ClusterPolicy | None) -> float:

@@ -17,7 +17,7 @@ DEPLOYMENT: Key = (NAMESPACE, "kueue-controller-manager")
 OLDEST = (0, 19, 2)
 ELASTIC = "ElasticJobsViaWorkloadSlices"
 ELASTIC_PLACED = "ElasticJobsViaWorkloadSlicesWithTAS"
-JOBS = "batch/job"
+JOBS, PODS = "batch/job", "pod"
 
 
 @dataclass(frozen=True)
@@ -153,3 +153,6 @@ def _settings(spec: PolicySpec, found: Settings, gates: Mapping[str, bool]) -> I
         )
     if JOBS not in found.frameworks:
         yield "JobsNotQueued", f"{JOBS} is not in integrations.frameworks, so Kueue queues no Jobs: add it {cure}"
+    if PODS not in found.frameworks:
+        why = "so pods with accelerators of kinds that Kueue does not queue run past every quota"
+        yield "PodsNotQueued", f"{PODS} is not in integrations.frameworks, {why}: add it {cure}"

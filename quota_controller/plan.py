@@ -1,12 +1,13 @@
 """PURE. (policy, allocations, nodes) → the objects that should exist, those that should not, and why."""
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
-from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, Key, Kind
+from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, SECRETS, Key, Kind
 from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Quota
@@ -29,7 +30,7 @@ class Seen:
     daemons: tuple[DaemonSet, ...]
     live: Live
     leader: str  # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
-    root: bytes  # the key that the namespaces' keys are derived from
+    root: bytes  # the key that the namespaces' keys are derived from; empty when it is lost
     kueue: Kueue = field(default_factory=Kueue)
 
 
@@ -60,7 +61,7 @@ class Plan:
 
 
 def plan(seen: Seen) -> Plan:
-    """What should exist now. Without a policy everything stays as it is; only what is deleted goes on being deleted."""
+    """What should exist now. Without a policy quotas stay as they are and Kueue takes back; what is deleted goes on being deleted."""
     leaving = frozenset(a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live))
     staying = [a for a in seen.allocations if a.metadata.name not in leaving]
     if not seen.policy:
@@ -83,7 +84,7 @@ def plan(seen: Seen) -> Plan:
         free_[name] = free(a, granted, borrowing, account_)
         targets.append(bodies.cluster_queue(a, seen.policy.spec, granted, borrowing, lending, cede_takes_back=takes_back, held=held))
         if name not in taken:
-            targets += [*bodies.in_namespace(a, derive_key(seen.root, a.namespace)), *rights.in_namespace(a)]
+            targets += [*bodies.in_namespace(a, _key(a, seen)), *rights.in_namespace(a)]
     return Plan(
         targets=tuple(targets),
         kept=frozenset(taken),
@@ -99,16 +100,27 @@ def plan(seen: Seen) -> Plan:
     )
 
 
-NO_POLICY = f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; until then all quotas stay as they are"
+def _key(a: ComputeAllocation, seen: Seen) -> str:
+    """The entry of its control Secret: derived from the root key, or, while that is lost, the one it has."""
+    if seen.root:
+        return base64.b64encode(derive_key(seen.root, a.namespace)).decode()
+    there = seen.live.get((SECRETS, (a.namespace, names.CONTROL_SECRET))) or {}
+    return str((there.get("data") or {}).get(names.SECRET_KEY, ""))
+
+
+NO_POLICY = (
+    f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; "
+    "until then all quotas stay as they are, and Kueue takes back by preempting"
+)
 
 
 def _without_policy(seen: Seen, staying: list[ComputeAllocation], leaving: frozenset[str]) -> Plan:
-    going = [a.metadata.name for a in staying if a.metadata.deletionTimestamp]
-    held = [bodies.held(seen.live[CLUSTER_QUEUES, ("", name)], name) for name in going]
+    queues = [(a, seen.live.get((CLUSTER_QUEUES, ("", a.metadata.name)))) for a in staying]
+    kept_queues = [bodies.without_policy(queue, a) for a, queue in queues if queue]
     kept = {a.metadata.name for a in staying} | ({SHARED} if seen.allocations else set())
     problems = {a.metadata.name: ("NoPolicy", NO_POLICY) for a in staying}
     abandoned = _abandoned(staying, frozenset(kept), seen.live)
-    return Plan(tuple(held), frozenset(kept), leaving, abandoned, problems)
+    return Plan(tuple(kept_queues), frozenset(kept), leaving, abandoned, problems)
 
 
 def drained(allocation: ComputeAllocation, live: Live) -> bool:

@@ -1,6 +1,6 @@
 """PURE. What an admin reads of the policy: who takes back, whether it is in place, whether Kueue is set as it wants, what there is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cede.api import names
 from cede.api.objects import set_condition
@@ -36,15 +36,11 @@ def policy(plan: Plan, seen: Seen, clashes: Problems, now: float) -> PolicyStatu
     )  # fmt: skip
 
 
-def unheard(troubles: Mapping[str, str]) -> str:
-    """What is said of kinds that cannot be read. `troubles`: kind → why."""
+def deaf(found: ClusterPolicy, troubles: Mapping[str, str], now: float) -> PolicyStatus:
+    """The status while kinds cannot be read: the last figures stand. `troubles`: kind → why."""
     kinds, why = ", ".join(sorted(troubles)), next(iter(troubles.values()))
     cure = f"install Kueue {'.'.join(map(str, kueue_settings.OLDEST))} or newer, or see to the rights of {names.QUOTA_CONTROLLER}"
-    return f"{kinds} cannot be read ({why}), so all stays as it is: {cure}"
-
-
-def deaf(found: ClusterPolicy, message: str, now: float) -> PolicyStatus:
-    """The status while something that everything hangs on cannot be read: the last figures stand."""
+    message = f"{kinds} cannot be read ({why}), so all stays as it is: {cure}"
     generation = found.metadata.generation
     conditions = set_condition(found.status.conditions, names.READY, False, "CannotRead", message, generation=generation, now=now)
     return found.status.model_copy(update={"observedGeneration": generation, "conditions": conditions})
@@ -83,6 +79,14 @@ def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Problems) -> tuple[
     if kept := ", ".join(keeps_old_topology(found, seen.live)):
         cure = "name the type anew to change its levels or its nodeLabels, or put them back"
         return False, "TopologyKept", f"the flavor of {kept} keeps its topology and labels, Kueue lets neither change: {cure}"
+    if not seen.root:
+        where = f"Secret {names.ROOT_SECRET} in namespace {names.SYSTEM_NAMESPACE}"
+        cure = f"put its entry {names.SECRET_KEY} back, or delete the Secret and restart {names.QUOTA_CONTROLLER} and {names.SCHEDULER}"
+        return (
+            False,
+            "RootKeyLost",
+            f"{where} holds no {names.SECRET_KEY}, so a new team gets none and no job can be asked to shrink: {cure}",
+        )
     types = ", ".join(one.name for one in found.spec.instanceTypes)
     classes = ", ".join(one.name for one in found.spec.priorityClasses) or "none"
     return True, "InPlace", f"instance types: {types}; priority classes: {classes}"
@@ -102,19 +106,29 @@ def _overlapping(found: ClusterPolicy) -> str:
 
 def _type(one: Supply, plan: Plan, allocated: Quota) -> TypeStatus:
     flavor = one.type.name
-    missing = {name: allocated[flavor, name] - one.healthy[name] for name in one.resources}
-    message = ""
+    missing = any(allocated[flavor, name] > one.healthy[name] for name in one.resources)
+    said = []
     if one.promised:
-        message = "no node of this type exists: the figures are the policy's"
-    elif any(value > 0 for value in missing.values()):
-        message = "allocations own more than the healthy nodes hold: every quota is cut in proportion"
-    elif one.damaged:
-        message = f"{one.damaged} healthy nodes offer fewer accelerators than the others: a pod that needs a whole node may wait there"
-    elif one.otherwise:
-        message = f"{one.otherwise} healthy nodes are partitioned otherwise than most: give them a type of their own by nodeLabels"
+        said.append("no node of this type exists: the figures are the policy's")
+    elif missing:
+        said.append("allocations own more than the healthy nodes hold: every quota is cut in proportion")
+    if one.damaged:
+        said.append(
+            f"{_some(one.damaged)} offer fewer accelerators or slices than the others: a pod that needs a whole node may wait there"
+        )
+    if one.otherwise:
+        said.append(
+            f"{_some(one.otherwise)} offer other partitions than a whole node of the type: give them a type of their own by nodeLabels"
+        )
     return TypeStatus(
-        name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message=message,
+        name=flavor, nodes=one.nodes, healthyNodes=one.healthy_nodes, message="; ".join(said),
         whole={name: quantity(name, one.largest[name]) for name in one.resources},
         healthy={name: quantity(name, one.healthy[name]) for name in one.resources},
         allocated=amounts(allocated, one), unallocated=amounts(plan.shares.unallocated, one),
     )  # fmt: skip
+
+
+def _some(nodes: Sequence[str]) -> str:
+    """`2 healthy nodes (a, b)`: the first three by name."""
+    more = ", ..." if len(nodes) > 3 else ""
+    return f"{len(nodes)} healthy {'node' if len(nodes) == 1 else 'nodes'} ({', '.join(nodes[:3])}{more})"

@@ -26,12 +26,12 @@ class Supply:
     type: InstanceType
     whole: Resources  # what jobs can have of any whole node
     largest: Resources  # the most that one node of the type has for jobs, by resource
-    slices: int = 0  # accelerators and partitions of a whole node in one unit (`slices`), whatever its layout
+    whole_slices: int = 0  # accelerators and partitions of a whole node in one unit (`slices`), whatever its layout
     nodes: int = 0
     healthy_nodes: int = 0
     healthy: Resources = field(default_factory=Resources)  # of the healthy nodes together
-    damaged: int = 0  # healthy nodes that offer fewer accelerators than a whole one
-    otherwise: int = 0  # healthy nodes that offer as many, partitioned otherwise than the commonest layout
+    damaged: tuple[str, ...] = ()  # healthy nodes that offer fewer accelerators or slices than a whole one
+    otherwise: tuple[str, ...] = ()  # healthy nodes that offer as many, partitioned otherwise than `whole`
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
@@ -80,14 +80,14 @@ def _supply(type_: InstanceType, nodes: list[Node], daemons: tuple[DaemonSet, ..
     # A node that has lost an accelerator, or whose device plugin is not up yet, does not make every node worth less.
     most = max(slices(type_, holds) for _, holds in each)
     complete = [holds for _, holds in each if slices(type_, holds) == most]
-    layout = _commonest(_layout(holds) for holds in complete)
+    layout = _usual(type_, (_layout(holds) for holds in complete))
     whole = Counter({**dict(layout), **{name: min(holds[name] for holds in complete) for name in ("cpu", "memory")}})
     healthy = [_counts(type_, holds, whole, most) for node, holds in each if is_healthy(node)]
     return Supply(
         type_, whole, Counter({name: max(holds[name] for _, holds in each) for name in whole}), most, len(nodes), len(healthy),
         healthy=Counter({name: sum(holds[name] for holds in healthy) for name in whole}),
-        damaged=sum(slices(type_, holds) < most for node, holds in each if is_healthy(node)),
-        otherwise=sum(slices(type_, holds) == most and _layout(holds) != layout for node, holds in each if is_healthy(node)),
+        damaged=_names(node for node, holds in each if slices(type_, holds) < most),
+        otherwise=_names(node for node, holds in each if slices(type_, holds) == most and _layout(holds) != layout),
     )  # fmt: skip
 
 
@@ -96,10 +96,21 @@ def _layout(holds: Resources) -> tuple[tuple[str, int], ...]:
     return tuple((name, value) for name, value in holds.items() if name not in ("cpu", "memory"))
 
 
-def _commonest(layouts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
-    """What most nodes have, so that one node partitioned anew changes no team's worth; of equals, the most whole accelerators."""
+def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    return tuple(sorted(node.metadata.name for node in nodes if is_healthy(node)))
+
+
+def _usual(type_: InstanceType, layouts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    """What a whole node of the type offers: as the policy declares it, if a node does; else with whole accelerators, if it declares
+    some; else what most nodes have. So a node that is partitioned anew does not change what `count` means."""
+    declared = {**type_.partitions, type_.accelerator: type_.accelerators}
     found = Counter(layouts)
-    return max(found, key=lambda layout: (found[layout], [value for _, value in layout]))
+
+    def rank(layout: tuple[tuple[str, int], ...]) -> tuple[bool, bool, int, list[int]]:
+        uncut = type_.accelerators > 0 and dict(layout)[type_.accelerator] > 0
+        return dict(layout) == declared, uncut, found[layout], [value for _, value in layout]
+
+    return max(found, key=rank)
 
 
 def _counts(type_: InstanceType, holds: Resources, whole: Resources, most: int) -> Resources:
@@ -155,7 +166,7 @@ def worth(quota: TypeQuota, supply: Supply) -> Resources:
     has_accelerators = bool(known)
     known |= {name: amount(name, text) for name, text in (("cpu", quota.cpu), ("memory", quota.memory)) if text is not None}
     if has_accelerators:
-        part, of = slices(supply.type, known), supply.slices
+        part, of = slices(supply.type, known), supply.whole_slices
     else:
         base = "cpu" if "cpu" in known else "memory"
         part, of = known.get(base, 0), whole[base]

@@ -1,7 +1,7 @@
 """Tell: statuses that differ are written, and what is new in them, or was put back, is an event."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -40,9 +40,9 @@ class Teller:
             await self._tell(POLICIES, seen.policy, of_policy, now)
         await self._tell_edits(seen, edits, now)
 
-    async def report_deaf(self, policy: ClusterPolicy, message: str, now: float) -> None:
-        """The policy says what cannot be read, while nothing else can be said."""
-        await self._tell(POLICIES, policy, policy_status.deaf(policy, message, now), now)
+    async def report_deaf(self, policy: ClusterPolicy, troubles: Mapping[str, str], now: float) -> None:
+        """The policy says which kinds cannot be read, while nothing else can be said."""
+        await self._tell(POLICIES, policy, policy_status.deaf(policy, troubles, now), now)
 
     async def _tell(self, kind: Kind, of: Any, new: Any, now: float) -> None:
         """Writes a status that differs, and an event when Ready says something new."""

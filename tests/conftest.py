@@ -81,15 +81,13 @@ class Cluster:
             time.sleep(0.1)
 
     def without_teams(self) -> None:
-        """No allocation is left, nor what ran on one, nor a policy: nobody owns a part of the nodes."""
+        """No allocation is left, nor what ran on one, nor a policy: nobody owns a part of the nodes. Adopted namespaces stay, empty."""
         for found in self.kubectl_json("get", "computeallocations")["items"]:
             name = found["metadata"]["name"]
-            namespaces = self.kubectl("get", "namespaces", "-l", f"{names.ALLOCATION}={name}", "-o", "name").split()
-            for namespace in namespaces:
-                self.kubectl("delete", "jobs", "--all", "-n", namespace.partition("/")[2], "--wait=true")
+            for namespace in self.kubectl("get", "namespaces", "-l", f"{names.ALLOCATION}={name}", "-o", "name").split():
+                self.kubectl("delete", "jobs,deployments,statefulsets", "--all", "-n", namespace.partition("/")[2], "--wait=true")
             self.kubectl("delete", "computeallocation", name, "--timeout=120s")
-            if namespaces:
-                self.kubectl("delete", *namespaces, "--timeout=120s")
+        self.kubectl("delete", "namespaces", "-l", f"{names.OURS},{names.TEAM}", "--timeout=120s")
         self.kubectl("delete", "clusterpolicies", "--all")
 
     def fail(self, node: str) -> None:

@@ -194,18 +194,23 @@ async def test_news_is_an_event_once(world: World) -> None:
 
 
 # --- keys ---------------------------------------------------------------------------------------------------------
-async def test_a_root_secret_without_its_key_is_said_and_changes_nothing_until_it_is_back(world: World) -> None:
+async def test_a_lost_root_key_is_said_and_stops_nothing_but_new_keys(world: World) -> None:
     meta = {"name": ROOT[1], "namespace": ROOT[0]}
+    await world.settle()
+    had = there(world.server, SECRETS, ("vision", "cede-control"))["data"]
+    world.controller.root = b""  # a restart
     world.server.put(SECRETS, {"metadata": meta, "data": {"keys": "eA=="}})
-    await world.caught_up()
-    await world.controller.reconcile()
+    allocate(world.server, "late")
+    await world.settle()
     status = there(world.server, POLICIES, ("", "default"))["status"]
     [ready] = [c for c in status["conditions"] if c["type"] == "Ready"]
-    assert (ready["reason"], "put its entry key back" in ready["message"]) == ("CannotRead", True)
-    assert world.server.get(CLUSTER_QUEUES, ("", "vision")) is None
+    assert (ready["reason"], "put its entry key back" in ready["message"]) == ("RootKeyLost", True)
+    assert there(world.server, SECRETS, ("vision", "cede-control"))["data"] == had
+    assert world.ready("late")["status"] == "True", "quota does not hang on it"
+    assert world.server.get(SECRETS, ("late", "cede-control")) is None
     world.server.put(SECRETS, {"metadata": meta, "data": {"key": base64.b64encode(b"k" * 64).decode()}})
     await world.settle()
-    assert world.ready()["status"] == "True"
+    assert world.server.get(SECRETS, ("late", "cede-control"))
 
 
 async def test_the_root_key_is_made_once_and_namespaces_derive_theirs(world: World) -> None:

@@ -64,6 +64,7 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
         ),
         pytest.param({"topology": ["rack"]}, settings(), THERE, "ElasticTopologyOff", "leave topology out", id="placed anew at each size"),
         pytest.param({}, without(integrations={"frameworks": ["pod"]}), THERE, "JobsNotQueued", "batch/job", id="no jobs"),
+        pytest.param({}, without(integrations={"frameworks": ["batch/job"]}), THERE, "PodsNotQueued", "past every quota", id="no pods"),
         pytest.param({}, settings(), deployment("kueue:v0.18.3"), "TooOld", "must be 0.19.2 or newer: upgrade", id="too old"),
         pytest.param({}, settings(), deployment(replicas=0), "NotRunning", "scale Deployment", id="scaled to 0"),
     ],

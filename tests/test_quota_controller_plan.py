@@ -169,10 +169,14 @@ def test_each_namespace_has_a_key_of_its_own() -> None:
 
 
 # --- without a policy ---------------------------------------------------------------------------------------------
-def test_without_a_policy_everything_stays_as_it_is() -> None:
+def test_without_a_policy_quotas_stay_as_they_are_and_kueue_takes_back() -> None:
     before = as_live(plan(seen([allocation()])))
+    assert before[CLUSTER_QUEUES, ("", "vision")]["spec"]["preemption"]["reclaimWithinCohort"] == "Never"
     decided = plan(seen([allocation()], live=before, without_policy=True))
-    assert (decided.targets, decided.unwanted(before), decided.abandoned) == ((), [], ())
+    [found] = decided.targets
+    stock = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    assert found.body["spec"] == before[CLUSTER_QUEUES, ("", "vision")]["spec"] | {"preemption": stock}
+    assert (decided.unwanted(before), decided.abandoned) == ([], ())
     assert decided.problems["vision"][0] == "NoPolicy"
 
 

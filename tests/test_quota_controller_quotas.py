@@ -40,7 +40,7 @@ def test_a_whole_node_is_the_smallest_live_one_and_not_the_declared_one() -> Non
 def test_a_node_that_lost_an_accelerator_makes_no_other_worth_less() -> None:
     supply = supplies([P5], [node("a"), node("b", gpus=7), node("c", gpus=0)])["p5"]
     assert supply.whole[GPU] == 8
-    assert (supply.healthy[GPU], supply.damaged) == (15, 2)
+    assert (supply.healthy[GPU], supply.damaged) == (15, ("b", "c"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,13 @@ def test_a_node_partitioned_anew_takes_from_the_others_nothing_but_itself() -> N
     supply = supplies([MIXED], [partitioned("a", gpu=8), partitioned("b", gpu=8), partitioned("c", one=56)])[MIXED.name]
     assert supply.whole == {GPU: 8, ONE: 0, "cpu": 112_000, "memory": 1120 * GI}
     assert supply.healthy == {GPU: 16, ONE: 56, "cpu": 336_000, "memory": 3360 * GI}
-    assert (supply.otherwise, supply.damaged) == (1, 0)
+    assert (supply.otherwise, supply.damaged) == (("c",), ())
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_type_with_whole_accelerators_is_counted_by_them_however_many_nodes_are_cut(cut: int) -> None:
+    live = [partitioned("a", gpu=8), *(partitioned(f"m{number}", one=56) for number in range(cut))]
+    assert quotas.worth(TypeQuota(instanceType=MIXED.name, count=1), supplies([MIXED], live)[MIXED.name])[GPU] == 8
 
 
 def test_each_layout_has_its_share_of_a_node() -> None:

@@ -144,7 +144,9 @@ def test_nodes_partitioned_in_three_ways_promise_what_each_of_them_offers() -> N
 def test_pods_of_one_kind_of_partition_and_its_share_of_a_node_all_find_room(live: list[Node], kind: str) -> None:
     supply = supplies([MIG], live)["p5"]
     part = quotas.slices(MIG, {kind: 1})
-    pod = Counter({kind: 1, **{name: supply.whole[name] * part // supply.slices for name in ("cpu", "memory") if supply.slices}})
+    pod = Counter(
+        {kind: 1, **{name: supply.whole[name] * part // supply.whole_slices for name in ("cpu", "memory") if supply.whole_slices}}
+    )
     assert admitted(pod, supply.healthy) <= packed(pod, live, [])
 
 

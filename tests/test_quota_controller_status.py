@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cede.api.allocation import AllocationStatus
 from cede.api.kueue import Lease, LeaseSpec
 from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json, rfc3339
@@ -100,7 +101,7 @@ def test_the_policy_says_which_nodes_are_partitioned_otherwise() -> None:
     picture = seen([allocation()], found=policy(instanceTypes=types), nodes=[node("a"), node("b"), mig])
     told = policy_status.policy(plan(picture), picture, {}, NOW)
     assert told is not None
-    assert "1 healthy nodes are partitioned otherwise" in told.instanceTypes[0].message
+    assert "1 healthy node (c) offer other partitions than a whole node" in told.instanceTypes[0].message
 
 
 def test_the_policy_says_whether_kueue_is_set_as_it_wants() -> None:
@@ -113,12 +114,22 @@ def test_the_policy_says_whether_kueue_is_set_as_it_wants() -> None:
 
 def test_while_kueue_is_absent_the_policy_says_so_and_keeps_its_figures() -> None:
     before = policy().model_copy(update={"status": PolicyStatus(leader="s-0")})
-    message = policy_status.unheard({"ClusterQueue": "404 NotFound: the server could not find the resource"})
-    told = policy_status.deaf(before, message, NOW)
+    told = policy_status.deaf(before, {"ClusterQueue": "404 NotFound: the server could not find the resource"}, NOW)
     [ready] = told.conditions
     assert (ready["status"], ready["reason"], told.leader) == ("False", "CannotRead", "s-0")
     assert "ClusterQueue cannot be read (404" in ready["message"]
     assert "install Kueue 0.19.2 or newer" in ready["message"]
+
+
+def test_an_admission_elsewhere_changes_no_status_of_a_team_where_nothing_waits() -> None:
+    teams, nodes = [allocation(), allocation("research"), allocation("speech")], [node("a"), node("b")]
+
+    def told(used: int) -> AllocationStatus:
+        reserved = [{"name": "p5", "resources": [{"name": GPU, "total": str(used), "borrowed": "0"}]}]
+        live = as_live(plan(seen(teams, nodes=nodes)), vision=ACTIVE, research={"flavorsReservation": reserved})
+        return status.allocations(plan(picture := seen(teams, nodes=nodes, live=live)), picture, {}, NOW)["vision"]
+
+    assert told(0) == told(4)
 
 
 def test_status_is_the_same_when_told_twice() -> None:
@@ -156,16 +167,20 @@ def test_who_leads_by_our_own_clock(looks: list[tuple[float, Lease]], now: float
     assert (watchdog.seconds_left(heard, 120, NOW + now) is None) == (expected == "")
 
 
-def admits(*, waiting: int, used: int = 0, borrowed: int = 0, **spec: Any) -> tuple[str, str, str]:
+def admits(
+    *, waiting: int, used: int = 0, borrowed: int = 0, clashes: Problems | None = None, without_policy: bool = False, **spec: Any
+) -> tuple[str, str, str]:
     """(status, reason, message) of condition Admits of vision, which owns 8 of 16; research holds `used`, and borrows some of that."""
     teams, nodes = [allocation(**spec), allocation("research")], [node("a"), node("b")]
     reserved = [{"name": "p5", "resources": [{"name": GPU, "total": str(used), "borrowed": str(borrowed)}]}]
     live = as_live(
         plan(seen(teams, nodes=nodes)), vision={**ACTIVE, "pendingWorkloads": waiting}, research={"flavorsReservation": reserved}
     )
-    picture = seen(teams, nodes=nodes, live=live)
-    told = status.allocations(plan(picture), picture, {}, NOW)["vision"]
-    assert told.waiting == waiting
+    if not spec.get("active", True):
+        live[CLUSTER_QUEUES, ("", "vision")]["status"]["conditions"] = [{"type": "Active", "status": "False"}]
+    picture = seen(teams, nodes=nodes, live=live, without_policy=without_policy)
+    told = status.allocations(plan(picture), picture, clashes or {}, NOW)["vision"]
+    assert told.waiting == waiting or without_policy
     found = next(c for c in told.conditions if c["type"] == status.ADMITS)
     return found["status"], found["reason"], found["message"]
 
@@ -184,6 +199,14 @@ def admits(*, waiting: int, used: int = 0, borrowed: int = 0, **spec: Any) -> tu
             {"waiting": 1, "sharing": {"borrowLimitPercent": 25}}, ("False", "WorkWaits", "could have 10 nvidia.com/gpu"), id="limited",
         ),
         pytest.param({"waiting": 1, "active": False}, ("False", "Closed", "condition Ready says why"), id="not active"),
+        pytest.param({"waiting": 0, "maxPriorityClass": "gone"}, ("True", "NothingWaits", ""), id="a class unknown closes nothing"),
+        pytest.param(
+            {"waiting": 0, "clashes": {"vision": ("TriedAgain", "changed meanwhile")}}, ("True", "NothingWaits", ""),
+            id="nor does an object that could not be written",
+        ),
+        pytest.param(
+            {"waiting": 1, "without_policy": True}, ("False", "WorkWaits", "1 workload waits for room in the quotas"), id="no policy",
+        ),
     ],
 )  # fmt: skip
 def test_admits_says_what_there_is_for_the_next_job(given: Json, expected: tuple[str, str, str]) -> None:

@@ -24,9 +24,9 @@ NEXT = issue_ca(NOW + 7 * 365 * DAY_S)
         pytest.param(HELD, True, LEAF_LIFE_S * 0.67, Step.RENEW, id="two thirds of the certificate's life"),
         pytest.param(HELD, False, LEAF_LIFE_S + 1, Step.RENEW, id="expired: a new one before anything else"),
         pytest.param(HELD, True, CA_LIFE_S + 1, Step.ISSUE, id="the CA expired"),
-        pytest.param(HELD, True, -1800, None, id="a clock half an hour behind"),
-        pytest.param(HELD, True, -2 * DAY_S, Step.ISSUE, id="a CA that is not valid yet"),
-        pytest.param(Held(CA, issue_leaf(CA, NOW + 2 * DAY_S)), True, 0, Step.RENEW, id="a certificate that is not valid yet"),
+        pytest.param(HELD, True, -2 * DAY_S, None, id="a clock two days behind"),
+        pytest.param(HELD, True, -20 * DAY_S, Step.ISSUE, id="a CA that is not valid yet"),
+        pytest.param(Held(CA, issue_leaf(CA, NOW + 20 * DAY_S)), True, 0, Step.RENEW, id="a certificate that is not valid yet"),
     ],
 )
 def test_the_next_step(held: Held, published: bool, at: float, step: Step | None) -> None:

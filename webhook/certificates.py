@@ -160,9 +160,13 @@ class Keeper:
             for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
         }
         self._good = Held()  # the last that could be served: survives the Secret
-        self.serves = False
-        """A certificate is loaded that the published bundle trusts, or did once: a bundle reset by hand is back before anybody
-        who was sent elsewhere would be."""
+        self._trusted = False
+
+    @property
+    def serves(self) -> bool:
+        """A certificate is loaded that is valid now and that the published bundle trusts, or did once: a bundle reset by hand is back
+        before anybody who was sent elsewhere would be."""
+        return self._trusted and self._good.leaf is not None and self._good.leaf.is_valid(self._clock())
 
     @property
     def caches(self) -> list[Cache[Json]]:
@@ -178,7 +182,7 @@ class Keeper:
             CERTIFICATE_ENDS.set(held.leaf.ends)
         published = not self._unpublished(held)
         trusted = published and all(cache.get(CONFIGURATION) for cache in self.configurations.values())
-        self.serves = self.serves or (trusted and self._good == held and held.leaf is not None)
+        self._trusted = self._trusted or (trusted and self._good == held)
         step, why = due(held, published, now)
         if step is None:
             return rest(held)

@@ -10,7 +10,7 @@ from enum import Enum
 DAY_S = 86400.0
 CA_LIFE_S = 3650 * DAY_S
 LEAF_LIFE_S = 90 * DAY_S
-BACKDATE_S = 3600.0  # another machine's clock may be behind ours
+BACKDATE_S = 7 * DAY_S  # an API server's clock may be behind ours; an early date costs nothing
 SETTLE_S = 120.0
 """How long a published CA, or a new leaf, gets to reach every API server and every replica."""
 

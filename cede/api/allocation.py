@@ -155,7 +155,7 @@ class QuotaStatus(BaseModel):
     borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold beyond the quota.")
     lent: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What others hold of its quota.")
     free: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What its next job could have now, of its own and borrowed."
+        default_factory=dict, max_length=16, description="What its next job could have now, of its own and borrowed; said while work waits."
     )
     promised: bool = Field(default=False, description="No node of this type exists yet; the amounts are the policy's.")
 

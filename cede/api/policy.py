@@ -154,7 +154,7 @@ class PolicyStatus(BaseModel):
     """What holds now."""
 
     observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
-    conditions: Conditions = Field(default_factory=list, description="Ready, and SchedulerLeads.")
+    conditions: Conditions = Field(default_factory=list, description="Ready, SchedulerLeads, KueueConfigured.")
     preemption: str = Field(default="", max_length=16, description="Who takes capacity back: Cede, or Kueue by killing.")
     leader: str = Field(default="", max_length=253, description="The scheduler that leads.")
     instanceTypes: list[TypeStatus] = Field(

@@ -148,10 +148,16 @@ def test_a_deleted_allocation_waits_for_its_work_and_says_so(admin: Admin) -> No
     assert B in admin.cluster.kubectl("get", "namespace", "-o", "name"), "the namespace and what is in it stay"
 
 
-def test_without_a_policy_everything_stays_as_it_is(admin: Admin) -> None:
-    before = admin.queue(B)["spec"]
+def test_without_a_policy_quotas_stay_as_they_are_and_kueue_takes_back(admin: Admin) -> None:
+    def quotas() -> Any:
+        return {key: value for key, value in admin.queue(B)["spec"].items() if key != "preemption"}
+
+    before = quotas()
     admin.cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
     admin.says(B, "until then all quotas stay as they are")
-    assert admin.queue(B)["spec"] == before
+    assert quotas() == before
     runs_on(admin)
+    admin.submit(admin.job(A, "mine", 8))
+    admin.runs(A, "mine")
+    assert admin.evicted(B, "runs") == "Preempted", "there is nobody else to ask for it"
     admin.policy(**POLICY)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import TYPE, Admin, file, governed, node
+from tests.integration.admin import TYPE, Admin, condition, file, governed, node
 
 pytestmark = pytest.mark.cluster
 A, B = "gov-a", "gov-b"
@@ -58,6 +58,23 @@ def test_how_much_a_team_can_hold(admin: Admin, lender: dict[str, Any], borrower
     admin.cluster.until(lambda: admin.allocation(A)["status"]["lent"] == f"{most - 8} gpu", "the status to say what is lent", 120)
 
 
+def test_who_reads_the_allocation_knows_what_is_used_and_why_the_next_job_waits(admin: Admin) -> None:
+    admin.team(B, 8, sharing={"strategy": "Lend"})
+    admin.submit(admin.job(B, "runs", 6, pods=6))
+    admin.runs(B, "runs")
+    admin.submit(admin.job(B, "next", 3, pods=3))
+    admin.waits(B, "next")
+
+    def admits() -> str:
+        return str(condition(admin.allocation(B), "Admits").get("message", ""))
+
+    admin.cluster.until(lambda: admits().startswith(f"1 workload waits: its next job could have 2 {names.GPU}"), "the reason", 120)
+    described = admin.cluster.kubectl("describe", "computeallocation", B)
+    assert all(words in described for words in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkWaits", "cede explain JOB"))
+    admin.cancel(B, "next")
+    admin.cluster.until(lambda: admits() == "no workload waits", "it to say that nothing waits", 120)
+
+
 def lends_nothing(admin: Admin, team: str) -> bool:
     [group] = admin.queue(team)["spec"]["resourceGroups"]
     [found] = [one for one in group["flavors"][0]["resources"] if one["name"] == names.GPU]
@@ -88,7 +105,7 @@ def test_unallocated_capacity_follows_the_nodes(admin: Admin, away: list[str], b
     admin.team(B, 4)
     admin.cluster.kubectl(*away)
     try:
-        admin.cluster.until(lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 120)
+        admin.cluster.until(lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 20)
         admin.submit(admin.job(B, "nine", 9, pods=9))
         admin.waits(B, "nine")
     finally:

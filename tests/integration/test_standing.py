@@ -74,7 +74,7 @@ def test_a_second_allocation_of_a_team_is_told_whose_it_is_and_heals(admin: Admi
         admin.remove("gov-second")
 
 
-def test_kueues_settings_are_judged_when_they_change(admin: Admin) -> None:
+def test_kueues_settings_are_judged_by_what_the_policy_wants(admin: Admin) -> None:
     def configured() -> Json:
         return condition(admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME), "KueueConfigured")
 
