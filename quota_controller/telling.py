@@ -10,7 +10,7 @@ from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, version
 from cede.api.policy import ClusterPolicy
 from cede.kube import events
 from cede.kube.bounded import bounded
-from cede.kube.client import ApiError, Client, Conflict, NotFound
+from cede.kube.client import ApiError, Client, Conflict, Invalid, NotFound
 from quota_controller import policy_status, status
 from quota_controller.acts import At, Edits
 from quota_controller.bodies import SHARED
@@ -49,16 +49,21 @@ class Teller:
         if new == of.status or self._written.get((kind, of.metadata.key), 0) > int(of.metadata.resourceVersion or 0):
             return
         meta = {"name": of.metadata.name}
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "status": new.model_dump()}
-        with suppress(NotFound, Conflict):
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "status": without_empty(new.model_dump())}
+        try:
             written = await self.client.apply(kind, of.metadata.key, body, subresource="status")
-            self._written[kind, of.metadata.key] = version(written)
-            self.wrote(kind, of.metadata.key, written)
-            before, after = _ready(of.status.conditions), _ready(new.conditions)
-            news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
-            if news and after["status"] != "Unknown":
-                log.info("ready", extra={"kind": kind.kind, "object": of.metadata.name, "ready": after["status"], "why": after["message"]})
-                await self._event(kind, of, after["reason"], after["message"], now, warning=after["status"] == "False")
+        except (NotFound, Conflict):
+            return
+        except Invalid as error:  # ours, and no reason to tell nobody else anything
+            log.error("status refused", extra={"kind": kind.kind, "object": of.metadata.name, "why": error.message})
+            return
+        self._written[kind, of.metadata.key] = version(written)
+        self.wrote(kind, of.metadata.key, written)
+        before, after = _ready(of.status.conditions), _ready(new.conditions)
+        news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
+        if news and after["status"] != "Unknown":
+            log.info("ready", extra={"kind": kind.kind, "object": of.metadata.name, "ready": after["status"], "why": after["message"]})
+            await self._event(kind, of, after["reason"], after["message"], now, warning=after["status"] == "False")
 
     async def _tell_edits(self, seen: Seen, edits: Edits, now: float) -> None:
         self._told = {at: when for at, when in self._told.items() if now - when < AGAIN_S}
@@ -79,6 +84,13 @@ class Teller:
                 self.client, manager=names.QUOTA_CONTROLLER, regarding=regarding, reason=reason, note=note, now=now,
                 type_="Warning" if warning else "Normal",
             )  # fmt: skip
+
+
+def without_empty(said: Any) -> Any:
+    """Without empty maps: applied in place of a map that we filled, the server makes `null` of one, and refuses it."""
+    if isinstance(said, dict):
+        return {key: without_empty(value) for key, value in said.items() if value != {}}
+    return [without_empty(one) for one in said] if isinstance(said, list) else said
 
 
 def _ready(conditions: list[Json]) -> Json:

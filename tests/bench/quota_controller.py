@@ -22,6 +22,8 @@ from tests.bench import bare
 from tests.bench.bare import Bare
 
 TYPES = 5
+PROMISED = {"seconds": 60.0, "memory_mb": 250.0, "change_p99_s": 1.0}
+"""At most, at 1,000 teams."""
 MADE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,namespaces,localqueues,services,secrets,rolebindings"
 
 
@@ -35,8 +37,7 @@ def policy() -> Json:
 def allocation(number: int, count: int = 1) -> Json:
     quotas = [{"instanceType": f"type-{n}", "count": count} for n in range(TYPES)]
     members = [{"kind": "Group", "name": f"team-{number}"}]
-    sharing = {"borrowLimitPercent": 50}
-    spec = {"quotas": quotas, "members": members, "sharing": sharing}
+    spec = {"quotas": quotas, "members": members}
     return {"apiVersion": "cede.dev/v1alpha1", "kind": "ComputeAllocation", "metadata": {"name": f"team-{number}"}, "spec": spec}
 
 
@@ -143,8 +144,8 @@ def nominal(queue: Json) -> str:
     return str(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.quota_controller", description=__doc__)
     parser.add_argument("--teams", type=int, default=1000)
     parser.add_argument("--times", type=int, default=5)
     chosen = parser.parse_args()
@@ -152,10 +153,15 @@ def main() -> None:
     for _ in range(chosen.times):
         runs.append(asyncio.run(from_nothing(chosen.teams)))
         print(json.dumps({name: round(value, 3) for name, value in runs[-1].items()}), flush=True)
+    kept = True
     for name in runs[0]:
         values = [run[name] for run in runs]
-        print(f"{name}: median {statistics.median(values):.3g}, {min(values):.3g} to {max(values):.3g}, n={len(values)}")
+        median = statistics.median(values)
+        promise = f"; promised: at most {PROMISED[name]:g}" if name in PROMISED else ""
+        kept = kept and median <= PROMISED.get(name, median)
+        print(f"{name}: median {median:.3g}, {min(values):.3g} to {max(values):.3g}, n={len(values)}{promise}")
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
