@@ -31,6 +31,8 @@ class Numbered(Protocol):
 
     @property
     def number(self) -> int: ...
+    @property
+    def counts(self) -> bool: ...
 
 
 class OneStep(Protocol):
@@ -42,14 +44,20 @@ class OneStep(Protocol):
 
 
 class Shares(Protocol):
-    """What a loader asks of the session."""
+    """What those who read data ask of the session."""
 
-    rank: int
-    world: int
     seed: int
-    samples: int
     micro_batches: int
     micro_batch_size: int
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world(self) -> int: ...
+
+
+class Counted(Shares, Protocol):
+    samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +93,19 @@ class Loader:
     randomness is the session's: giving it raises TypeError. Workers are started here, before the job has any connection they could inherit.
     """
 
-    def __init__(self, session: Shares, dataset: Sized, **options: Any) -> None:
+    def __init__(self, session: Counted, dataset: Sized, **options: Any) -> None:
         if taken := sorted(set(options) & set(OURS)):
             raise TypeError(f"session.loader decides on {', '.join(taken)} itself: leave it out")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(f"{type(dataset).__name__} has no length or no [index]: give what can only be iterated to session.streams")
         if not len(dataset):
             raise ValueError("the dataset is empty: session.loader needs one with at least 1 sample")
-        self._session, self._plan = session, 0
+        self._session, self._dataset, self._plan = session, Fetcher(dataset, options.pop("collate_fn", None) or default_collate), 0
         self._ahead: Iterator[tuple[int, int]] = iter(())  # (step, micro-batch) still to be asked for, endless once a step was seen
         self._next: tuple[int, int] | None = None  # the one that the next call will want, if nothing changes
         self._world = (0, 0)
-        fetcher = Fetcher(dataset, options.pop("collate_fn", None) or default_collate)
         loader: DataLoader[Any] = DataLoader(
-            fetcher,  # type: ignore[arg-type]  # its indices are requests
+            self._dataset,  # type: ignore[arg-type]  # its indices are requests
             batch_size=None, sampler=self, collate_fn=_as_it_is, generator=torch.Generator(),
             persistent_workers=bool(options.get("num_workers")), **options,
         )  # fmt: skip
@@ -106,7 +113,10 @@ class Loader:
 
     def of(self, step: OneStep) -> Iterator[Any]:
         for batch in step:
-            yield self._get(step.number, batch.number)
+            if batch.counts:
+                yield self._get(step.number, batch.number)
+            else:  # one of another rank's, here for its collectives only
+                yield self._dataset[self._request(step.number, batch.number)][1]
 
     def _get(self, step: int, micro_batch: int) -> Any:
         """What was fetched ahead for this micro-batch; all that was fetched for another job size is dropped on the way to it."""
@@ -122,14 +132,14 @@ class Loader:
 
     def __iter__(self) -> Iterator[Request]:
         """What to fetch, without end; read by the DataLoader as far ahead as its workers go."""
-        s = self._session
         while True:
             step, number = next(self._ahead, (-1, -1))
-            if step < 0:  # nobody knows yet what this rank will need
-                yield Request(0, step, number, 0, ())
-                continue
-            indices = shares.samples(s.seed, s.samples, step, number, s.micro_batches, s.micro_batch_size)
-            yield Request(self._plan, step, number, shares.random_seed(s.seed, step, number, "data"), indices)
+            yield self._request(step, number) if step >= 0 else Request(0, step, number, 0, ())  # not known yet what this rank will need
+
+    def _request(self, step: int, number: int) -> Request:
+        s = self._session
+        indices = shares.samples(s.seed, s.samples, step, number, s.micro_batches, s.micro_batch_size)
+        return Request(self._plan, step, number, shares.random_seed(s.seed, step, number, "data"), indices)
 
     def _from(self, step: int, micro_batch: int) -> Iterator[tuple[int, int]]:
         mine = shares.owned(*self._world, self._session.micro_batches)

@@ -4,14 +4,23 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
 
 def seed(value: int) -> None:
     """Afterwards the next draw of every generator, accelerators' included, is a function of `value`."""
-    torch.manual_seed(value)
+    if _accelerated():
+        torch.manual_seed(value)
+    else:
+        torch.default_generator.manual_seed(value)  # the other one writes down the stack for accelerators that are not there: 1 ms
     _seed_others(value)
+
+
+@cache
+def _accelerated() -> bool:
+    return torch.accelerator.is_available()
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import torch
 
+from elastic_runtime import mistakes
+from elastic_runtime.data import Loader, Sized
 from elastic_runtime.group import Group
 from elastic_runtime.journal import Journal
 from elastic_runtime.link import Link
@@ -28,6 +30,7 @@ from elastic_runtime.standing import Said, Standing
 from elastic_runtime.startup import defer_compiler
 from elastic_runtime.steps import Step
 from elastic_runtime.strategy import Strategy
+from elastic_runtime.streams import Open, Streams
 
 defer_compiler()  # before the script makes its optimizer
 
@@ -44,23 +47,28 @@ class Schedule(Stateful, Protocol):
 class Session:
     """Joins the job, hands out steps, and moves with its membership.
 
-    `samples`: size of the dataset. A step is `micro_batches` micro-batches of `micro_batch_size` samples, whatever the size of the job.
+    A step is `micro_batches` micro-batches of `micro_batch_size` samples, whatever the size of the job.
+    `samples`: size of the dataset, unless `loader` or `streams` is told where samples come from.
     `checkpoint`: a directory that all pods share; saved there every `save_every` steps (0: only when asked, at a shrink and before a stop).
     `schedules`: learning-rate schedulers; each is stepped once when a step is committed, so do not step them yourself.
     `also`: other things with a state_dict that are part of the state.
     `journal`: a directory for lines of every step and every sample used.
     `strategy`: how the model is spread over the ranks; Replicated when left out.
-    Without a parent (plain `python train.py`) it is a job of one.
+    Without a parent (plain `python train.py`) it is a job of one. Raises ValueError with all that is wrong with what it is given.
     """
 
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, samples: int, micro_batches: int, micro_batch_size: int = 1,
-        seed: int = 0, checkpoint: str | Path | None = None, save_every: int = 0, schedules: Sequence[Schedule] = (),
-        also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, micro_batches: int, micro_batch_size: int = 1,
+        samples: int | None = None, seed: int = 0, checkpoint: str | Path | None = None, save_every: int = 0,
+        schedules: Sequence[Schedule] = (), also: Sequence[Stateful] = (), journal: str | Path | None = None,
+        strategy: Strategy | None = None,
     ) -> None:  # fmt: skip
+        mistakes.refuse(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size, save_every))
+        self._places = mistakes.places(model)
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
-        self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples, micro_batches, micro_batch_size, seed
+        self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
         self.step = 0
+        self.loss: float | None = None  # of the last step, over all its micro-batches
         self.max_norm: float | None = None  # of the step in flight
         self.gradient_norm: float | None = None  # of the last step's whole gradient, where it was asked to be clipped
         self.strategy = strategy or Replicated()
@@ -73,6 +81,7 @@ class Session:
         self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress)
         self._journal_directory = Path(journal) if journal else None
         self.journal = Journal(None, "")
+        self._streams: Streams | None = None
         self.strategy.attach(self)
 
     @property
@@ -87,14 +96,28 @@ class Session:
     def generation(self) -> int:
         return self._seat.generation
 
+    def loader(self, dataset: Sized, **options: Any) -> Loader:
+        """Micro-batches of a map-style dataset; `options` are DataLoader's (num_workers, collate_fn, pin_memory, ...). See data.py."""
+        loader = Loader(self, dataset, **options)
+        self.samples = len(dataset)
+        return loader
+
+    def streams(self, open_stream: Open, **options: Any) -> Streams:
+        """Micro-batches of data that can be read in its own order only; `options`: `collate_fn`. See streams.py."""
+        self._streams = Streams(self, open_stream, **options)
+        self.also.append(self._streams)
+        return self._streams
+
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
+        mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
         self._seat.take()
         while self.step < until:
             step = Step(self, self.step)
             self._step_began, self._full, self.max_norm = time.monotonic(), False, None
             self.strategy.start(self._seat.group)
             yield step
+            step.check()
             if not self._commit(step):
                 self._seat.recover()
         self._finish()
@@ -104,6 +127,8 @@ class Session:
     def _commit(self, step: Step) -> bool:
         """Reduce, learn the wish, step the optimizer, and move if asked. False when somebody was lost on the way."""
         wish = self._seat.wish()  # (2,)
+        if self._streams:
+            wish = torch.cat([wish, self._streams.ride(self.step + 1)])
         if step.broken or not self.strategy.reduce(step.loss):
             return False
         self._full = True  # every reduced gradient is here: if another rank commits, so can we
@@ -113,6 +138,8 @@ class Session:
             except RuntimeError:
                 return False
         self._apply()
+        if self._streams:
+            self._streams.landed(wish[2:])
         self._saver.after_step(self.step, int(wish[1]), self.rank == 0, self.state)
         if int(wish[0]) > self.generation:
             self._seat.move_on()
@@ -120,16 +147,16 @@ class Session:
 
     def _apply(self) -> None:
         """The commit: from here on the step is done."""
-        loss, self.gradient_norm = self.strategy.give_gradients(self.max_norm)
+        self.loss, self.gradient_norm = self.strategy.give_gradients(self.max_norm)
         self.optimizer.step()
         for schedule in self.schedules:
             schedule.step()
         self.step, self._full = self.step + 1, False
         now = time.monotonic()
         seconds, self._seat.committed_at = now - self._step_began, now
-        self.journal.step(self.step, loss, self.world // self._seat.ranks, self.generation, self._pause)
+        self.journal.step(self.step, self.loss, self.world // self._seat.ranks, self.generation, self._pause)
         self._pause = None
-        self._seat.say("step", step=self.step, loss=loss, seconds=seconds)
+        self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
 
     def _finish(self) -> None:
         self._saver.now(self.step, self.rank == 0, self.state)

@@ -16,33 +16,15 @@ was read before: the owners' states ride on the collective that every step ends 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.data import default_collate
 
 from elastic_runtime import randomness, riding, shares
+from elastic_runtime.data import OneStep, Shares
 
 Open = Callable[[int, int, int], Iterable[Any]]
-
-
-class Numbered(Protocol):
-    @property
-    def number(self) -> int: ...
-
-
-class OneStep(Protocol):
-    number: int
-
-    def __iter__(self) -> Iterator[Numbered]: ...
-
-
-class Shares(Protocol):
-    rank: int
-    world: int
-    seed: int
-    micro_batches: int
-    micro_batch_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +87,12 @@ class Streams:
 
     def of(self, step: OneStep) -> Iterator[Any]:
         for batch in step:
-            yield self._collate(self._read(batch.number, step.number))
+            if batch.counts:
+                yield self._collate(self._read(batch.number, step.number))
+            else:  # one of another rank's, here for its collectives only
+                yield self._collate(
+                    Stream(self._open, batch.number, self._session.micro_batches, None).read(self._session.micro_batch_size)
+                )
 
     def _read(self, number: int, step: int) -> list[Any]:
         at, stream = self._opened.pop(number, (-1, None))

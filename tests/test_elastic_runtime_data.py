@@ -28,6 +28,7 @@ class Session:
 @dataclass
 class Batch:
     number: int
+    counts: bool = True
 
 
 @dataclass

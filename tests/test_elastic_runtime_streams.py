@@ -27,6 +27,7 @@ class Rank:
 @dataclass
 class Batch:
     number: int
+    counts: bool = True
 
 
 @dataclass
