@@ -28,14 +28,16 @@ def main() -> int:
     names = [name for of, _ in families(quick=True) for name in of]
     parser = argparse.ArgumentParser(prog="python -m tests.bench.runtime", description=__doc__)
     parser.add_argument("--only", action="append", choices=names, help="a row, or several: as often as you like")
-    parser.add_argument("--quick", action="store_true", help="two runs (torchrun: one): to try it, not to quote it")
+    parser.add_argument("--quick", action="store_true", help="two runs (torchrun: one) of a smaller job: to try it, not to quote it")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what is printed")
     args = parser.parse_args()
+    width = 256 if args.quick else 1024
+    os.environ["BENCH_WIDTH"] = str(width)  # of the job's layers, for every process of every job
     wanted, runs = args.only or names, 2 if args.quick else 5
     began, load = time.time(), os.getloadavg()
     rows: list[Row] = []
     facts: dict[str, object] = {
-        "python": platform.python_version(), "torch": torch.__version__, "cores": os.cpu_count(), "runs": runs,
+        "python": platform.python_version(), "torch": torch.__version__, "cores": os.cpu_count(), "runs": runs, "layer_width": width,
         "peers": {module: peers.version(module) for module in peers.PINNED}, "load_before": load, "only": args.only or "all",
     }  # fmt: skip
     for of, measure in families(args.quick):

@@ -1,5 +1,6 @@
 """Shrink, grow, a rank killed, a rank hung: the time in which nobody commits, beside torchft, NVRx and torchrun, in turn in each run."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Collection
@@ -14,7 +15,6 @@ from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
-STATE_BYTES = 3 * 4 * 12 * (1024 * 1024 + 1024)  # parameters and AdamW's two moments of the job
 HEARTBEAT_S = 1.0  # the limit at which a rank that says nothing is taken for lost
 
 
@@ -112,7 +112,9 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
 def rows(out: Samples) -> list[Row]:
     """What the issue promises of each, one row a peer."""
     shrink_most = min(0.060, 0.2 * out.median("shrink step", 0.3))
-    grow_most = 0.060 + STATE_BYTES / (0.5 * out.median("memcpy", 6e9))
+    width = int(os.environ["BENCH_WIDTH"])
+    state_bytes = 3 * 4 * 12 * (width * width + width)  # parameters and AdamW's two moments of the job
+    grow_most = 0.060 + state_bytes / (0.5 * out.median("memcpy", 6e9))
     kill_most = 0.25 + out.median("kill step", 0.3)
     hang_most = HEARTBEAT_S + 0.1 + out.median("hang step", 0.3)
     lost = f"{sum(out['samples lost']):g} micro-batches not used exactly once"

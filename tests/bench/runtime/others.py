@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from pathlib import Path
+from itertools import pairwise
 
 from tests.bench.runtime.commits import Commit, Resumed
 from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
@@ -14,10 +14,12 @@ class Torchrun(Job):
 
     def __init__(self, agents: int) -> None:
         super().__init__(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
-        self.port = free_port()
-        for _ in range(agents):
+        self.agents, self.port = agents, free_port()
+
+    def begin(self) -> None:
+        for _ in range(self.agents):
             self.agent()
-        self.steady(agents)
+        self.steady(self.agents)
 
     def agent(self) -> None:
         host = int(not self.processes)
@@ -62,15 +64,14 @@ class Torchft(Job):
 
     GROUPS = 4
 
-    def __init__(self, path: Path, heartbeat_ms: int = 5000) -> None:
-        super().__init__(path)
+    def begin(self) -> None:
         self.start(
             "-c",
             "import time; from torchft.coordination import LighthouseServer as L; from pathlib import Path; "
-            f"l = L(bind='127.0.0.1:0', min_replicas=1, join_timeout_ms=60000, quorum_tick_ms=100, heartbeat_timeout_ms={heartbeat_ms}); "
+            "l = L(bind='127.0.0.1:0', min_replicas=1, join_timeout_ms=60000, quorum_tick_ms=100, heartbeat_timeout_ms=5000); "
             "Path('address.draft').write_text(l.address()); Path('address.draft').rename('address'); time.sleep(10**6)",
         )
-        address = until(lambda: self._address(), 30, f"torchft's lighthouse ({self.said()})")
+        address = until(self._address, 60, f"torchft's lighthouse ({self.said()})")
         self.env["BENCH_LIGHTHOUSE"] = "http://127.0.0.1:" + address.rpartition(":")[2]
         self.groups = [self._group(number) for number in range(self.GROUPS)]
         self.steady(self.GROUPS, 10)
@@ -103,20 +104,19 @@ class Torchft(Job):
         self.steady(self.GROUPS, 4, after=time.time())
         times = sorted(c.time for c in self.commits() if c.who == "0" and c.time > at - step_s)
         first = [min(c.time for c in self.commits() if c.era == pid) for pid in new]
-        return at, max(0.0, max(b - a for a, b in zip(times, times[1:], strict=False)) - step_s), max(first)
+        return at, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
 
     def _step_s(self) -> float:
         times = sorted(c.time for c in self.commits() if c.who == "0")[-6:]
-        return sorted(b - a for a, b in zip(times, times[1:], strict=False))[2]
+        return sorted(b - a for a, b in pairwise(times))[2]
 
 
 class Nvrx(Job):
     """Four ranks in NVRx's in-process restart, the group's timeout 2 s, which bounds it on gloo."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def begin(self) -> None:
         port = str(free_port(3))
-        self.env |= {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        self.env = self.env | {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         for rank in range(4):
             self.start(str(WORKERS / "with_nvrx.py"), RANK=str(rank), LOCAL_RANK=str(rank))
         self.steady(4, 11)

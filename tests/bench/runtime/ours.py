@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from pathlib import Path
+from itertools import pairwise
 
 from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest, Status
@@ -18,10 +18,11 @@ class Ours(Job):
         super().__init__(**more)
         self.port, self.log = free_port(), self.folder / "log"
         self.directory = self.folder / ".elastic_runtime"
-        self.start(
-            "-m", "elastic_runtime", "--local", str(pods), "--port", str(self.port), "--directory", str(self.directory),
-            str(WORKERS / worker), *args,
-        )  # fmt: skip
+        self.pods, self.words = pods, [str(WORKERS / worker), *args]
+
+    def begin(self) -> None:
+        of = ["--local", str(self.pods), "--port", str(self.port), "--directory", str(self.directory)]
+        self.start("-m", "elastic_runtime", *of, *self.words)
 
     def commits(self) -> list[Commit]:
         return of_journal(self.log)
@@ -77,11 +78,10 @@ class Ours(Job):
         commits = self.commits()
         who = max(commits, key=lambda c: c.step).who
         times = sorted(c.time for c in commits if c.who == who)[-last:]
-        gaps = sorted(b - a for a, b in zip(times, times[1:], strict=False))
+        gaps = sorted(b - a for a, b in pairwise(times))
         return gaps[len(gaps) // 2]
 
     def own_pauses_s(self, era: int) -> list[float]:
-        """Each survivor's own word for its pause into the generations after `era`: from its last commit until it may begin the next step."""
-        return [
-            line["pause_ms"] / 1000 for line in lines(Path(self.log), "steps-*.jsonl") if line["generation"] > era and "pause_ms" in line
-        ]
+        """Each survivor's own word for its pause into the generations after `era`: its last commit until it may begin the next step."""
+        found = (line for line in lines(self.log, "steps-*.jsonl") if line["generation"] > era)
+        return [line["pause_ms"] / 1000 for line in found if "pause_ms" in line]

@@ -90,25 +90,15 @@ def said(values: Sequence[float]) -> str:
 
 def as_text(rows: Iterable[Row]) -> str:
     """A Markdown table, a line a promise."""
-    lines = [
-        "| quantity | goal | measured | n | peer | its figure | n | ratio | met |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    head = "| quantity | goal | measured | n | peer | its figure | n | ratio | met |"
+    lines = [head, "|" + " --- |" * 9]
     for row in rows:
         ratio = statistics.median(row.ratios) if row.ratios else 0.0
         ratio_said = "" if not row.ratios else f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
         met = {True: "yes", False: "NO", None: "–"}[row.met] + (f": {row.note}" if row.note else "")
         theirs = f"{said(row.theirs)} {row.unit} | {len(row.theirs)}" if row.theirs else "– | 0"
-        cells = [
-            row.quantity,
-            row.goal,
-            f"{said(row.ours)} {row.unit}",
-            str(len(row.ours)),
-            row.peer or "–",
-            theirs,
-            ratio_said or "–",
-            met,
-        ]
+        mine = f"{said(row.ours)} {row.unit}"
+        cells = [row.quantity, row.goal, mine, str(len(row.ours)), row.peer or "–", theirs, ratio_said or "–", met]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-WIDTH, LAYERS, BATCH = 1024, 12, 8
+WIDTH, LAYERS, BATCH = int(os.environ.get("BENCH_WIDTH", "1024")), 12, 8
 
 
 def model() -> nn.Sequential:

@@ -14,13 +14,14 @@ from tests.bench.runtime.workers import job
 
 EVERY = 10
 TIMEOUT = datetime.timedelta(seconds=2)  # of the group: NVRx's abort cannot free a blocked gloo call, so this bounds its recovery
+MEET = datetime.timedelta(seconds=120)  # for all to come to the store
 
 inprocess: Any = import_module("nvidia_resiliency_ext.inprocess")
 me, size, port = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["MASTER_PORT"])
 say = job.Events(me)
 net = job.model()
 optimizer = job.optimizer_of(net)
-base: Any = dist.TCPStore("127.0.0.1", port + 2, size, me == 0, TIMEOUT, multi_tenant=True)  # type: ignore[attr-defined]
+base: Any = dist.TCPStore("127.0.0.1", port + 2, size, me == 0, MEET, multi_tenant=True)  # type: ignore[attr-defined]
 path = job.FOLDER / "checkpoint.pt"
 
 
