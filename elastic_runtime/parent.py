@@ -3,22 +3,19 @@
 import asyncio
 import json
 import logging
-import os
 import secrets
 import signal
-import socket
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from elastic_runtime import contract, control
+from elastic_runtime.child import Child, spawn
 from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, Coordinator
 from elastic_runtime.membership import Record
 
 log = logging.getLogger(__name__)
-PARENT_FD_ENV, LOCAL_RANK_ENV, RANKS_ENV = "CEDE_PARENT_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
 BEAT_S = 0.3
 RESTARTS = 3  # of a process that dies again and again without a step between
 
@@ -53,31 +50,9 @@ class Facts:
     parked: bool = False
     finished: bool = False
     broken: int = 0
+    newest: int = 0  # the newest generation its processes know of, told or found in the job's own log
     store: dict[str, int] | None = None
     progress: dict[str, Any] = field(default_factory=dict)
-
-
-class Rank:
-    """One child process and the socket to it."""
-
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.process, self.reader, self.writer = process, reader, writer
-        self.ready = self.parked = self.finished = False
-
-    def tell(self, **message: Any) -> None:
-        with suppress(OSError):
-            self.writer.write(control.dump(message) + b"\n")
-
-
-async def spawn(script: Sequence[str], local: int, ranks: int) -> Rank:
-    ours, theirs = socket.socketpair()
-    env = {**os.environ, PARENT_FD_ENV: str(theirs.fileno()), LOCAL_RANK_ENV: str(local), RANKS_ENV: str(ranks)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-u", *script, env=env, pass_fds=[theirs.fileno()], start_new_session=True
-    )
-    theirs.close()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=control.LIMIT)
-    return Rank(process, reader, writer)
 
 
 class Parent:
@@ -86,7 +61,7 @@ class Parent:
         self.facts, self.record = Facts(), Record()
         self.revision, self.saves = 0, 0
         self.asked: dict[str, Any] = {}  # the size last asked for, kept for a new coordinator
-        self.ranks: list[Rank] = []
+        self.ranks: list[Child] = []
         self.coordinator: Coordinator | None = None
         self._say = asyncio.Event()
         self._over = asyncio.Event()
@@ -138,6 +113,8 @@ class Parent:
                 failed = next((waiting[t].process.returncode for t in done if waiting[t].process.returncode), None)
             self._kill()
             await asyncio.gather(*pending, *hearing, return_exceptions=True)
+            for rank in self.ranks:
+                rank.close()
             if failed is None:
                 self.facts.finished = all(rank.finished for rank in self.ranks)
                 self._end(0)
@@ -150,19 +127,17 @@ class Parent:
 
     def _kill(self) -> None:
         for rank in self.ranks:
-            if rank.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(rank.process.pid, signal.SIGKILL)
+            rank.kill()
 
-    async def _hear(self, rank: Rank) -> None:
+    async def _hear(self, rank: Child) -> None:
         while line := await rank.reader.readline():
             self._heard(rank, json.loads(line))
 
-    def _heard(self, rank: Rank, said: dict[str, Any]) -> None:
+    def _heard(self, rank: Child, said: dict[str, Any]) -> None:
         facts = self.facts
         match said["say"]:
             case "ready":
-                rank.ready = True
+                rank.ready, facts.newest = True, max(facts.newest, said.get("newest", 0))
                 facts.ready = all(r.ready for r in self.ranks)
             case "store":
                 facts.store = {"generation": said["generation"], "port": said["port"]}
@@ -223,7 +198,7 @@ class Parent:
                 control.dump(
                     {
                         **facts,
-                        "newest": self.record.generation,
+                        "newest": max(facts["newest"], self.record.generation),
                         "index": self.settings.index,
                         "address": self.settings.address,
                         **self.asked,

@@ -39,10 +39,10 @@ class Seat:
         """Of one pod."""
         return self.link.ranks if self.link else 1
 
-    def take(self) -> None:
-        """Join the job."""
+    def take(self, newest: int = 0) -> None:
+        """Join the job, of which generation `newest` is known to have been."""
         if self.link:
-            self.link.say("ready")
+            self.link.say("ready", newest=newest)
             self.move()
         else:
             self._training.enter(None, compare([self._training.stand()]))

@@ -20,7 +20,7 @@ import torch
 from elastic_runtime import mistakes
 from elastic_runtime.data import Loader, Sized
 from elastic_runtime.group import Group
-from elastic_runtime.journal import Journal
+from elastic_runtime.journal import Journal, newest_generation
 from elastic_runtime.link import Link
 from elastic_runtime.membership import Record
 from elastic_runtime.replicated import Replicated
@@ -111,7 +111,7 @@ class Session:
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
         mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
-        self._seat.take()
+        self._seat.take(newest_generation(self._journal_directory))
         while self.step < until:
             step = Step(self, self.step)
             self._step_began, self._full, self.max_norm = time.monotonic(), False, None

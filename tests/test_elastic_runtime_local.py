@@ -97,12 +97,13 @@ def test_a_lost_pod_0_is_replaced_without_the_disk(job: Job, undisturbed: Callab
 
 def test_a_stopped_job_goes_on_where_it_was_and_ends_well(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
     job.start(0, 1)
-    job.trains(2)
+    first = job.trains(2)
     assert job.stop() == [contract.LEFT, contract.LEFT]
     before = check_exactly_once(job, undisturbed)
     job.steps = before + 60
     job.start(0, 1)
-    job.until(lambda s: s.durableStep == before)
+    again = job.until(lambda s: s.durableStep == before)
+    assert again.generation > first.generation  # no number is used twice, though nobody is left who knew it
     job.resize(2)
     job.start(2)  # beyond the wanted size: it waits outside, and ends with the others
     assert [pod.wait(40) for pod in job.pods.values()] == [0, 0, 0]
