@@ -109,10 +109,10 @@ class Job:
                 self.kill_pod(index)
 
 
-def undisturbed_losses(directory: Path, script: str, known: list[float], steps: int) -> list[float]:
+def undisturbed_losses(directory: Path, script: str, known: list[float], steps: int, least: int = 600) -> list[float]:
     """The losses of at least the first `steps` steps of the same script, run plainly; `known` holds what was found before."""
     if steps > len(known):
-        job = Job(directory, script, steps := max(steps, 600))
+        job = Job(directory, script, steps := max(steps, least))
         subprocess.run([sys.executable, "train.py", str(steps), "0"], cwd=directory, env=job.env, check=True)
         found = {line["step"]: line["loss"] for line in job.lines("steps-*")}
         known[:] = [found[step] for step in range(1, max(found) + 1)]
