@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from elastic_runtime import randomness, shares
 
@@ -24,6 +24,9 @@ OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worke
 class Sized(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
+
+
+Indexed = Sized | Dataset[Any]  # the latter with a length, which torch's type does not say
 
 
 class Numbered(Protocol):
@@ -74,7 +77,7 @@ class Request:
 class Fetcher:
     """The dataset as a worker sees it: a request in, its micro-batch out."""
 
-    def __init__(self, dataset: Sized, collate: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, dataset: Indexed, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset, self.collate = dataset, collate
 
     def __getitem__(self, asked: Request) -> tuple[Request, Any]:
@@ -93,12 +96,13 @@ class Loader:
     randomness is the session's: giving it raises TypeError. Workers are started here, before the job has any connection they could inherit.
     """
 
-    def __init__(self, session: Counted, dataset: Sized, **options: Any) -> None:
+    def __init__(self, session: Counted, dataset: Indexed, **options: Any) -> None:
         if taken := sorted(set(options) & set(OURS)):
             raise TypeError(f"session.loader decides on {', '.join(taken)} itself: leave it out")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(f"{type(dataset).__name__} has no length or no [index]: give what can only be iterated to session.streams")
-        if not len(dataset):
+        self.samples = len(dataset)
+        if not self.samples:
             raise ValueError("the dataset is empty: session.loader needs one with at least 1 sample")
         self._session, self._dataset, self._plan = session, Fetcher(dataset, options.pop("collate_fn", None) or default_collate), 0
         self._ahead: Iterator[tuple[int, int]] = iter(())  # (step, micro-batch) still to be asked for, endless once a step was seen

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 
 from elastic_runtime import mistakes
-from elastic_runtime.data import Loader, Sized
+from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group
 from elastic_runtime.journal import Journal, newest_generation
 from elastic_runtime.link import Link
@@ -96,10 +96,10 @@ class Session:
     def generation(self) -> int:
         return self._seat.generation
 
-    def loader(self, dataset: Sized, **options: Any) -> Loader:
+    def loader(self, dataset: Indexed, **options: Any) -> Loader:
         """Micro-batches of a map-style dataset; `options` are DataLoader's (num_workers, collate_fn, pin_memory, ...). See data.py."""
         loader = Loader(self, dataset, **options)
-        self.samples = len(dataset)
+        self.samples = loader.samples
         return loader
 
     def streams(self, open_stream: Open, **options: Any) -> Streams:

@@ -35,10 +35,12 @@ def children(pid: int) -> list[int]:
 class Job:
     """Pods as processes of this machine; each can be killed and started again.
 
-    `script` runs in `directory` as `train.py STEPS SECONDS`: until which step, and how long a micro-batch shall take at least.
+    `script` runs in `directory` as `train.py STEPS SECONDS`: until which step, and how long a micro-batch shall take at least;
+    or with `arguments` in their place.
     """
 
-    def __init__(self, directory: Path, script: str, steps: int = FOREVER, smallest: int = 1) -> None:
+    def __init__(self, directory: Path, script: str, steps: int = FOREVER, smallest: int = 1, arguments: tuple[str, ...] = ()) -> None:
+        self.arguments = arguments
         self.directory, self.script, self.steps, self.port = directory, script, steps, free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
@@ -53,7 +55,7 @@ class Job:
         for index in indexes:
             with open(self.directory / f"pod-{index}.txt", "ab") as out:
                 self.pods[index] = subprocess.Popen(
-                    [sys.executable, "-m", "elastic_runtime", "train.py", str(self.steps), "0.02"],
+                    [sys.executable, "-m", "elastic_runtime", "train.py", *(self.arguments or (str(self.steps), "0.02"))],
                     cwd=self.directory, env=self.env | {contract.INDEX_ENV: str(index)}, stdout=out, stderr=out,
                 )  # fmt: skip
 
