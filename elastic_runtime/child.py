@@ -19,15 +19,16 @@ class Child:
 
     def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.process, self.reader, self.writer = process, reader, writer
-        self.ready = self.parked = self.finished = False
+        self.ready = self.parked = self.finished = self._killed = False
 
     def tell(self, **message: Any) -> None:
         with suppress(OSError):
             self.writer.write(control.dump(message) + b"\n")
 
     def kill(self) -> None:
-        """It and whatever it started, unless it is gone already."""
-        if self.process.returncode is None:
+        """It and whatever it started; what outlives it, as workers that read data do for seconds, holds its socket open."""
+        if not self._killed:  # once: later the number may be another's
+            self._killed = True
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 

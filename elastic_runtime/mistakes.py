@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
+
 
 def of_session(
     model: torch.nn.Module,

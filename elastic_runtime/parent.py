@@ -117,7 +117,10 @@ class Parent:
                 rank.close()
             if failed is None:
                 self.facts.finished = all(rank.finished for rank in self.ranks)
-                self._end(0)
+                left = any(rank.ready and not rank.finished for rank in self.ranks)
+                if left:
+                    log.error("the script ended before its last step", extra={"step": self.facts.step})
+                self._end(1 if left else 0)
                 return
             self._deaths += 1
             log.warning("rank died", extra={"code": failed, "deaths": self._deaths})

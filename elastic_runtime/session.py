@@ -9,6 +9,7 @@ A step is a transaction: gradients are reduced into buffers of their own, the wi
 the optimizer steps. So all ranks stop after the same step, and a fault costs the step in flight and no other.
 """
 
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ from elastic_runtime.steps import Step
 from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
+log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
 
 
@@ -116,7 +118,11 @@ class Session:
             step = Step(self, self.step)
             self._step_began, self._full, self.max_norm = time.monotonic(), False, None
             self.strategy.start(self._seat.group)
-            yield step
+            try:
+                yield step
+            except GeneratorExit:
+                log.error(mistakes.LEFT, self.step, until)
+                raise
             step.check()
             if not self._commit(step):
                 self._seat.recover()

@@ -1,6 +1,7 @@
 """What scripts get wrong is said in one line that names it and what to do."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from elastic_runtime.session import Session
 from elastic_runtime.steps import Batch, Step
+from tests.elastic_job import Job
 
 
 def model() -> torch.nn.Linear:
@@ -186,3 +188,32 @@ def generator() -> Iterator[int]:
 def test_a_stream_given_to_the_loader_is_said() -> None:
     with pytest.raises(TypeError, match=r"generator has no length or no \[index\]: give what can only be iterated to session.streams"):
         session().loader(generator())  # type: ignore[arg-type]
+
+
+def test_leaving_the_steps_by_break_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    own = session()
+    for step in own.steps(3):
+        fine(own, step)
+        if step.number == 1:
+            break
+    assert own.step == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "step 1 is not committed: the loop over session.steps(3) was left by break, return or an error; to end early, give it another end"
+    ]
+
+
+@pytest.mark.processes
+def test_a_job_whose_script_ends_before_its_last_step_has_failed(tmp_path: Path) -> None:
+    job = Job(tmp_path, ENDS_EARLY)
+    job.start(0)
+    assert job.pods[0].wait(60) == 1
+    assert "the script ended before its last step" in job.said()
+
+
+ENDS_EARLY = """
+import torch
+from elastic_runtime.session import Session
+model = torch.nn.Linear(1, 1)
+for step in Session(model, torch.optim.SGD(model.parameters()), samples=9, micro_batches=1).steps(5):
+    break
+"""
