@@ -19,6 +19,9 @@ class Replicated:
     def broken(self) -> bool:
         return self._buckets.broken
 
+    def shards(self, world: int) -> int:
+        return 0
+
     def turns(self, rank: int, world: int, micro_batches: int) -> list[Turn]:
         return [Turn(number) for number in shares.owned(rank, world, micro_batches)]
 
@@ -31,14 +34,15 @@ class Replicated:
     def after(self, turn: Turn) -> None:
         """The hooks have seen to it."""
 
-    def reduce(self, loss: torch.Tensor) -> bool:
+    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
+        self._max_norm = max_norm
         return self._buckets.reduce(loss)
 
-    def give_gradients(self, max_norm: float | None) -> tuple[float, float | None]:
+    def give_gradients(self) -> tuple[float, float | None]:
         loss = self._buckets.give_gradients()
-        if max_norm is None:
+        if self._max_norm is None:
             return loss, None
-        return loss, float(torch.nn.utils.clip_grad_norm_(self._buckets.parameters, max_norm))
+        return loss, float(torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm))
 
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         """Nobody holds anything alone."""

@@ -18,6 +18,7 @@ class Training(Protocol):
     """What a seat asks of the one who sits in it."""
 
     def stand(self) -> Said: ...
+    def shards(self, world: int) -> int: ...
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
     def enter(self, group: Group | None, standing: Standing) -> None: ...
     def entered(self, record: Record, before: int, pause_s: float | None) -> None: ...
@@ -98,12 +99,14 @@ class Seat:
                 self._park(record)
                 continue
             world = len(record.members) * link.ranks
-            group = Group(record.generation, record.members.index(link.index) * link.ranks + link.local, world)
+            rank = record.members.index(link.index) * link.ranks + link.local
+            group = Group(record.generation, rank, world, self._training.shards(world))
             link.guard(group)
             try:
                 group.form(record.store)
                 self._enter(group, record, began)
-            except RuntimeError:
+            except RuntimeError as error:
+                log.warning("generation given up", extra={"generation": record.generation, "reason": str(error)})
                 group.cut()
                 link.guard(None)
                 group.close()

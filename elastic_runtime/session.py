@@ -113,6 +113,7 @@ class Session:
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
         mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
+        self._places = []  # a strategy may put other parameters in their place
         self._seat.take(newest_generation(self._journal_directory))
         while self.step < until:
             step = Step(self, self.step)
@@ -135,7 +136,7 @@ class Session:
         wish = self._seat.wish()  # (2,)
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
-        if step.broken or not self.strategy.reduce(step.loss):
+        if step.broken or not self.strategy.reduce(step.loss, self.max_norm):
             return False
         self._full = True  # every reduced gradient is here: if another rank commits, so can we
         if self._seat.group:
@@ -153,7 +154,7 @@ class Session:
 
     def _apply(self) -> None:
         """The commit: from here on the step is done."""
-        self.loss, self.gradient_norm = self.strategy.give_gradients(self.max_norm)
+        self.loss, self.gradient_norm = self.strategy.give_gradients()
         self.optimizer.step()
         for schedule in self.schedules:
             schedule.step()
@@ -172,6 +173,9 @@ class Session:
 
     def stand(self) -> Said:
         return Said(self.step, self._full, self._has_state)
+
+    def shards(self, world: int) -> int:
+        return self.strategy.shards(world)
 
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         self.strategy.hand_over(group, places, world)
@@ -204,12 +208,18 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on; tensors are the live ones."""
-        also = [part.state_dict() for part in self.also]
-        return {"step": self.step, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "also": also}
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self.rest()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self.set_rest(state)
+
+    def rest(self) -> dict[str, Any]:
+        """What is neither the model's nor the optimizer's."""
+        return {"step": self.step, "also": [part.state_dict() for part in self.also]}
+
+    def set_rest(self, state: dict[str, Any]) -> None:
         for part, said in zip(self.also, state["also"], strict=True):
             part.load_state_dict(said)
         self.step = int(state["step"])

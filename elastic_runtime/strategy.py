@@ -25,6 +25,8 @@ class Training(Protocol):
 
     def state(self) -> dict[str, Any]: ...
     def set_state(self, state: dict[str, Any]) -> None: ...
+    def rest(self) -> dict[str, Any]: ...
+    def set_rest(self, rest: dict[str, Any]) -> None: ...
     def load(self) -> bool: ...
 
 
@@ -39,6 +41,9 @@ class Strategy(Protocol):
     def attach(self, session: Training) -> None:
         """Once, when the session is made."""
 
+    def shards(self, world: int) -> int:
+        """How many neighbouring ranks of `world` hold the model's state together; 0 where each holds all."""
+
     def turns(self, rank: int, world: int, micro_batches: int) -> list[Turn]:
         """The passes of this rank in a step: over all ranks every micro-batch counts exactly once."""
 
@@ -51,11 +56,11 @@ class Strategy(Protocol):
     def after(self, turn: Turn) -> None:
         """It ended."""
 
-    def reduce(self, loss: torch.Tensor) -> bool:
-        """Whether every gradient and the loss are reduced here: summed over all ranks."""
+    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
+        """Whether every gradient and the loss are reduced here: summed over all ranks. `max_norm`: to clip the gradient to, if at all."""
 
-    def give_gradients(self, max_norm: float | None) -> tuple[float, float | None]:
-        """The reduced gradients are where the optimizer reads them, clipped. The step's loss, and the gradient's norm if asked for."""
+    def give_gradients(self) -> tuple[float, float | None]:
+        """The reduced gradients are where the optimizer reads them, clipped. The step's loss, and the gradient's norm if it was to be."""
 
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         """Between two steps, in the old group: afterwards those who stay hold all of the state.
