@@ -20,7 +20,7 @@ def of_session(
     if samples is not None and samples < 1:
         yield f"samples is {samples}: give the length of the dataset, at least 1"
     if micro_batches < 1:
-        yield f"micro_batches is {micro_batches}: a step needs at least 1; as many as the job has ranks at most is a good choice"
+        yield f"micro_batches is {micro_batches}: a step needs at least 1"
     if micro_batch_size < 1:
         yield f"micro_batch_size is {micro_batch_size}: a micro-batch needs at least 1 sample"
     if save_every < 0:

@@ -1,5 +1,6 @@
-"""The ported scripts: that both forms run, and that the elastic one loses nothing when its job changes size."""
+"""The ported scripts: how much changed, that both forms run, and that the elastic one loses nothing when its job changes size."""
 
+import difflib
 import os
 import re
 import shutil
@@ -13,9 +14,29 @@ from tests.elastic_job import Job, check_exactly_once, free_port
 
 TREE = Path(__file__).resolve().parents[1]
 PORTING = TREE / "examples" / "porting"
+GUIDE = TREE / "docs" / "runtime.md"
 PORTED = ("loader", "streaming", "torchrun", "trainer")
 STEPS, MICRO_BATCHES = 120, 8
 ARGUMENTS = ("--steps", str(STEPS), "--out", "log")
+
+
+def changed(name: str) -> tuple[int, int]:
+    """Lines that go and lines that come, from the ordinary script to the elastic one; empty lines do not count."""
+    before, after = ((PORTING / f"{name}{form}.py").read_text().splitlines() for form in ("_before", ""))
+    lines = [line for line in difflib.unified_diff(before, after, n=0) if line[1:].strip() and not line.startswith(("---", "+++"))]
+    return sum(line.startswith("-") for line in lines), sum(line.startswith("+") for line in lines)
+
+
+def test_the_guide_says_how_many_lines_change() -> None:
+    rows = re.findall(r"^\| \[(\w+)_before\.py\].*\| −(\d+) \+(\d+) \|$", GUIDE.read_text(), re.MULTILINE)
+    assert {name: (int(gone), int(come)) for name, gone, come in rows} == {name: changed(name) for name in PORTED}
+
+
+def test_the_readme_says_between_how_few_and_how_many() -> None:
+    gone, come = zip(*map(changed, PORTED), strict=True)
+    said = re.search(r"\((\d+) to (\d+) new lines each, (\d+) to\s(\d+) old ones gone\)", (TREE / "README.md").read_text())
+    assert said
+    assert [int(number) for number in said.groups()] == [min(come), max(come), min(gone), max(gone)]
 
 
 def lay_out(directory: Path, name: str, seconds: float = 0) -> Path:
