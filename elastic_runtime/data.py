@@ -116,11 +116,13 @@ class Loader:
         self._fetched = iter(loader)
 
     def of(self, step: OneStep) -> Iterator[Any]:
+        found = None
         for batch in step:
             if batch.counts:
-                yield self._get(step.number, batch.number)
-            else:  # one of another rank's, here for its collectives only
-                yield self._dataset[self._request(step.number, batch.number)][1]
+                found = self._get(step.number, batch.number)
+            elif found is None:  # nothing of our own in this step, and any sample will do
+                found = self._dataset[self._request(step.number, batch.number)][1]
+            yield found
 
     def _get(self, step: int, micro_batch: int) -> Any:
         """What was fetched ahead for this micro-batch; all that was fetched for another job size is dropped on the way to it."""

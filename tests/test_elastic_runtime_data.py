@@ -35,9 +35,11 @@ class Batch:
 class Step:
     number: int
     mine: Iterable[int]
+    more: int = 0  # passes that do not count
 
     def __iter__(self) -> Iterator[Batch]:
-        return (Batch(number) for number in self.mine)
+        yield from (Batch(number) for number in self.mine)
+        yield from (Batch(0, counts=False) for _ in range(self.more))
 
 
 class Noisy:
@@ -90,6 +92,16 @@ def of_a_newcomer(step: int, rank: int, world: int) -> list[Any]:
     """A rank's micro-batches of a step, when it was never anything else."""
     session = Session(rank, world)
     return list(Loader(session, Noisy(), collate_fn=as_list).of(Step(step, shares.owned(rank, world, MICRO_BATCHES))))
+
+
+@pytest.mark.parametrize("mine", [range(2), range(0)])
+def test_a_pass_that_does_not_count_gets_samples_and_takes_none_from_those_that_do(mine: range) -> None:
+    session = Session()
+    loader = Loader(session, Noisy(), num_workers=1, collate_fn=as_list)
+    for number in range(3):
+        given = [[int(sample[0]) for sample in batch] for batch in loader.of(Step(number, mine, more=2))]
+        assert given[: len(mine)] == expected(number)[: len(mine)]
+        assert [len(batch) for batch in given] == [SIZE] * (len(mine) + 2)
 
 
 def test_fetching_leaves_the_generators_as_they_were() -> None:

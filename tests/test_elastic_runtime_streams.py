@@ -34,9 +34,11 @@ class Batch:
 class Step:
     number: int
     mine: Iterable[int]
+    more: int = 0  # passes that do not count
 
     def __iter__(self) -> Iterator[Batch]:
-        return (Batch(number) for number in self.mine)
+        yield from (Batch(number) for number in self.mine)
+        yield from (Batch(0, counts=False) for _ in range(self.more))
 
 
 class Records:
@@ -161,6 +163,15 @@ def test_a_state_of_another_number_of_streams_is_refused() -> None:
     other = Streams(Rank(micro_batches=7), plain)
     with pytest.raises(ValueError, match="micro_batches is 4 and the state is of 7 streams"):
         Job(plain).ranks[0].load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize("mine", [range(2), range(0)])
+def test_a_pass_that_does_not_count_gets_samples_and_moves_no_stream(mine: range) -> None:
+    streams, expected = Streams(Rank(), plain, list), undisturbed(plain, 3)
+    for number in range(3):
+        given = list(streams.of(Step(number, mine, more=2)))
+        assert given[: len(mine)] == expected[number][: len(mine)]
+        assert [len(batch) for batch in given] == [SIZE] * (len(mine) + 2)
 
 
 def test_an_empty_stream_is_refused() -> None:
