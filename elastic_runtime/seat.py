@@ -50,7 +50,11 @@ class Seat:
             self._training.entered(Record(), 1, None)
 
     def wish(self) -> torch.Tensor:
-        """(2,): the generation to move to after this step (0: stay) and how often a save was asked for; the leading rank's count."""
+        """(2,): the generation to move to after this step (0: stay) and how often a save was asked for; the leading rank's count.
+
+        Afterwards our parent knows that whatever takes long now is the others'.
+        """
+        self.say("arrived")
         wish = torch.zeros(2)
         if self.link and self.rank == 0:
             record = self.link.record

@@ -192,7 +192,8 @@ class Session:
         self._pause = pause_s
         link = self._seat.link
         self._open_journal(f"{link.index}-{link.local}" if link else "0-0")
-        self._seat.say("formed", generation=self.generation, members=record.members, step=self.step)
+        samples = self.micro_batches * self.micro_batch_size
+        self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
             self._saver.soon(self.step, self.rank == 0, self.state)
         if pause_s and self.rank == 0:
