@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast bench lint fmt up down lock
+.PHONY: help demo test test-fast bench bench-runtime lint fmt up down lock
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -23,6 +23,9 @@ test-fast: setup-python  ## what needs neither cluster nor training processes, i
 bench: setup-cluster  ## what is promised, measured beside a peer; on a quiet machine, n = 5, median and spread
 	@$(PYTHON_) -m tests.bench.webhook
 	@$(PYTHON_) -m tests.bench.quota_controller
+
+bench-runtime: setup-python  ## what elastic_runtime promises, beside torchft, NVRx, torchrun and DCP; leaves bench-runtime.json
+	@$(PYTHON_) -m tests.bench.runtime $(ARGS)
 
 lint: setup-python  ## ruff, mypy --strict, the import laws
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest
-from elastic_runtime.parent import Parent, Settings
+from elastic_runtime.facts import Settings
+from elastic_runtime.parent import Parent
+from elastic_runtime.watch import Patience
 
 LOCAL_ENV = "CEDE_LOCAL"  # host of pod 0 when all pods are on one machine
 
@@ -42,6 +44,7 @@ def settings(env: dict[str, str]) -> Settings:
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"), coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
         coordinator_port=port, port=port if index == 0 or not local_host else 0, smallest=min(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")), grace_s=float(env.get(contract.GRACE_ENV, "30")),
+        patience=Patience(step_s=float(env.get(contract.PROGRESS_ENV, Patience().step_s))),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ REQUEST_LIMIT = 1 << 16  # bytes of a request: it is read before its signature c
 HEAD_LIMIT = 1 << 13  # bytes of all headers
 OPEN_LIMIT = 256  # connections at once
 IDLE_S = 30.0  # a connection that says nothing whole for so long is closed
+METRICS_PATH = "/metrics"
 T = TypeVar("T")
 Handler = Callable[[str, str, bytes], Awaitable[tuple[int, bytes]]]
 """(method, path, body) → (status, body)."""
@@ -29,9 +30,14 @@ class Refused(Exception):
 
 
 class Server:
-    """Serves `handler` to those who sign with `key` for job `job_uid`; everyone else gets 401."""
+    """Serves `handler` to those who sign with `key` for job `job_uid`; everyone else gets 401.
 
-    def __init__(self, key: bytes, job_uid: str, handler: Handler) -> None:
+    But for `GET /metrics`, which anybody may read, for Prometheus signs nothing: `metrics` gives numbers only, takes nothing of the
+    request, and changes nothing.
+    """
+
+    def __init__(self, key: bytes, job_uid: str, handler: Handler, metrics: Callable[[], str]) -> None:
+        self._metrics = metrics
         self._key, self._job_uid, self._handler, self._nonces = key, job_uid, handler, contract.Nonces()
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -57,6 +63,10 @@ class Server:
             while request := await _within(IDLE_S, _read_message(reader, REQUEST_LIMIT)):
                 first, headers, body = request
                 method, path, *_ = [*first.split(" "), "", ""]
+                if (method, path) == ("GET", METRICS_PATH):
+                    writer.write(_message("HTTP/1.1 200 OK", {}, self._metrics().encode(), "text/plain; version=0.0.4"))
+                    await writer.drain()
+                    continue
                 status, reply = await self._answer(method, path, headers, body)
                 signed = contract.sign_reply(self._key, status, headers, reply) if status != 401 else {}
                 writer.write(_message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply))
@@ -140,11 +150,11 @@ async def _read_message(reader: asyncio.StreamReader, limit: int = LIMIT) -> tup
     return first.decode("latin-1").strip(), headers, await reader.readexactly(length)
 
 
-def _message(first: str, headers: Mapping[str, str], body: bytes) -> bytes:
+def _message(first: str, headers: Mapping[str, str], body: bytes, kind: str = "application/json") -> bytes:
     lines = [
         first,
         *(f"{name}: {value}" for name, value in headers.items()),
-        "Content-Type: application/json",
+        f"Content-Type: {kind}",
         f"Content-Length: {len(body)}",
     ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body

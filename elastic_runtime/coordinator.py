@@ -9,12 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from elastic_runtime import contract, membership
+from elastic_runtime import contract, membership, metrics
 from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.control import dump
 from elastic_runtime.membership import Limits, Member, Record, View
+from elastic_runtime.watch import Awake
 
-MEMBER_PATH, RECORD_PATH = "/v1/member", "/v1/record"
+MEMBER_PATH, RECORD_PATH, STACKS_PATH = "/v1/member", "/v1/record", "/v1/stacks"
+LOOK_S = 0.1  # between two looks at the members
 HOLD_S = 1.0  # how long a question for news is held open
 log = logging.getLogger(__name__)
 
@@ -36,13 +38,16 @@ class Progress:
 
 class Coordinator:
     def __init__(self, smallest: int, limits: Limits | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._clock = clock or asyncio.get_running_loop().time
+        self._clock = Awake(clock or asyncio.get_running_loop().time, 5 * LOOK_S)  # frozen itself, it takes nobody for silent
         self.limits = limits or Limits()
         self.view = View(smallest=smallest, born=self._clock(), changed=self._clock())
         self.revision = 0
         self.cession = ""
         self.progress = Progress()
-        self.save_wish = 0
+        self.save_wish, self.stacks_wish = 0, 0
+        self.waiting: set[int] = set()  # pods of which a process waits for others in the step in flight
+        self.tally = metrics.Tally()
+        self._done: dict[int, metrics.Done] = {}
         self._news = asyncio.Condition()
         self._wake = asyncio.Event()
 
@@ -62,6 +67,10 @@ class Coordinator:
             case "POST", "/v1/member":
                 await self._hear(json.loads(body))
                 return 200, b"{}"
+            case "POST", "/v1/stacks":
+                self.stacks_wish += 1
+                await self._publish(self.view.record)
+                return 200, dump({"stacks": self.stacks_wish})
             case "GET", "/v1/record":
                 return 200, await self._tell(int(query.partition("=")[2] or 0))
             case _:
@@ -91,13 +100,9 @@ class Coordinator:
         if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked
             self.view, self.cession = replace(self.view, wanted=int(said["wanted"])), str(said.get("cession", ""))
         self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
-        finished = self.progress.finished
-        for fact, value in said.get("progress", {}).items():
-            if fact == "seconds":
-                self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
-            else:
-                setattr(self.progress, fact, value)
-        record = self.view.record
+        self.waiting = self.waiting | {index} if said.get("waits") else self.waiting - {index}
+        finished, record = self.progress.finished, self.view.record
+        self._count(index, metrics.Done(**said.get("done", {})), said.get("progress", {}))
         if self.progress.finished and not finished:
             await self._publish(record)  # those who wait outside may go
         if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
@@ -106,6 +111,21 @@ class Coordinator:
         if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
             await self._publish(replace(record, store=f"{member.address}:{store['port']}"))
         self._wake.set()
+
+    def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:
+        """What the job did: the leading pod's word."""
+        more, self._done[index] = done.since(self._done.get(index, done)), done
+        if self.view.record.members[:1] == (index,):
+            self.tally.worked(more)
+        for fact, value in progress.items():
+            if fact == "seconds":
+                self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
+            elif hasattr(self.progress, fact):  # a newer runtime's ranks may say more
+                setattr(self.progress, fact, value)
+        if "pause_s" in progress:
+            self.tally.paused(progress["pause_s"], self.view.record.abrupt)
+        if "save_s" in progress:
+            self.tally.saved(progress.get("stall_s", 0.0))
 
     async def _tell(self, after: int) -> bytes:
         """The record, at once if it is news, else when it is or after a moment."""
@@ -116,20 +136,25 @@ class Coordinator:
             except TimeoutError:
                 pass
         told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish, "finished": self.progress.finished}
+        told |= {"stacks": self.stacks_wish, "waiting": sorted(self.waiting)}
         return dump(told | {"wanted": self.view.wanted, "cession": self.cession})
 
     # --- what it does -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Forever: look at the members, decide, publish."""
+        looked = self._clock()
         while True:
             self._wake.clear()
+            self._clock.tick()
+            before, looked = looked, self._clock()
+            self.tally.passed(looked - before, self.status().state)
             if next_record := membership.plan(self.view, self._clock(), self.limits):
                 log.info("new generation", extra={"record": asdict(next_record)})
                 self.view = replace(self.view, broke=None)
                 await self._publish(next_record)
             try:
-                async with asyncio.timeout(0.1):
+                async with asyncio.timeout(LOOK_S):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -177,5 +202,8 @@ class Coordinator:
             parked=tuple(sorted(m.index for m in view.members.values() if m.parked)), message=progress.message,
         )  # fmt: skip
 
+    def metrics(self) -> str:
+        return metrics.of_job(self.status(), self.tally)
 
-__all__ = ["MEMBER_PATH", "RECORD_PATH", "Coordinator", "Progress"]
+
+__all__ = ["MEMBER_PATH", "RECORD_PATH", "STACKS_PATH", "Coordinator", "Progress"]

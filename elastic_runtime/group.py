@@ -6,6 +6,7 @@ it opened: those that are there right after it was made and were not right befor
 """
 
 import datetime
+import json
 import os
 import socket
 import threading
@@ -20,6 +21,7 @@ import torch.distributed as dist
 # torch's own stubs know neither these names nor their methods.
 TCPStore: Any = dist.TCPStore  # type: ignore[attr-defined]
 PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
+HashStore: Any = dist.HashStore  # type: ignore[attr-defined]
 Gloo: Any = dist.ProcessGroupGloo
 
 TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
@@ -49,13 +51,18 @@ def sockets() -> dict[int, str]:
 
 
 class Group:
-    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer is gone."""
+    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer is gone.
 
-    def __init__(self, generation: int, rank: int, world: int) -> None:
-        self.generation, self.rank, self.world = generation, rank, world
+    `shards`: so many neighbouring ranks hold one copy of a sharded model together; it divides `world`. 0 for a model that is not sharded.
+    """
+
+    def __init__(self, generation: int, rank: int, world: int, shards: int = 0) -> None:
+        self.generation, self.rank, self.world, self.shards = generation, rank, world, shards
         self._changed, self._cut = threading.Condition(), False
         self._before: dict[int, str] = {}
         self._opened: dict[int, str] | None = None
+        self.shard: Any = None  # torch's group of those who share a copy of a sharded model
+        self._copies: Any = None  # and of those who hold the same shard, if there are several copies
 
     def form(self, store: str) -> None:
         """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come.
@@ -83,18 +90,31 @@ class Group:
                 raise RuntimeError(f"generation {self.generation} was given up while it formed")
             if isinstance(made[0], RuntimeError):
                 raise made[0]
-            self._store, self._group = made[0]
+            self._store, self._group, self.shard, self._copies = made[0]
             self._opened = self._ours()
 
-    def _meet(self, address: str) -> tuple[Any, Any]:
+    def alone(self) -> "Group":
+        """Formed at once: the group of a job of one."""
+        self._store = HashStore()
+        self._group = self.shard = Gloo(self._store, 0, 1, CONNECT)
+        return self
+
+    def _meet(self, address: str) -> tuple[Any, Any, Any, Any]:
         host, _, port = address.rpartition(":")
         store = TCPStore(host, int(port), None, False, MEET, wait_for_workers=False)
         prefixed = PrefixStore(f"generation-{self.generation}", store)
         prefixed.set(f"here-{self.rank}", "")
         prefixed.wait([f"here-{rank}" for rank in range(self.world)], MEET)
         group = Gloo(prefixed, self.rank, self.world, CONNECT)
-        group._set_default_timeout(TIMEOUT)
-        return store, group
+        shard, copies = None, None
+        if self.shards:
+            copy, at = divmod(self.rank, self.shards)
+            whole = self.shards == self.world
+            shard = group if whole else Gloo(PrefixStore(f"copy-{copy}", prefixed), at, self.shards, CONNECT)
+            copies = None if whole else Gloo(PrefixStore(f"shard-{at}", prefixed), copy, self.world // self.shards, CONNECT)
+        for made in filter(None, (group, shard, copies)):
+            made._set_default_timeout(TIMEOUT)
+        return store, group, shard, copies
 
     def _ours(self) -> dict[int, str]:
         return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}
@@ -117,12 +137,13 @@ class Group:
 
     def close(self) -> None:
         """Drop the group. Closing costs 10 ms a connection (gloo's loop tick), so it happens on a thread."""
-        held = [self.__dict__.pop("_group", None), self.__dict__.pop("_store", None)]
+        held = [self.__dict__.pop(name, None) for name in ("_group", "shard", "_copies", "_store")]
 
         def drop() -> None:
-            with suppress(RuntimeError):
-                if held[0] is not None:
-                    held[0].abort()
+            for group in held[:-1]:
+                with suppress(RuntimeError):
+                    if group is not None:
+                        group.abort()
             held.clear()
 
         threading.Thread(target=drop, daemon=True, name="close-group").start()
@@ -131,10 +152,36 @@ class Group:
         """Sum in place, asynchronously: `wait()` on what it gives."""
         return self._group.allreduce([tensor])
 
+    def all_reduce_copies(self, tensor: torch.Tensor) -> None:
+        """Sum in place over the ranks that hold the same shard as this one."""
+        if self._copies is not None:
+            self._copies.allreduce([tensor]).wait()
+
+    def all_gather_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
+        """`given` of all ranks that share a copy of the model, end to end."""
+        self.shard._allgather_base(output, given).wait()
+
+    def reduce_scatter_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
+        """This rank's piece of the sum of `given` over them."""
+        self.shard._reduce_scatter_base(output, given).wait()
+
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         out = [torch.empty_like(tensor) for _ in range(self.world)]
         self._group.allgather([out], [tensor]).wait()
         return out
+
+    def all_gather_said(self, said: Any) -> list[Any]:
+        """Plain data of every rank, by rank."""
+        raw = json.dumps(said).encode()
+        lengths = [int(n) for n in self.all_gather(torch.tensor([len(raw)]))]
+        mine = torch.zeros(max(lengths), dtype=torch.uint8)
+        mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+        return [json.loads(bytes(told[:n].tolist())) for told, n in zip(self.all_gather(mine), lengths, strict=True)]
+
+    def post(self, tensors: Sequence[torch.Tensor], peer: int, *, out: bool, tag: int) -> list[Any]:
+        """Send to, or receive from, rank `peer`; `wait()` on each of what it gives. The peer uses the same tags, from `tag` on."""
+        call = self._group.send if out else self._group.recv
+        return [call([tensor], peer, tag + i) for i, tensor in enumerate(tensors)]
 
     def send(self, tensors: Sequence[torch.Tensor], to: int) -> None:
         for work in [self._group.send([tensor], to, i) for i, tensor in enumerate(tensors)]:

@@ -5,9 +5,12 @@ that committed it. So a step done again in a new generation does not count its s
 """
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import IO, Any
+
+TAIL = 1 << 16  # bytes at a file's end: more than a line
 
 
 class Journal:
@@ -31,6 +34,17 @@ class Journal:
     def step(self, step: int, loss: float, size: int, generation: int, pause_s: float | None) -> None:
         more = {} if pause_s is None else {"pause_ms": round(pause_s * 1000, 3)}
         _write(self._steps, step=step, loss=loss, size=size, generation=generation, time=time.time(), **more)
+
+
+def newest_generation(directory: Path | None) -> int:
+    """The newest that any rank's journal names, 0 for none: a job whose every pod was lost counts on from there, so none is used twice."""
+    newest = 0
+    for path in directory.glob("s*-*.jsonl") if directory else ():
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            last = re.findall(rb'"generation":(\d+)', file.read())  # they only grow within a file
+        newest = max(newest, int(last[-1]) if last else 0)
+    return newest
 
 
 def _append(path: Path) -> IO[str]:

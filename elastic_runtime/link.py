@@ -1,8 +1,10 @@
 """A rank's line to its parent: JSON lines over one socket, read by a thread."""
 
+import faulthandler
 import json
 import logging
 import os
+import signal
 import socket
 import threading
 from typing import Any
@@ -64,10 +66,15 @@ class Link:
         with self._socket.makefile("rb") as lines:
             for line in lines:
                 told = json.loads(line)
-                if told["tell"] == "save":
-                    self._saves += 1
-                else:
-                    self._hear(told)
+                match told["tell"]:
+                    case "record":
+                        self._hear(told)
+                    case "save":
+                        self._saves += 1
+                    case "ping":
+                        self.say("pong")
+                    case "stacks":  # when asked by this signal, without Python's lock: it may be what we hang on
+                        faulthandler.register(signal.SIGRTMIN, file=told["file"])
         os._exit(1)  # the parent is gone: nobody would ever reap or stop us
 
     def _hear(self, told: dict[str, Any]) -> None:

@@ -3,81 +3,23 @@
 import asyncio
 import json
 import logging
-import os
 import secrets
 import signal
-import socket
-import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
-from elastic_runtime import contract, control
-from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, Coordinator
+from elastic_runtime import contract, control, metrics, watch
+from elastic_runtime.child import Child, spawn, spied
+from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
+from elastic_runtime.facts import Facts, Settings
 from elastic_runtime.membership import Record
 
 log = logging.getLogger(__name__)
-PARENT_FD_ENV, LOCAL_RANK_ENV, RANKS_ENV = "CEDE_PARENT_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
 BEAT_S = 0.3
-RESTARTS = 3  # of a process that dies again and again without a step between
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a pod knows when it starts."""
-
-    index: int
-    job: str
-    job_uid: str
-    key: bytes
-    address: str  # this pod's, as the others reach it
-    coordinator: str  # host of pod 0
-    coordinator_port: int
-    port: int  # of this pod's control server
-    smallest: int = 1
-    ranks: int = 1
-    grace_s: float = 30.0
-
-
-@dataclass
-class Facts:
-    """What this pod says of itself."""
-
-    incarnation: str = ""
-    generation: int = 0
-    members: tuple[int, ...] = ()
-    step: int = 0
-    ready: bool = False
-    leaving: bool = False
-    parked: bool = False
-    finished: bool = False
-    broken: int = 0
-    store: dict[str, int] | None = None
-    progress: dict[str, Any] = field(default_factory=dict)
-
-
-class Rank:
-    """One child process and the socket to it."""
-
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.process, self.reader, self.writer = process, reader, writer
-        self.ready = self.parked = self.finished = False
-
-    def tell(self, **message: Any) -> None:
-        with suppress(OSError):
-            self.writer.write(control.dump(message) + b"\n")
-
-
-async def spawn(script: Sequence[str], local: int, ranks: int) -> Rank:
-    ours, theirs = socket.socketpair()
-    env = {**os.environ, PARENT_FD_ENV: str(theirs.fileno()), LOCAL_RANK_ENV: str(local), RANKS_ENV: str(ranks)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-u", *script, env=env, pass_fds=[theirs.fileno()], start_new_session=True
-    )
-    theirs.close()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=control.LIMIT)
-    return Rank(process, reader, writer)
+WATCH_S = 0.25  # between two looks at the processes
 
 
 class Parent:
@@ -86,16 +28,19 @@ class Parent:
         self.facts, self.record = Facts(), Record()
         self.revision, self.saves = 0, 0
         self.asked: dict[str, Any] = {}  # the size last asked for, kept for a new coordinator
-        self.ranks: list[Rank] = []
+        self.ranks: list[Child] = []
         self.coordinator: Coordinator | None = None
         self._say = asyncio.Event()
         self._over = asyncio.Event()
-        self.code = 0
-        self._deaths = 0
+        self.code, self._samples = 0, 0  # `_samples`: of a step
+        self._deaths = 0  # since the last step
+        self._all_deaths, self._hung, self._done = 0, 0, metrics.Done()
+        self._others_wait, self._stacks = False, -1  # as pod 0 said last; how often stacks were asked for
+        self._awake = watch.Awake(time.monotonic, 2 * WATCH_S)
 
     async def run(self) -> int:
         """Until the job is finished, this pod has left, or the script fails for good; the exit code."""
-        server = control.Server(self.settings.key, self.settings.job_uid, self._serve)
+        server = control.Server(self.settings.key, self.settings.job_uid, self._serve, self._metrics)
         port = await server.start(self.settings.port)
         if self.settings.index == 0:
             self.coordinator = Coordinator(self.settings.smallest)
@@ -103,7 +48,7 @@ class Parent:
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, lambda: asyncio.ensure_future(self._leave()))
-        tasks = [asyncio.create_task(work) for work in (self._report(), self._listen(), self._raise())]
+        tasks = [asyncio.create_task(work) for work in (self._report(), self._listen(), self._raise(), self._watch())]
         if self.coordinator:
             tasks.append(asyncio.create_task(self.coordinator.run()))
         over = asyncio.create_task(self._over.wait())
@@ -126,7 +71,7 @@ class Parent:
         """Start the ranks, and start them again when one dies: the pod rejoins, the others have gone on."""
         while True:
             self.facts = Facts(incarnation=secrets.token_hex(6), leaving=self.facts.leaving)
-            self.ranks = [await spawn(self.script, local, self.settings.ranks) for local in range(self.settings.ranks)]
+            self.ranks = [await spawn(self.script, local, self.settings.ranks, self._awake) for local in range(self.settings.ranks)]
             self._say.set()  # that the last ones died, if they did
             self._tell_record()
             hearing = [asyncio.create_task(self._hear(rank)) for rank in self.ranks]
@@ -138,54 +83,79 @@ class Parent:
                 failed = next((waiting[t].process.returncode for t in done if waiting[t].process.returncode), None)
             self._kill()
             await asyncio.gather(*pending, *hearing, return_exceptions=True)
+            for rank in self.ranks:
+                rank.close()
             if failed is None:
                 self.facts.finished = all(rank.finished for rank in self.ranks)
-                self._end(0)
+                left = any(rank.ready and not rank.finished for rank in self.ranks)
+                if left:
+                    log.error("the script ended before its last step", extra={"step": self.facts.step})
+                self._end(1 if left else 0)
                 return
-            self._deaths += 1
+            self._deaths, self._all_deaths = self._deaths + 1, self._all_deaths + 1
             log.warning("rank died", extra={"code": failed, "deaths": self._deaths})
-            if self._deaths > RESTARTS or self.facts.leaving:
+            if self._deaths > self.settings.restarts or self.facts.leaving:
                 self._end(contract.LEFT if self.facts.leaving else failed if failed > 0 else 1)
                 return
 
     def _kill(self) -> None:
         for rank in self.ranks:
-            if rank.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(rank.process.pid, signal.SIGKILL)
+            rank.kill()
 
-    async def _hear(self, rank: Rank) -> None:
+    async def _hear(self, rank: Child) -> None:
         while line := await rank.reader.readline():
             self._heard(rank, json.loads(line))
 
-    def _heard(self, rank: Rank, said: dict[str, Any]) -> None:
-        facts = self.facts
+    def _heard(self, rank: Child, said: dict[str, Any]) -> None:
+        if said["say"] == "pong":
+            rank.answered()
+            return
+        self.facts.heard(rank, self.ranks, said)
         match said["say"]:
-            case "ready":
-                rank.ready = True
-                facts.ready = all(r.ready for r in self.ranks)
-            case "store":
-                facts.store = {"generation": said["generation"], "port": said["port"]}
             case "formed":
-                facts.generation, facts.members, facts.step = said["generation"], tuple(said["members"]), said["step"]
-                rank.parked = facts.parked = False
-            case "broken":
-                facts.broken = said["generation"]
+                self._samples = said.get("samples", 0)
             case "step":
-                self._deaths, facts.step = 0, said["step"]
-                facts.progress |= {"step": said["step"], "loss": said["loss"], "seconds": said["seconds"]}
-            case "progress":
-                facts.progress |= said["facts"]
+                self._deaths = 0
+                if rank is self.ranks[0]:
+                    self._done = self._done.plus(self._samples, said["seconds"])
             case "parked":
-                rank.parked = True
-                facts.parked, facts.step = all(r.parked for r in self.ranks), said["step"]
-                facts.generation = 0
-                if facts.parked and facts.leaving:
+                if self.facts.parked and self.facts.leaving:
                     self._end(contract.LEFT)
-            case "finished":
-                rank.finished = True
-                facts.progress |= {"finished": True}
+            case "arrived":
+                return  # told with the next beat: it is news only if others stay away
         self._say.set()
+
+    async def _watch(self) -> None:
+        """Ask every process whether it lives; what hangs is shown, killed and started again like one that died."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            self._awake.tick()
+            for rank in self.ranks:
+                rank.ask()
+                others_wait = self._others_wait or self.facts.waits
+                if why := watch.hangs(rank.pulse(), self.settings.patience, others_wait):
+                    log.error("rank hangs", extra={"rank": self.ranks.index(rank), "why": why, "step": self.facts.step})
+                    await self._show_all(rank)
+                    self._hung += 1
+                    rank.kill()
+                    break
+
+    async def _show_all(self, hung: Child) -> None:
+        """Into the log: the stacks of this pod's processes, and, through pod 0, of all others'."""
+        with suppress(OSError, control.Refused):
+            self._stacks = json.loads(await self._ask("POST", STACKS_PATH, timeout_s=0.3))["stacks"]
+        await self._show()
+        if seen := await spied(hung.process.pid):
+            log.info("py-spy", extra={"stacks": seen})
+
+    async def _show(self) -> None:
+        for local, stacks in enumerate(await asyncio.gather(*(rank.stacks() for rank in self.ranks))):
+            log.info("stacks", extra={"rank": local, "step": self.facts.step, "stacks": stacks})
+
+    def _metrics(self) -> str:
+        answer_s = max((rank.pulse().slowest_answer_s for rank in self.ranks), default=0.0)
+        pod = metrics.of_pod(self.facts.step, self._all_deaths, self._hung, answer_s)
+        return (self.coordinator.metrics() if self.coordinator else "") + pod
 
     def _tell_record(self) -> None:
         for rank in self.ranks:
@@ -223,7 +193,8 @@ class Parent:
                 control.dump(
                     {
                         **facts,
-                        "newest": self.record.generation,
+                        "done": asdict(self._done),
+                        "newest": max(facts["newest"], self.record.generation),
                         "index": self.settings.index,
                         "address": self.settings.address,
                         **self.asked,
@@ -241,10 +212,15 @@ class Parent:
                 told = json.loads(await self._ask("GET", f"{RECORD_PATH}?after={self.revision}"))
             except (OSError, control.Refused) as error:
                 log.debug("pod 0 does not answer", extra={"reason": str(error)})
-                self.revision = 0
+                self.revision, self._stacks = 0, -1
                 await asyncio.sleep(0.1)
                 continue
             self.revision = told["revision"]
+            self._others_wait = bool(set(told.get("waiting", ())) - {self.settings.index})
+            if self._stacks < told.get("stacks", 0):
+                if self._stacks >= 0:  # beside this loop: the next record must not wait for it
+                    self._showing = asyncio.create_task(self._show())
+                self._stacks = told["stacks"]
             self.asked = {"wanted": told["wanted"], "cession": told["cession"]}
             record = Record.read(told["record"])
             if record.generation >= self.record.generation and record != self.record:

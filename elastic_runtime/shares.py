@@ -43,9 +43,12 @@ def permute(seed: int, epoch: int, position: int, n: int) -> int:
             return value
 
 
-def random_seed(seed: int, step: int, micro_batch: int) -> int:
-    """The seed of everything random in one micro-batch, so that dropout does not depend on who computes it."""
-    return int.from_bytes(blake2b(f"{seed}/{step}/{micro_batch}".encode(), digest_size=8).digest()) >> 1
+def random_seed(seed: int, step: int, micro_batch: int, purpose: str = "") -> int:
+    """The seed of everything random in one micro-batch, so that dropout does not depend on who computes it.
+
+    Another `purpose`, other draws: "data" for what is drawn while samples are read.
+    """
+    return int.from_bytes(blake2b(f"{seed}/{step}/{micro_batch}{purpose}".encode(), digest_size=8).digest()) >> 1
 
 
 _cache: dict[tuple[int, int], Sequence[int]] = {}

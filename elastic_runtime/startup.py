@@ -24,7 +24,7 @@ class _Later(ModuleType):
         return fn
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__spec__":  # asked by the import system itself
+        if name in ("__spec__", "__file__", "__loader__"):  # asked by the import system, and by `inspect` of every module there is
             raise AttributeError(name)
         return getattr(_bring(), name)
 

@@ -20,7 +20,7 @@ async def echo(method: str, path: str, body: bytes) -> tuple[int, bytes]:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    server = control.Server(KEY, JOB, echo)
+    server = control.Server(KEY, JOB, echo, lambda: "elastic_runtime_step 7\n")
     yield await server.start(0, "127.0.0.1")
     await server.stop()
 
@@ -62,6 +62,15 @@ async def test_another_key_or_job_gets_401(port: int, key: bytes, job: str) -> N
 
 async def test_an_unsigned_request_gets_401(port: int) -> None:
     assert (await raw(port, request({}))).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_anybody_may_read_the_figures_and_nothing_else(port: int) -> None:
+    reply = await raw(port, request({}, path="/metrics"))
+    assert reply.startswith(b"HTTP/1.1 200 ")
+    assert b"Content-Type: text/plain" in reply
+    assert reply.endswith(b"\r\n\r\nelastic_runtime_step 7\n")
+    for method, path in [("POST", "/metrics"), ("GET", "/metrics?x=1"), ("GET", "//metrics"), ("GET", "/metrics/../v1/status")]:
+        assert (await raw(port, request({}, path=path, method=method))).startswith(b"HTTP/1.1 401 ")
 
 
 async def test_a_replayed_request_gets_401(port: int) -> None:

@@ -1,0 +1,95 @@
+"""What scripts get wrong, each said in a line that names it and its cure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
+
+
+def of_session(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    samples: int | None,
+    micro_batches: int,
+    micro_batch_size: int,
+    save_every: int,
+) -> Iterator[str]:
+    """Everything wrong with what a session is made of."""
+    if samples is not None and samples < 1:
+        yield f"samples is {samples}: give the length of the dataset, at least 1"
+    if micro_batches < 1:
+        yield f"micro_batches is {micro_batches}: a step needs at least 1"
+    if micro_batch_size < 1:
+        yield f"micro_batch_size is {micro_batch_size}: a micro-batch needs at least 1 sample"
+    if save_every < 0:
+        yield f"save_every is {save_every}: give a number of steps, or 0 for none but those asked for"
+    if isinstance(model, DistributedDataParallel | DataParallel):
+        yield f"the model is wrapped in {type(model).__name__}: give the bare one, the session averages gradients"
+        return
+    own = set(model.parameters())
+    if not any(parameter.requires_grad for parameter in own):
+        yield "the model has no parameter that requires a gradient: there is nothing to train"
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if foreign := sum(parameter not in own for parameter in held):
+        yield f"{foreign} of the optimizer's {len(held)} tensors are no parameters of the model: make it from this model's parameters()"
+
+
+def of_start(before: Sequence["Place"], now: Sequence["Place"], data: bool) -> Iterator[str]:
+    """What is wrong when the first step begins. `data`: whether anything says which samples there are."""
+    yield from of_move(before, now)
+    if not data:
+        yield "nobody said what to train on: give samples=len(dataset), or use session.loader(dataset) or session.streams(open_stream)"
+
+
+Place = tuple[torch.nn.Parameter, torch.device, torch.dtype]
+
+
+def places(model: torch.nn.Module) -> list[Place]:
+    """Where the parameters are, for `of_move`."""
+    return [(parameter, parameter.device, parameter.dtype) for parameter in model.parameters()]
+
+
+def of_move(before: Sequence[Place], now: Sequence[Place]) -> Iterator[str]:
+    """Whether a model was moved, converted or rebuilt after its session was made."""
+    for (was, device, dtype), (is_, new_device, new_dtype) in zip(before, now, strict=False):
+        if (device, dtype) != (new_device, new_dtype):
+            yield f"the model was {dtype} on {device} when the session was made and is {new_dtype} on {new_device}: move it before"
+            return
+        if was is not is_:
+            break
+    else:
+        if len(before) == len(now):
+            return
+    yield "the model has other parameters than when the session was made: build it whole before"
+
+
+def of_backward(number: int, waiting: int | None, loss: torch.Tensor) -> Iterator[str]:
+    """A call of `backward` in step `number` while micro-batch `waiting` is in the script's hands, or none."""
+    if waiting is None:
+        yield f"step.backward was called in step {number} with no micro-batch in hand: call it once in each round of `for batch in step`"
+    elif loss.numel() != 1:
+        yield f"the loss of micro-batch {waiting} has shape {tuple(loss.shape)}: give its mean, one number"
+    elif not loss.requires_grad:
+        yield f"the loss of micro-batch {waiting} depends on no parameter: was it computed under no_grad, or detached?"
+
+
+def of_pass(number: int, waiting: int | None) -> Iterator[str]:
+    """The script comes back for more, with micro-batch `waiting` still in hand."""
+    if waiting is not None:
+        yield f"micro-batch {waiting} of step {number} had no step.backward(loss): each needs it once, in place of loss.backward()"
+
+
+def of_step(number: int, waiting: int | None, left: int) -> Iterator[str]:
+    """A step that is to be committed with micro-batch `waiting` still in hand, or `left` not even taken."""
+    if left:
+        yield f"step {number} ended with {left} of its micro-batches not taken: a step is whole, do not leave `for batch in step` early"
+    else:
+        yield from of_pass(number, waiting)
+
+
+def refuse(found: Iterable[str]) -> None:
+    """Raises ValueError with everything found, in one line."""
+    if said := "; ".join(found):
+        raise ValueError(said)

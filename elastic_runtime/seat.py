@@ -1,0 +1,146 @@
+"""A rank's seat in the job: which generation it trains in, with whom, and how it gets from one to the next."""
+
+import logging
+import time
+from typing import Any, Protocol
+
+import torch
+
+from elastic_runtime.group import Group
+from elastic_runtime.link import Link
+from elastic_runtime.membership import Record
+from elastic_runtime.standing import Said, Standing, compare
+
+log = logging.getLogger(__name__)
+
+
+class Training(Protocol):
+    """What a seat asks of the one who sits in it."""
+
+    def stand(self) -> Said: ...
+    def shards(self, world: int) -> int: ...
+    def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
+    def enter(self, group: Group | None, standing: Standing) -> None: ...
+    def entered(self, record: Record, before: int, pause_s: float | None) -> None: ...
+    def park(self, record: Record) -> int: ...
+
+
+class Seat:
+    """`group`: of this generation, None in a job of one and while parked."""
+
+    def __init__(self, link: Link | None, training: Training) -> None:
+        self.link, self._training = link, training
+        self.group: Group | None = None
+        self.rank, self.world, self.generation = 0, 1, 0
+        self.committed_at = time.monotonic()  # a pause counts from here
+        self._members: tuple[int, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """Of one pod."""
+        return self.link.ranks if self.link else 1
+
+    def take(self, newest: int = 0) -> None:
+        """Join the job, of which generation `newest` is known to have been."""
+        if self.link:
+            self.link.say("ready", newest=newest)
+            self.move()
+        else:
+            self._training.enter(None, compare([self._training.stand()]))
+            self._training.entered(Record(), 1, None)
+
+    def wish(self) -> torch.Tensor:
+        """(2,): the generation to move to after this step (0: stay) and how often a save was asked for; the leading rank's count.
+
+        Afterwards our parent knows that whatever takes long now is the others'.
+        """
+        self.say("arrived")
+        wish = torch.zeros(2)
+        if self.link and self.rank == 0:
+            record = self.link.record
+            if record.generation > self.generation and not record.abrupt and (record.store or record.stop):
+                wish[0] = record.generation
+            wish[1] = self.link.saves
+        return wish
+
+    def recover(self) -> None:
+        """The step in flight is lost; form the next generation with those who are left."""
+        if not self.link or not self.group:
+            raise RuntimeError("a step failed in a job of one: there is nobody to recover from")
+        self.group.cut()  # errors reach ring neighbours only: pass it on
+        self.link.say("broken", generation=self.generation)
+        self.move()
+
+    def move_on(self) -> None:
+        """All ranks stopped after the same step because the leading one wished it: nothing is lost on the way."""
+        assert self.link
+        assert self.group
+        record = self.link.newer_than(self.generation)
+        if not record.abrupt and not record.stop:
+            try:
+                self._hand_over(self.group, record)
+            except RuntimeError:
+                log.warning("somebody was lost while leaving ranks handed over", extra={"generation": record.generation})
+        self.move()
+
+    def _hand_over(self, group: Group, record: Record) -> None:
+        ranks = self.ranks
+        place = {index: at for at, index in enumerate(record.members)}
+        places = tuple(
+            place[index] * ranks + local if index in place else -1 for index in self._members for local in range(ranks)
+        )  # fmt: skip
+        self._training.hand_over(group, places, len(record.members) * ranks)
+
+    def move(self) -> None:
+        """Afterwards we train in the newest generation, with the state of the newest step anybody has."""
+        link, began = self.link, self.committed_at
+        assert link
+        tried = self.generation
+        while True:
+            record = link.newer_than(tried)
+            tried = record.generation
+            if record.stop or link.index not in record.members:
+                self._park(record)
+                continue
+            world = len(record.members) * link.ranks
+            rank = record.members.index(link.index) * link.ranks + link.local
+            group = Group(record.generation, rank, world, self._training.shards(world))
+            link.guard(group)
+            try:
+                group.form(record.store)
+                self._enter(group, record, began)
+            except RuntimeError as error:
+                log.warning("generation given up", extra={"generation": record.generation, "reason": str(error)})
+                group.cut()
+                link.guard(None)
+                group.close()
+                link.say("broken", generation=record.generation)
+                continue
+            return
+
+    def _enter(self, group: Group, record: Record, began: float) -> None:
+        said = self._training.stand()
+        mine = torch.tensor([said.step, int(said.full), int(said.has_state)])  # (3,)
+        standing = compare([Said(int(a), bool(b), bool(c)) for a, b, c in group.all_gather(mine)])
+        self._training.enter(group, standing)
+        before, before_world = self.group, self.world if self.group else 0
+        self.group, self.rank, self.world, self.generation = group, group.rank, group.world, group.generation
+        self._members = record.members
+        if before:
+            before.close()
+        pause_s = time.monotonic() - began if said.has_state and standing.step else None
+        self._training.entered(record, before_world, pause_s)
+
+    def _park(self, record: Record) -> None:
+        """Hand over and wait: to be deleted, or to be asked back."""
+        step = self._training.park(record)
+        assert self.link
+        group, self.group, self.generation = self.group, None, record.generation
+        self.link.guard(None)
+        if group:
+            group.close()
+        self.link.say("parked", step=step, generation=record.generation)
+
+    def say(self, what: str, **facts: Any) -> None:
+        if self.link:
+            self.link.say(what, **facts)

@@ -1,0 +1,65 @@
+"""Whether a process of a pod hangs, from when it last answered and last got on. Pure.
+
+Two ways to hang. A process that is frozen, or holds Python's lock in a call that never returns, does not answer its parent: that shows
+within a second. One that lives but loops or waits for ever answers, and only its step does not end: that shows by the others of the job
+who wait for it, and much later, for a script may do other things between two steps, as to evaluate, and must not die for them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+STEPS, ANSWERS = 3, 4  # of a generation before a process is watched closely: the first ones compile
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """In seconds, and in how much slower than it was a process may become; the larger of the two holds."""
+
+    answer_s: float = 1.0
+    answer_times: float = 8.0  # the slowest of its last answers: a busy machine answers late
+    early_s: float = 30.0  # for an answer while it forms, loads or compiles
+    step_s: float = 60.0  # for a step that others wait for (contract.PROGRESS_ENV)
+    step_times: float = 10.0  # the median step
+    slowest_times: float = 3.0  # the slowest of the last steps: what it did once it may do again
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """A process as its parent sees it. Seconds are those in which the parent itself was awake."""
+
+    steps: int = 0  # committed since its generation formed
+    answers: int = 0  # since then
+    arrived: bool = False  # its part of the step is done, it waits for the others
+    unanswered_s: float = 0.0  # since it was asked and did not answer; 0 when it did
+    since_step_s: float = 0.0  # since it last committed
+    slowest_answer_s: float = 0.0  # of the last ones
+    step_s: float = 0.0  # the median of the last ones
+    slowest_step_s: float = 0.0
+
+
+def hangs(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
+    """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of the job has arrived at this step."""
+    early = pulse.steps < STEPS or pulse.answers < ANSWERS
+    answer_s = patience.early_s if early else max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
+    if pulse.unanswered_s > answer_s:
+        return f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most {pulse.slowest_answer_s:.2f} s before"
+    step_s = max(patience.step_s, patience.step_times * pulse.step_s, patience.slowest_times * pulse.slowest_step_s)
+    if others_wait and not early and not pulse.arrived and pulse.since_step_s > step_s:
+        return f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; the median is {pulse.step_s:.2f} s"
+    return ""
+
+
+class Awake:
+    """A clock that stands still while its owner does: whoever was frozen itself must not take everybody else for silent."""
+
+    def __init__(self, clock: Callable[[], float], most_s: float) -> None:
+        self._clock, self._most_s = clock, most_s
+        self._base, self._last = 0.0, clock()
+
+    def __call__(self) -> float:
+        """Seconds; no more than `most_s` pass between two ticks."""
+        return self._base + min(self._clock() - self._last, self._most_s)
+
+    def tick(self) -> None:
+        """To be called more often than every `most_s`."""
+        self._base, self._last = self(), self._clock()

@@ -1,0 +1,1 @@
+"""What elastic_runtime promises, measured beside its peers in the same run: `make bench-runtime`."""

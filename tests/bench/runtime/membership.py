@@ -1,0 +1,144 @@
+"""Shrink, grow, a rank killed, a rank hung: the time in which nobody commits, beside torchft, NVRx and torchrun, in turn in each run."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+
+from tests.bench.runtime import memory, peers
+from tests.bench.runtime.commits import lost_samples
+from tests.bench.runtime.others import Nvrx, Torchft, Torchrun
+from tests.bench.runtime.ours import Ours
+from tests.bench.runtime.processes import TooLong
+from tests.bench.runtime.table import Row, Samples
+
+NAMES = ("shrink", "grow", "kill", "hang")
+HEARTBEAT_S = 1.0  # the limit at which a rank that says nothing is taken for lost
+
+
+def ours(wanted: Collection[str], out: Samples) -> None:
+    """One job of ours and what is asked of it, in turn."""
+    with Ours(4) as job:
+        job.steady(4)
+        if {"shrink", "grow"} & set(wanted):
+            era = job.generation()
+            asked, back = job.resized(2)
+            out.add("shrink", back.pause_s)
+            out.add("shrink own", max(job.own_pauses_s(era)))
+            out.add("shrink step", back.step_s)
+            out.add("shrink total steps", (back.first - asked) / back.step_s)
+            out.add("shrink redone", back.redone)
+            era = job.generation()
+            asked, back = job.resized(4)
+            first = max(min(c.time for c in job.commits() if c.who == f"steps-{pod}-0" and c.era > era) for pod in (2, 3))
+            out.add("grow", back.pause_s)
+            out.add("grow own", max(job.own_pauses_s(era)))
+            out.add("grow joiner", first - asked)
+        if "kill" in wanted:
+            at, back = job.struck(3, signal.SIGKILL, 3, 60)
+            out.add("kill", back.first - at)
+            out.add("kill step", back.step_s)
+            out.add("kill redone", back.redone)
+            job.steady(4, after=back.first)
+        if "hang" in wanted:
+            try:
+                at, back = job.struck(3, signal.SIGSTOP, 3, 30)
+                out.add("hang", back.first - at)
+                out.add("hang step", back.step_s)
+            except TooLong as error:
+                print(f"# hang: {error}", file=sys.stderr)
+        out.add("samples lost", lost_samples(job.log))
+
+
+def torchft(path: Path, wanted: Collection[str], out: Samples) -> None:
+    with Torchft(path) as job:
+        if {"shrink", "grow"} & set(wanted):
+            _, back = job.killed(2)
+            out.add("torchft shrink", back.pause_s)
+            at, gap, first = job.grown(2)
+            out.add("torchft grow", gap)
+            out.add("torchft grow joiner", first - at)
+        if "kill" in wanted:
+            at, back = job.killed(1)
+            out.add("torchft kill", back.first - at)
+
+
+def nvrx(path: Path, out: Samples) -> None:
+    with Nvrx(path) as job:
+        at, back = job.killed()
+        out.add("NVRx kill", back.first - at)
+
+
+def torchrun(wanted: Collection[str], out: Samples) -> None:
+    if {"shrink", "grow"} & set(wanted):
+        with Torchrun(4) as job:
+            _, back = job.shrunk()
+            out.add("torchrun shrink", back.pause_s)
+    if "grow" in wanted:
+        with Torchrun(2) as job:
+            at, back = job.grown()
+            out.add("torchrun grow", back.pause_s)
+            out.add("torchrun grow joiner", back.first - at)
+    if "kill" in wanted:
+        with Torchrun(4) as job:
+            at, back = job.killed()
+            out.add("torchrun kill", back.first - at)
+
+
+def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
+    """`runs` rounds of ours and each peer in turn; torchrun, which takes a minute an event, in the first `torchrun_runs` only."""
+    out = Samples()
+    places = {module: peers.found(module) for module in ("torchft", "nvidia_resiliency_ext")} if set(wanted) - {"hang"} else {}
+    for run in range(runs):
+        turns: list[tuple[str, Callable[[], None]]] = [("ours", partial(ours, wanted, out))]
+        if place := places.get("torchft"):
+            turns.append(("torchft", partial(torchft, place, wanted, out)))
+        if "kill" in wanted and (place := places.get("nvidia_resiliency_ext")):
+            turns.append(("NVRx", partial(nvrx, place, out)))
+        if run < torchrun_runs and set(wanted) - {"hang"}:
+            turns.append(("torchrun", partial(torchrun, wanted, out)))
+        for name, turn in turns:
+            print(f"# run {run + 1}: {name}", file=sys.stderr, flush=True)
+            try:
+                turn()
+            except TooLong as error:
+                print(f"# {name}: {error}", file=sys.stderr)
+        out.add("memcpy", memory.memcpy_bytes_s())
+    return [row for row in rows(out) if row.name in wanted]
+
+
+def rows(out: Samples) -> list[Row]:
+    """What the issue promises of each, one row a peer."""
+    shrink_most = min(0.060, 0.2 * out.median("shrink step", 0.3))
+    width = int(os.environ["BENCH_WIDTH"])
+    state_bytes = 3 * 4 * 12 * (width * width + width)  # parameters and AdamW's two moments of the job
+    grow_most = 0.060 + state_bytes / (0.5 * out.median("memcpy", 6e9))
+    kill_most = 0.25 + out.median("kill step", 0.3)
+    hang_most = HEARTBEAT_S + 0.1 + out.median("hang step", 0.3)
+    lost = f"{sum(out['samples lost']):g} micro-batches not used exactly once"
+    shrink_note = (
+        f"median {out.median('shrink redone'):g} steps redone; {lost}; request to first commit {out.median('shrink total steps'):.2f} steps"
+    )
+    of = "planned shrink 4→2 DDP: survivors' pause"
+    found = [
+        Row("shrink", of, "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft", "s", out["shrink"], "torchft", out["torchft shrink"],
+            shrink_most, 1 / 80, note=shrink_note),
+        Row("shrink", of, "≤ 1/250 of torchrun tuned", "s", out["shrink"], "torchrun", out["torchrun shrink"], shrink_most, 1 / 250),
+        Row("shrink", "… by its own clock: last commit until the next step may begin", "≤ 60 ms", "s", out["shrink own"], at_most=0.060),
+        Row("kill", "rank killed → next commit of all survivors", "≤ 0.25 s + 1 step; ≤ 1/10 of torchft", "s", out["kill"], "torchft",
+            out["torchft kill"], kill_most, 1 / 10, note=f"median {out.median('kill redone'):g} steps redone"),
+        Row("kill", "the same", "≤ 1/6 of NVRx", "s", out["kill"], "NVRx (gloo timeout 2 s)", out["NVRx kill"], kill_most, 1 / 6),
+        Row("kill", "the same", "≤ 1/20 of torchrun", "s", out["kill"], "torchrun", out["torchrun kill"], kill_most, 1 / 20),
+        Row("hang", "rank stopped (SIGSTOP) → next commit of all survivors", f"heartbeat limit ({HEARTBEAT_S:g} s) + 0.1 s + 1 step", "s",
+            out["hang"], at_most=hang_most, note="" if out["hang"] else "not freed within 30 s"),
+        Row("grow", "grow 2→4: survivors' pause", "≤ 60 ms + state/(0.5 × memcpy); ≤ 1/2 of torchft", "s", out["grow"], "torchft",
+            out["torchft grow"], grow_most, 1 / 2, note=f"bound {grow_most * 1000:.0f} ms"),
+        Row("grow", "the same", "≤ 1/80 of torchrun", "s", out["grow"], "torchrun", out["torchrun grow"], grow_most, 1 / 80),
+        Row("grow", "… by its own clock", "≤ 60 ms + state/(0.5 × memcpy)", "s", out["grow own"], at_most=grow_most),
+        Row("grow", "grow 2→4: request → warm joiners' first commit", "≤ 1 s; ≤ 1/4 of torchft", "s", out["grow joiner"], "torchft (cold)",
+            out["torchft grow joiner"], 1.0, 1 / 4),
+        Row("grow", "the same", "≤ 1/8 of torchrun", "s", out["grow joiner"], "torchrun (cold)", out["torchrun grow joiner"], 1.0, 1 / 8),
+    ]  # fmt: skip
+    return found

@@ -1,0 +1,127 @@
+"""The peers' side: a job of each, what is done to it, and how it went on."""
+
+import os
+import signal
+import time
+from itertools import pairwise
+
+from tests.bench.runtime.commits import Commit, Resumed
+from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
+
+
+class Torchrun(Job):
+    """An agent a worker, c10d rendezvous, tuned: last call 1 s, and a store of its own for the workers (else it never recovers on gloo)."""
+
+    def __init__(self, agents: int) -> None:
+        super().__init__(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+        self.agents, self.port = agents, free_port()
+
+    def begin(self) -> None:
+        for _ in range(self.agents):
+            self.agent()
+        self.steady(self.agents)
+
+    def agent(self) -> None:
+        host = int(not self.processes)
+        self.start(
+            *("-m", "torch.distributed.run", "--nnodes", "1:4", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "bench"),
+            *("--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-conf", f"is_host={host},last_call_timeout=1"),
+            *("--local-addr", "127.0.0.1", "--max-restarts", "10", str(WORKERS / "with_torchrun.py")),
+        )
+
+    def mid_period(self) -> None:
+        """Five steps lie behind the last checkpoint of every ten."""
+        until(lambda: True if max(c.step for c in self.commits()) % 10 == 5 else None, 60, "the middle between two checkpoints")
+
+    def _changed(self, world: int, at: float) -> Resumed:
+        known = {c.era for c in self.commits() if c.time < at}
+        return self.back(lambda c: c.era not in known, world)
+
+    def shrunk(self) -> tuple[float, Resumed]:
+        self.mid_period()
+        at = time.time()
+        for agent in self.processes[2:]:
+            agent.send_signal(signal.SIGTERM)
+        return at, self._changed(2, at)
+
+    def killed(self) -> tuple[float, Resumed]:
+        """A worker dies; its agent lives, and all start again at the same size."""
+        self.mid_period()
+        at = time.time()
+        kill(children(self.processes[-1].pid)[0])
+        return at, self._changed(len(self.processes), at)
+
+    def grown(self) -> tuple[float, Resumed]:
+        self.mid_period()
+        at = time.time()
+        self.agent()
+        self.agent()
+        return at, self._changed(4, at)
+
+
+class Torchft(Job):
+    """Four replica groups of one process and a lighthouse, with its defaults. It has no word for leaving: a shrink is a kill."""
+
+    GROUPS = 4
+
+    def begin(self) -> None:
+        self.start(
+            "-c",
+            "import time; from torchft.coordination import LighthouseServer as L; from pathlib import Path; "
+            "l = L(bind='127.0.0.1:0', min_replicas=1, join_timeout_ms=60000, quorum_tick_ms=100, heartbeat_timeout_ms=5000); "
+            "Path('address.draft').write_text(l.address()); Path('address.draft').rename('address'); time.sleep(10**6)",
+        )
+        address = until(self._address, 60, f"torchft's lighthouse ({self.said()})")
+        self.env["BENCH_LIGHTHOUSE"] = "http://127.0.0.1:" + address.rpartition(":")[2]
+        self.groups = [self._group(number) for number in range(self.GROUPS)]
+        self.steady(self.GROUPS, 10)
+
+    def _address(self) -> str | None:
+        path = self.folder / "address"
+        return path.read_text() if path.exists() else None
+
+    def _group(self, number: int) -> int:
+        return self.start(str(WORKERS / "with_torchft.py"), BENCH_GROUP=str(number)).pid
+
+    def killed(self, count: int = 1) -> tuple[float, Resumed]:
+        """The last `count` groups die at once."""
+        at = time.time()
+        for pid in self.groups[-count:]:
+            kill(pid)
+        left = self.GROUPS - count
+        return at, self.back(lambda c: c.time > at and c.world == left, left)
+
+    def grown(self, count: int = 1) -> tuple[float, float, float]:
+        """The groups that were killed come back: when, the longest gap of a survivor less a step, and the newcomers' first commit."""
+        step_s, at = self._step_s(), time.time()
+        new = [self._group(number) for number in range(self.GROUPS - count, self.GROUPS)]
+
+        def joined() -> list[Commit] | None:
+            found = [c for c in self.commits() if c.era in new and c.world == self.GROUPS]
+            return found if {c.era for c in found} == set(new) else None
+
+        until(joined, 120, "torchft's group is back")
+        self.steady(self.GROUPS, 4, after=time.time())
+        times = sorted(c.time for c in self.commits() if c.who == "0" and c.time > at - step_s)
+        first = [min(c.time for c in self.commits() if c.era == pid) for pid in new]
+        return at, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
+
+    def _step_s(self) -> float:
+        times = sorted(c.time for c in self.commits() if c.who == "0")[-6:]
+        return sorted(b - a for a, b in pairwise(times))[2]
+
+
+class Nvrx(Job):
+    """Four ranks in NVRx's in-process restart, the group's timeout 2 s, which bounds it on gloo."""
+
+    def begin(self) -> None:
+        port = str(free_port(3))
+        self.env = self.env | {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for rank in range(4):
+            self.start(str(WORKERS / "with_nvrx.py"), RANK=str(rank), LOCAL_RANK=str(rank))
+        self.steady(4, 11)
+
+    def killed(self) -> tuple[float, Resumed]:
+        at = time.time()
+        os.kill(self.processes[2].pid, signal.SIGKILL)
+        return at, self.back(lambda c: c.era > 0, 3)

@@ -1,0 +1,108 @@
+"""The table: what was measured, beside what was promised; statistics, text and JSON. Pure."""
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One promise. Values are in `unit`, one a run; those of the peer are from the same runs, in the same order where there are as many."""
+
+    name: str  # what --only says
+    quantity: str
+    goal: str
+    unit: str
+    ours: Sequence[float]
+    peer: str = ""
+    theirs: Sequence[float] = ()
+    at_most: float | None = None  # the median of ours
+    ratio_at_most: float | None = None  # the median of ours ÷ theirs
+    ratio_at_least: float | None = None
+    note: str = ""
+
+    @property
+    def ratios(self) -> list[float]:
+        """Ours ÷ theirs, run by run; one figure, of medians, where the numbers of runs differ."""
+        if not self.ours or not self.theirs:
+            return []
+        if len(self.ours) == len(self.theirs):
+            return [a / b for a, b in zip(self.ours, self.theirs, strict=True)]
+        return [statistics.median(self.ours) / statistics.median(self.theirs)]
+
+    @property
+    def met(self) -> bool | None:
+        """Whether every bound holds; None when something that a bound is about was not measured."""
+        checks: list[bool] = []
+        if self.at_most is not None:
+            if not self.ours:
+                return None
+            checks.append(statistics.median(self.ours) <= self.at_most)
+        if self.ratio_at_most is not None or self.ratio_at_least is not None:
+            if not self.ratios:
+                return None
+            ratio = statistics.median(self.ratios)
+            checks.append(ratio <= (self.ratio_at_most if self.ratio_at_most is not None else ratio))
+            checks.append(ratio >= (self.ratio_at_least if self.ratio_at_least is not None else ratio))
+        return all(checks) if checks else None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "name": self.name, "quantity": self.quantity, "goal": self.goal, "unit": self.unit,
+            "measured": _median(self.ours), "spread": _spread(self.ours), "n": len(self.ours),
+            "peer": self.peer, "peer_measured": _median(self.theirs), "peer_spread": _spread(self.theirs), "peer_n": len(self.theirs),
+            "ratio": _median(self.ratios), "ratio_spread": _spread(self.ratios), "met": self.met, "note": self.note,
+        }  # fmt: skip
+
+
+@dataclass
+class Samples:
+    """Values by name, in the order of the runs."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self.values.setdefault(name, []).append(value)
+
+    def __getitem__(self, name: str) -> list[float]:
+        return self.values.get(name, [])
+
+    def median(self, name: str, otherwise: float = float("nan")) -> float:
+        return statistics.median(self[name]) if self[name] else otherwise
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _spread(values: Sequence[float]) -> list[float] | None:
+    return [min(values), max(values)] if values else None
+
+
+def said(values: Sequence[float]) -> str:
+    """The median, and the least and most."""
+    if not values:
+        return "–"
+    return f"{statistics.median(values):.3g} ({min(values):.3g}–{max(values):.3g})"
+
+
+def as_text(rows: Iterable[Row]) -> str:
+    """A Markdown table, a line a promise."""
+    head = "| quantity | goal | measured | n | peer | its figure | n | ratio | met |"
+    lines = [head, "|" + " --- |" * 9]
+    for row in rows:
+        ratio = statistics.median(row.ratios) if row.ratios else 0.0
+        ratio_said = "" if not row.ratios else f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
+        met = {True: "yes", False: "NO", None: "–"}[row.met] + (f": {row.note}" if row.note else "")
+        theirs = f"{said(row.theirs)} {row.unit} | {len(row.theirs)}" if row.theirs else "– | 0"
+        mine = f"{said(row.ours)} {row.unit}"
+        cells = [row.quantity, row.goal, mine, str(len(row.ours)), row.peer or "–", theirs, ratio_said or "–", met]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def document(rows: Iterable[Row], facts: dict[str, object]) -> str:
+    """bench-runtime.json: where and how it was measured, and the rows."""
+    return json.dumps(facts | {"rows": [row.as_json() for row in rows]}, indent=1) + "\n"

@@ -1,0 +1,55 @@
+"""The job that everybody is measured on: 12 × Linear(1024), 12.6 million parameters, AdamW, 151 MB of state; one thread a rank."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+WIDTH, LAYERS, BATCH = int(os.environ.get("BENCH_WIDTH", "1024")), 12, 8
+
+
+def model() -> nn.Sequential:
+    """The same parameters on every rank. One thread from here on."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    for _ in range(LAYERS):
+        layers += [nn.Linear(WIDTH, WIDTH), nn.Tanh()]
+    return nn.Sequential(*layers)
+
+
+def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(net.parameters(), lr=1e-4)
+
+
+def batch(step: int, number: int) -> torch.Tensor:
+    """Micro-batch `number` of a step, whoever asks for it."""
+    seed = torch.Generator().manual_seed(step * 1_000_003 + number)
+    return torch.randn(BATCH, WIDTH, generator=seed)  # (samples, width)
+
+
+def loss_of(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    loss: torch.Tensor = net(x).square().mean()
+    return loss
+
+
+FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
+
+
+class Events:
+    """A line of JSON an event, in a file of this process."""
+
+    def __init__(self, who: object) -> None:
+        self._file = open(FOLDER / f"events-{who}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115  open for life
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        self._file.write(json.dumps({"time": time.time(), "event": event, "pid": os.getpid(), **facts}) + "\n")
+
+
+def over() -> bool:
+    """Whether the bench has seen enough."""
+    return (FOLDER / "stop").exists()

@@ -1,0 +1,14 @@
+"""Ours, as a user writes it: four micro-batches a step at any size."""
+
+from elastic_runtime.session import Session
+from tests.bench.runtime.workers import job
+
+MICRO_BATCHES = 4
+
+net = job.model()
+session = Session(
+    net, job.optimizer_of(net), samples=100_000, micro_batches=MICRO_BATCHES, micro_batch_size=job.BATCH, journal=job.FOLDER / "log"
+)
+for step in session.steps(1_000_000):
+    for batch in step:
+        step.backward(job.loss_of(net, job.batch(step.number, batch.number)))

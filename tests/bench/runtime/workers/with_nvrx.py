@@ -1,0 +1,58 @@
+"""NVRx's way: its in-process restart round a function; model and optimizer made once outside, the state read back from a checkpoint."""
+
+import datetime
+import logging
+import os
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.bench.runtime.workers import job
+
+EVERY = 10
+TIMEOUT = datetime.timedelta(seconds=2)  # of the group: NVRx's abort cannot free a blocked gloo call, so this bounds its recovery
+MEET = datetime.timedelta(seconds=120)  # for all to come to the store
+
+inprocess: Any = import_module("nvidia_resiliency_ext.inprocess")
+me, size, port = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["MASTER_PORT"])
+say = job.Events(me)
+net = job.model()
+optimizer = job.optimizer_of(net)
+base: Any = dist.TCPStore("127.0.0.1", port + 2, size, me == 0, MEET, multi_tenant=True)  # type: ignore[attr-defined]
+path = job.FOLDER / "checkpoint.pt"
+
+
+def train(call_wrapper: Any = None) -> None:
+    rank, world, turn = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), call_wrapper.iteration
+    store = dist.PrefixStore(str(turn), base)  # type: ignore[attr-defined]
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=TIMEOUT)
+    ddp = DistributedDataParallel(net)
+    step = 0
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        net.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        step = saved["step"]
+    say("loaded", step=step)
+    while not job.over():
+        optimizer.zero_grad(set_to_none=True)
+        job.loss_of(ddp, job.batch(step, rank)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        step += 1
+        say("step", step=step, world=world, who=me, era=turn)
+        if step % EVERY == 0:
+            dist.barrier()
+            if rank == 0:
+                with call_wrapper.atomic():
+                    draft = path.with_suffix(".draft")
+                    torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, draft)
+                    draft.rename(path)
+            dist.barrier()
+
+
+logging.disable(logging.CRITICAL)
+inprocess.Wrapper(store_kwargs={"port": port + 1})(train)()
+os._exit(0)

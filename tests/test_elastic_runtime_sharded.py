@@ -1,0 +1,103 @@
+"""Sharded jobs of real processes: their losses, steps and samples are those of one process that holds everything."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime.contract import State
+from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
+
+pytestmark = pytest.mark.processes
+
+SCRIPT = """
+import sys, time, torch
+from torch.distributed.fsdp import fully_shard
+from elastic_runtime.session import Session
+from elastic_runtime.sharded import Sharded
+torch.set_num_threads(1)
+torch.manual_seed(0)
+data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
+model = torch.nn.Sequential(torch.nn.Linear(64, 63), torch.nn.Dropout(0.1), torch.nn.Tanh(), torch.nn.Linear(63, 8))
+optimizer = torch.optim.AdamW([{"params": model[0].parameters(), "lr": 2e-4}, {"params": model[3].parameters()}], lr=1e-4)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
+
+def wrap(model, mesh):
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+session = Session(
+    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, schedules=[schedule], journal="log", strategy=STRATEGY,
+)
+for step in session.steps(int(sys.argv[1])):
+    for batch in step:
+        time.sleep(float(sys.argv[2]))  # a step that takes its time
+        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
+    step.clip(0.5)
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    job = Job(tmp_path, SCRIPT.replace("STRATEGY", request.param))
+    yield job
+    job.kill()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+    """The losses of the first steps of the same script, replicated, run plainly."""
+    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT.replace("STRATEGY", "None"), [])
+
+
+STRATEGIES = pytest.mark.parametrize("job", ["Sharded(wrap)", "Sharded(wrap, copies_of=2)"], ids=["fsdp", "hsdp"], indirect=True)
+NO_COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, spare_every=4)"], ids=["spares"], indirect=True)
+COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, copies_of=2)"], ids=["hsdp"], indirect=True)
+
+
+@STRATEGIES
+def test_a_sharded_job_of_any_size_trains_as_if_it_were_one_process(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1, 2, 3)
+    job.trains(4)
+    ranks = children(job.pods[0].pid)
+    for size in (1, 3, 2, 4):
+        job.resize(size)
+        job.trains(size, beyond=2)
+    assert ranks == children(job.pods[0].pid)  # nobody was restarted
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@COPIES
+def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1, 2, 3)
+    first = job.trains(4)
+    job.kill_rank(2)
+    job.until(lambda s: s.generation > first.generation and s.step > first.step and s.state == State.TRAINING)
+    job.trains(4)
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@NO_COPIES
+def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1, 2)
+    first = job.trains(3, beyond=6)
+    job.kill_rank(1)
+    job.until(lambda s: s.generation > first.generation and s.step > first.step + 4 and s.state == State.TRAINING)
+    job.stop()
+    expected, lines = undisturbed(1), list(job.lines("steps-*"))
+    for line in lines:
+        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), f"step {line['step']}"
+    assert len({line["generation"] for line in lines}) > 1
+    assert "back to the newest spares" in job.said()
+
+
+@NO_COPIES
+def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job) -> None:
+    job.start(0, 1, 2)
+    job.trains(3)
+    for index in (0, 1):
+        job.kill_rank(index)
+    job.until(lambda _: "no spare or save of it to go back to" in job.said())
