@@ -34,6 +34,7 @@ from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
 log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
 
 
@@ -147,7 +148,7 @@ class Session:
         self._apply()
         if self._streams:
             self._streams.landed(wish[2:])
-        self._saver.after_step(self.step, int(wish[1]), self.rank == 0, self.state)
+        self._saver.after_step(self.step, int(wish[1]), self._whole)
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -166,7 +167,7 @@ class Session:
         self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
 
     def _finish(self) -> None:
-        self._saver.now(self.step, self.rank == 0, self.state)
+        self._saver.now(self.step, self._whole)
         self._seat.say("finished")
 
     # --- what the seat asks -------------------------------------------------------------------------------------------
@@ -195,14 +196,14 @@ class Session:
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
-            self._saver.soon(self.step, self.rank == 0, self.state)
+            self._saver.soon(self.step, self._whole)
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
     def park(self, record: Record) -> int:
         """The step this rank stopped after; saved if everybody stops."""
         if record.stop:
-            self._saver.now(self.step, self.rank == 0, self.state)
+            self._saver.now(self.step, self._whole)
         return self.step
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -210,6 +211,14 @@ class Session:
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on; tensors are the live ones."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self.rest()}
+
+    def _whole(self) -> dict[str, Any] | None:
+        """The state, on the rank that is to write it; every rank has to ask."""
+        try:
+            return self.strategy.whole(self.rank)
+        except RuntimeError:  # the next step will find who was lost
+            log.warning("somebody was lost while the state was gathered: it is not saved", extra={"step": self.step})
+            return None
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
