@@ -1,4 +1,4 @@
-"""python -m elastic_runtime [--local N] train.py …: the parent of a pod's ranks, or N pods on this machine."""
+"""python -m elastic_runtime [--local N] [--signal NAME [--done FILE] --] train.py …: a pod's parent, or N pods on this machine."""
 
 import argparse
 import asyncio
@@ -9,9 +9,10 @@ import secrets
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from elastic_runtime import contract, control
+from elastic_runtime import contract, control, signalled
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.facts import Settings
 from elastic_runtime.parent import Parent
@@ -113,6 +114,8 @@ def main() -> int:
     parser.add_argument("--local", type=int, metavar="N", help="run N pods on this machine instead of one in a cluster")
     parser.add_argument("--port", type=int, default=contract.PORT, help="control port of a local job")
     parser.add_argument("--directory", type=Path, default=Path(".elastic_runtime"), help="where a local job keeps its key")
+    parser.add_argument("--signal", metavar="NAME", help="run a command that knows nothing of us, and ask it to go by this signal, as USR1")
+    parser.add_argument("--done", metavar="FILE", help="with --signal: it has saved when it touches this file, or ends")
     parser.add_argument(
         "script", nargs=argparse.REMAINDER, metavar="train.py ...", help="the script and its arguments, or a word from below"
     )
@@ -128,8 +131,15 @@ def main() -> int:
             return ask(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
         case []:
             parser.error("which script? `--local 2 train.py` runs it here; see --help")
+    script = args.script[1:] if args.script[0] == "--" else args.script
+    if args.signal:
+        try:
+            script = signalled.script(args.signal, args.done or "", script)
+        except ValueError as error:
+            parser.error(str(error))
     if args.local:
-        return local(args.local, args.port, args.directory, args.script)
+        options = ["--signal", args.signal, "--done", args.done or ""] if args.signal else []
+        return local(args.local, args.port, args.directory, [*options, *args.script])
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -137,7 +147,9 @@ def main() -> int:
         found = settings(dict(os.environ))
     except (KeyError, OSError) as error:
         parser.error(f"not in a pod of an elastic job ({error} is missing): use --local N, or put cede.dev/sizes on the Job")
-    return asyncio.run(Parent(found, args.script).run())
+    if args.signal:  # a command of its own: one, not started again behind its back
+        found = replace(found, ranks=1, restarts=0)
+    return asyncio.run(Parent(found, script).run())
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def encode(message: SizeRequest | Status) -> bytes:
 
 
 def decode_size(body: bytes) -> SizeRequest:
-    """Raises ValueError with a sentence for the caller, of a version too far from ours too. Fields this version does not know are ignored."""
+    """Raises ValueError with a sentence for the caller, or for an unknown version. Fields this version does not know are ignored."""
     found: SizeRequest = _decode(SizeRequest, body)
     if not 0 <= found.size <= 4096:
         raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
