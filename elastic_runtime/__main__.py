@@ -28,6 +28,8 @@ and then, in the same directory of another terminal:
   python -m elastic_runtime save                            a save now, while it trains
 in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
   python -m elastic_runtime train.py --epochs 3
+what cannot be changed, asked to save by SIGUSR1 before it is stopped:
+  python -m elastic_runtime --signal USR1 --done saved.txt -- any command
 
 How to port a script: docs/runtime.md in Cede's repository."""
 

@@ -18,7 +18,16 @@ def command(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
 def test_the_help_shows_every_word_by_example(tmp_path: Path) -> None:
     done = command("--help", directory=tmp_path)
     assert done.returncode == 0
-    for words in ("--local 4 train.py", "status", "resize 2", "save", "in place of torchrun", "--port", "--directory"):
+    for words in (
+        "--local 4 train.py",
+        "status",
+        "resize 2",
+        "save",
+        "in place of torchrun",
+        "--signal USR1 --done saved.txt -- any command",
+        "--port",
+        "--directory",
+    ):
         assert words in done.stdout
 
 
