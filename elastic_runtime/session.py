@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from elastic_runtime import mistakes
+from elastic_runtime.buffers import Buffers
 from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group
 from elastic_runtime.journal import Journal, newest_generation
@@ -85,6 +86,7 @@ class Session:
         self._journal_directory = Path(journal) if journal else None
         self.journal = Journal(None, "")
         self._streams: Streams | None = None
+        self.buffers = Buffers(model)
         self.strategy.attach(self)
 
     @property
@@ -120,6 +122,7 @@ class Session:
             step = Step(self, self.step)
             self._step_began, self._full, self.max_norm = time.monotonic(), False, None
             self.strategy.start(self._seat.group)
+            self.buffers.start(self._seat.group)
             try:
                 yield step
             except GeneratorExit:
@@ -137,7 +140,7 @@ class Session:
         wish = self._seat.wish()  # (2,)
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
-        if step.broken or not self.strategy.reduce(step.loss, self.max_norm):
+        if step.broken or not (self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()):
             return False
         self._full = True  # every reduced gradient is here: if another rank commits, so can we
         if self._seat.group:
@@ -156,6 +159,7 @@ class Session:
     def _apply(self) -> None:
         """The commit: from here on the step is done."""
         self.loss, self.gradient_norm = self.strategy.give_gradients()
+        self.buffers.give()
         self.optimizer.step()
         for schedule in self.schedules:
             schedule.step()
