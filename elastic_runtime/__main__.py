@@ -1,4 +1,4 @@
-"""python -m elastic_runtime [--local N] train.py …: the parent of a pod's ranks, or N pods on this machine."""
+"""python -m elastic_runtime [--local N] [--signal NAME [--done FILE] --] train.py …: a pod's parent, or N pods on this machine."""
 
 import argparse
 import asyncio
@@ -9,15 +9,29 @@ import secrets
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from elastic_runtime import contract, control
+from elastic_runtime import contract, control, signalled
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.facts import Settings
 from elastic_runtime.parent import Parent
 from elastic_runtime.watch import Patience
 
 LOCAL_ENV = "CEDE_LOCAL"  # host of pod 0 when all pods are on one machine
+EXAMPLES = """\
+on this machine:
+  python -m elastic_runtime --local 4 train.py --epochs 3   four "pods"; Ctrl-C saves and stops, the same command goes on
+and then, in the same directory of another terminal:
+  python -m elastic_runtime status                          one line of JSON: state, size, step, loss, durableStep, ...
+  python -m elastic_runtime resize 2                        the job goes on with two; `resize 4` brings the others back
+  python -m elastic_runtime save                            a save now, while it trains
+in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
+  python -m elastic_runtime train.py --epochs 3
+what cannot be changed, asked to save by SIGUSR1 before it is stopped:
+  python -m elastic_runtime --signal USR1 --done saved.txt -- any command
+
+How to port a script: docs/runtime.md in Cede's repository."""
 
 
 class Lines(logging.Formatter):
@@ -54,7 +68,15 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
     key = directory / "key"
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32))
-    env = {contract.SIZES_ENV: "1", **os.environ, contract.JOB_ENV: "local", contract.JOB_UID_ENV: "local", LOCAL_ENV: "127.0.0.1"}
+    threads = max(1, (os.cpu_count() or 1) // pods)  # else each would take every core, and all be slow
+    env = {
+        contract.SIZES_ENV: "1",
+        "OMP_NUM_THREADS": str(threads),
+        **os.environ,
+        contract.JOB_ENV: "local",
+        contract.JOB_UID_ENV: "local",
+        LOCAL_ENV: "127.0.0.1",
+    }
     env |= {contract.KEY_FILE_ENV: str(key), contract.PORT_ENV: str(port)}
     command = [sys.executable, "-m", "elastic_runtime", *script]
     children = [subprocess.Popen(command, env={**env, contract.INDEX_ENV: str(i)}) for i in range(pods)]
@@ -72,7 +94,12 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
 
 
 def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:
-    key = (directory / "key").read_bytes().strip()
+    """Print a local job's answer."""
+    try:
+        key = (directory / "key").read_bytes().strip()
+    except OSError:
+        print(f"elastic_runtime: no local job was started in this directory: {directory}/key is not there", file=sys.stderr)
+        return 1
     try:
         print(asyncio.run(control.call("127.0.0.1", port, key, "local", method, path, body)).decode())
     except (OSError, control.Refused) as error:
@@ -82,15 +109,22 @@ def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m elastic_runtime", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m elastic_runtime", description="Run a training script whose job can change size while it runs.",
+        usage="%(prog)s [options] train.py ...", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("--local", type=int, metavar="N", help="run N pods on this machine instead of one in a cluster")
     parser.add_argument("--port", type=int, default=contract.PORT, help="control port of a local job")
     parser.add_argument("--directory", type=Path, default=Path(".elastic_runtime"), help="where a local job keeps its key")
+    parser.add_argument("--signal", metavar="NAME", help="run a command that knows nothing of us, and ask it to go by this signal, as USR1")
+    parser.add_argument("--done", metavar="FILE", help="with --signal: it has saved when it touches this file, or ends")
     parser.add_argument(
-        "script", nargs=argparse.REMAINDER, help="train.py and its arguments; or `resize N`, `status`, `save` of a local job"
+        "script", nargs=argparse.REMAINDER, metavar="train.py ...", help="the script and its arguments, or a word from below"
     )
     args = parser.parse_args()
     match args.script:
+        case ["resize", *rest] if len(rest) != 1 or not rest[0].isdecimal():
+            parser.error(f"resize to how many pods? `resize 2`, not `{' '.join(args.script)}`")
         case ["resize", size]:
             return ask(args.directory, args.port, "PUT", contract.SIZE_PATH, contract.encode(SizeRequest(int(size))))
         case ["status"]:
@@ -98,9 +132,16 @@ def main() -> int:
         case ["save"]:
             return ask(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
         case []:
-            parser.error("which script? python -m elastic_runtime train.py")
+            parser.error("which script? `--local 2 train.py` runs it here; see --help")
+    script = args.script[1:] if args.script[0] == "--" else args.script
+    if args.signal:
+        try:
+            script = signalled.script(args.signal, args.done or "", script)
+        except ValueError as error:
+            parser.error(str(error))
     if args.local:
-        return local(args.local, args.port, args.directory, args.script)
+        options = ["--signal", args.signal, "--done", args.done or ""] if args.signal else []
+        return local(args.local, args.port, args.directory, [*options, *args.script])
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -108,7 +149,9 @@ def main() -> int:
         found = settings(dict(os.environ))
     except (KeyError, OSError) as error:
         parser.error(f"not in a pod of an elastic job ({error} is missing): use --local N, or put cede.dev/sizes on the Job")
-    return asyncio.run(Parent(found, args.script).run())
+    if args.signal:  # a command of its own: one, not started again behind its back
+        found = replace(found, ranks=1, restarts=0)
+    return asyncio.run(Parent(found, script).run())
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Child:
     ) -> None:
         self.process, self.reader, self.writer = process, reader, writer
         self.ready = self.parked = self.finished = self.arrived = self.listens = self._killed = False
+        self.ended = False  # well, though its job may go on: a command that knows nothing of us
         self.steps = 0  # since it formed
         self._clock, self._stacks = clock, stacks  # `stacks`: descriptor of the file it writes them to
         self._stepped = clock()

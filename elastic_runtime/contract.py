@@ -16,7 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-VERSION = 1
+VERSION = 2
+"""Of this page. 1: as first written. 2: `version` and `oldest` in both messages, `busy` in the status.
+
+What is only added is no break: fields that one side does not know it ignores, fields that are missing have a default that says "unknown".
+A change that the other side would misread raises `OLDEST`; then each side refuses the other with a sentence that names both versions.
+"""
+OLDEST = 1
+"""The oldest version of the other side that is still understood."""
 PORT = 8476
 SIZE_PATH = "/v1/size"
 STATUS_PATH = "/v1/status"
@@ -129,6 +136,8 @@ class SizeRequest:
     size: int
     cession: str = ""  # the take-back this belongs to; empty when growing
     deadlineSeconds: float = 0.0
+    version: int = VERSION  # of the sender's page; 1 when it says none
+    oldest: int = OLDEST  # that the sender still understands
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,9 @@ class Status:
     loss: float = 0.0  # of the last step
     parked: tuple[int, ...] = field(default=())  # indexes of pods that handed over and wait to be deleted
     message: str = ""
-    version: int = VERSION
+    version: int = VERSION  # as in SizeRequest
+    oldest: int = OLDEST
+    busy: str = ""  # what it does or waits for, in words, with the pods and steps that it is about
 
     def ceded(self, size: int) -> bool:
         """Whether nothing of value lies beyond `size` pods any more."""
@@ -161,7 +172,7 @@ def encode(message: SizeRequest | Status) -> bytes:
 
 
 def decode_size(body: bytes) -> SizeRequest:
-    """Raises ValueError with a sentence for the caller. Fields this version does not know are ignored."""
+    """Raises ValueError with a sentence for the caller, or for an unknown version. Fields this version does not know are ignored."""
     found: SizeRequest = _decode(SizeRequest, body)
     if not 0 <= found.size <= 4096:
         raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
@@ -177,11 +188,22 @@ def decode_status(body: bytes) -> Status:
     return found
 
 
+def _apart(found: SizeRequest | Status) -> str:
+    """Why this side and the sender cannot understand each other; empty if they can."""
+    theirs, ours = f"the other side speaks version {found.version} of the contract", f"this one {VERSION}"
+    if found.oldest > VERSION:
+        return f"{theirs} and none before {found.oldest}, {ours}: update this one"
+    if found.version < OLDEST:
+        return f"{theirs}, {ours} and none before {OLDEST}: update the other"
+    return ""
+
+
 def _decode(cls: Any, body: bytes) -> Any:
     try:
         raw = json.loads(body)
         known = {f.name for f in fields(cls)}
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
+        values: dict[str, Any] = {"version": 1, "oldest": 1}
+        values |= {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"not a {cls.__name__}: {error}") from error
     for f in fields(cls):
@@ -189,9 +211,12 @@ def _decode(cls: Any, body: bytes) -> Any:
             meant = _MEANT.get(f.type, "a list of at most 4,096 whole numbers from 0 on")
             raise ValueError(f"{f.name} is {str(values[f.name])[:40]!r}: it must be {meant}")
     try:
-        return cls(**values)
+        found = cls(**values)
     except TypeError as error:
         raise ValueError(f"not a {cls.__name__}: {error}") from error
+    if why := _apart(found):
+        raise ValueError(why)
+    return found
 
 
 _MEANT: dict[object, str] = {int: "a whole number from 0 on", float: "a number from 0 on", str: "a text of at most 1,000 characters"}

@@ -14,6 +14,7 @@ from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.control import dump
 from elastic_runtime.membership import Limits, Member, Record, View
 from elastic_runtime.watch import Awake
+from elastic_runtime.words import busy
 
 MEMBER_PATH, RECORD_PATH, STACKS_PATH = "/v1/member", "/v1/record", "/v1/stacks"
 LOOK_S = 0.1  # between two looks at the members
@@ -200,6 +201,7 @@ class Coordinator:
             stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0, saveSeconds=round(progress.save_s, 4),
             pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
             parked=tuple(sorted(m.index for m in view.members.values() if m.parked)), message=progress.message,
+            busy=busy(state, view, self._clock() - self.limits.silent_s, progress.durable_step),
         )  # fmt: skip
 
     def metrics(self) -> str:

@@ -75,6 +75,8 @@ class Facts:
                 child.moves()
                 self.parked, self.step = all(c.parked for c in children), said["step"]
                 self.generation = 0
+            case "ended":
+                child.ended = True
             case "finished":
                 child.finished = True
                 child.moves()

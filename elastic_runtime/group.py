@@ -165,6 +165,10 @@ class Group:
         """This rank's piece of the sum of `given` over them."""
         self.shard._reduce_scatter_base(output, given).wait()
 
+    def all_to_all(self, output: torch.Tensor, given: torch.Tensor) -> None:
+        """Row i of `given`, of as many rows as ranks, goes to rank i; row i of `output` came from it."""
+        self._group.alltoall_base(output, given, [], []).wait()
+
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         out = [torch.empty_like(tensor) for _ in range(self.world)]
         self._group.allgather([out], [tensor]).wait()

@@ -87,7 +87,7 @@ class Parent:
                 rank.close()
             if failed is None:
                 self.facts.finished = all(rank.finished for rank in self.ranks)
-                left = any(rank.ready and not rank.finished for rank in self.ranks)
+                left = any(rank.ready and not (rank.finished or rank.ended) for rank in self.ranks)
                 if left:
                     log.error("the script ended before its last step", extra={"step": self.facts.step})
                 self._end(1 if left else 0)
@@ -246,6 +246,8 @@ class Parent:
             self._end(contract.LEFT)
             return
         self._say.set()
+        for rank in self.ranks:
+            rank.tell(tell="leave")
         await asyncio.sleep(max(1.0, self.settings.grace_s - 2.0))
         log.warning("grace is over", extra={"step": self.facts.step})
         self._end(contract.LEFT)

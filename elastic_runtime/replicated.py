@@ -1,5 +1,7 @@
 """Replicated training: every rank holds the whole state, and the gradients are summed by hooks of our own."""
 
+from typing import Any
+
 import torch
 
 from elastic_runtime import reshard, shares
@@ -60,3 +62,6 @@ class Replicated:
                 reshard.send(group, self._session.state(), to)
             elif group and rank == to:
                 self._session.set_state(reshard.receive(group, source))
+
+    def whole(self, rank: int) -> dict[str, Any] | None:
+        return self._session.state() if rank == 0 else None

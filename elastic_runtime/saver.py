@@ -21,28 +21,33 @@ class Saver:
         self._wished = 0
         self._writing: threading.Thread | None = None
 
-    def after_step(self, step: int, wished: int, mine: bool, state: Callable[[], dict[str, Any]]) -> None:
+    def after_step(self, step: int, wished: int, state: Callable[[], dict[str, Any] | None]) -> None:
         """Save when the interval or a wish says so. Every rank learns the same `wished`, so every rank keeps count."""
         asked, self._wished = wished > self._wished, max(self._wished, wished)
         if asked or (self.every and step % self.every == 0):
-            self.soon(step, mine, state)
+            self.soon(step, state)
 
-    def soon(self, step: int, mine: bool, state: Callable[[], dict[str, Any]]) -> None:
-        """A copy is taken now and written in the background; skipped while the last one is still being written."""
-        if not (self.directory and mine) or (self._writing and self._writing.is_alive()):
+    def soon(self, step: int, state: Callable[[], dict[str, Any] | None]) -> None:
+        """A copy is taken now and written in the background; skipped while the last one is still being written.
+
+        `state` is asked on every rank, for it may have to be gathered; whoever gets one writes it.
+        """
+        whole = state() if self.directory else None
+        if whole is None or (self._writing and self._writing.is_alive()):
             return
         tensors: list[torch.Tensor] = []
-        skeleton = take_apart(state(), tensors)
+        skeleton = take_apart(whole, tensors)
         staged = put_together(skeleton, [tensor.clone() for tensor in tensors])
         self._writing = threading.Thread(target=self._write, args=(step, staged), name="save")
         self._writing.start()
 
-    def now(self, step: int, mine: bool, state: Callable[[], dict[str, Any]]) -> None:
+    def now(self, step: int, state: Callable[[], dict[str, Any] | None]) -> None:
         """Durable when this returns, or said why not."""
+        whole = state() if self.directory else None
         if self._writing:
             self._writing.join()
-        if self.directory and mine:
-            self._write(step, state())
+        if whole is not None:
+            self._write(step, whole)
 
     def load(self) -> dict[str, Any] | None:
         saved = checkpoint.newest(self.directory) if self.directory else None

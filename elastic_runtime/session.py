@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from elastic_runtime import mistakes
+from elastic_runtime.buffers import Buffers
 from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group
 from elastic_runtime.journal import Journal, newest_generation
@@ -33,6 +34,7 @@ from elastic_runtime.steps import Step
 from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
+log = logging.getLogger(__name__)
 log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
 
@@ -84,6 +86,7 @@ class Session:
         self._journal_directory = Path(journal) if journal else None
         self.journal = Journal(None, "")
         self._streams: Streams | None = None
+        self.buffers = Buffers(model)
         self.strategy.attach(self)
 
     @property
@@ -119,6 +122,7 @@ class Session:
             step = Step(self, self.step)
             self._step_began, self._full, self.max_norm = time.monotonic(), False, None
             self.strategy.start(self._seat.group)
+            self.buffers.start(self._seat.group)
             try:
                 yield step
             except GeneratorExit:
@@ -136,7 +140,7 @@ class Session:
         wish = self._seat.wish()  # (2,)
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
-        if step.broken or not self.strategy.reduce(step.loss, self.max_norm):
+        if step.broken or not (self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()):
             return False
         self._full = True  # every reduced gradient is here: if another rank commits, so can we
         if self._seat.group:
@@ -147,7 +151,7 @@ class Session:
         self._apply()
         if self._streams:
             self._streams.landed(wish[2:])
-        self._saver.after_step(self.step, int(wish[1]), self.rank == 0, self.state)
+        self._saver.after_step(self.step, int(wish[1]), self._whole)
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -155,6 +159,7 @@ class Session:
     def _apply(self) -> None:
         """The commit: from here on the step is done."""
         self.loss, self.gradient_norm = self.strategy.give_gradients()
+        self.buffers.give()
         self.optimizer.step()
         for schedule in self.schedules:
             schedule.step()
@@ -166,7 +171,7 @@ class Session:
         self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
 
     def _finish(self) -> None:
-        self._saver.now(self.step, self.rank == 0, self.state)
+        self._saver.now(self.step, self._whole)
         self._seat.say("finished")
 
     # --- what the seat asks -------------------------------------------------------------------------------------------
@@ -195,14 +200,14 @@ class Session:
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
-            self._saver.soon(self.step, self.rank == 0, self.state)
+            self._saver.soon(self.step, self._whole)
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
     def park(self, record: Record) -> int:
         """The step this rank stopped after; saved if everybody stops."""
         if record.stop:
-            self._saver.now(self.step, self.rank == 0, self.state)
+            self._saver.now(self.step, self._whole)
         return self.step
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -210,6 +215,14 @@ class Session:
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on; tensors are the live ones."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self.rest()}
+
+    def _whole(self) -> dict[str, Any] | None:
+        """The state, on the rank that is to write it; every rank has to ask."""
+        try:
+            return self.strategy.whole(self.rank)
+        except RuntimeError:  # the next step will find who was lost
+            log.warning("somebody was lost while the state was gathered: it is not saved", extra={"step": self.step})
+            return None
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])

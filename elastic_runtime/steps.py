@@ -54,6 +54,7 @@ class Step:
             yield Batch(turn.number, indices, turn.counts)
             mistakes.refuse(mistakes.of_pass(self.number, self._waiting))
             s.strategy.after(turn)
+            s.buffers.after(turn.number, counts=turn.counts)
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add this micro-batch's gradients. `loss` is its mean, a scalar; the step's loss is the mean over all micro-batches.

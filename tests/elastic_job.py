@@ -44,6 +44,7 @@ class Job:
         self.directory, self.script, self.steps, self.port = directory, script, steps, free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
+        self.command: list[str] = []  # in place of the script
         self.pods: dict[int, subprocess.Popen[bytes]] = {}
         self.env = os.environ | {
             contract.JOB_ENV: "test", contract.JOB_UID_ENV: "uid", contract.KEY_FILE_ENV: str(directory / "key"),
@@ -52,10 +53,11 @@ class Job:
         }  # fmt: skip
 
     def start(self, *indexes: int) -> None:
+        script = self.command or ["train.py", *(self.arguments or (str(self.steps), "0.02"))]
         for index in indexes:
             with open(self.directory / f"pod-{index}.txt", "ab") as out:
                 self.pods[index] = subprocess.Popen(
-                    [sys.executable, "-m", "elastic_runtime", "train.py", *(self.arguments or (str(self.steps), "0.02"))],
+                    [sys.executable, "-m", "elastic_runtime", *script],
                     cwd=self.directory, env=self.env | {contract.INDEX_ENV: str(index)}, stdout=out, stderr=out,
                 )  # fmt: skip
 

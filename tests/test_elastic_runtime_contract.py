@@ -96,8 +96,47 @@ def test_a_status_comes_back_as_it_was(status: Status) -> None:
 def test_a_newer_runtime_may_say_more_and_an_older_one_less() -> None:
     raw = json.dumps({**asdict(Status(step=7)), "of_tomorrow": {"x": 1}}).encode()
     assert contract.decode_status(raw) == Status(step=7)
-    assert contract.decode_status(b'{"step": 7}') == Status(step=7)
-    assert contract.decode_size(b'{"size": 3, "of_tomorrow": 1}') == SizeRequest(3)
+    assert contract.decode_status(b'{"step": 7}') == Status(step=7, version=1)
+    assert contract.decode_size(b'{"size": 3, "of_tomorrow": 1}') == SizeRequest(3, version=1)
+
+
+# What version 1 put on the wire, recorded.
+STATUS_1 = (
+    b'{"state":"training","size":4,"wanted":4,"cession":"team-a/claim","generation":7,"step":120,"durableStep":100,"digest":"abab",'
+    b'"stepSeconds":0.3125,"saveSeconds":1.5,"pauseSeconds":0.0213,"loss":0.693147,"parked":[4,5],"message":"","version":1}'
+)
+SIZE_1 = b'{"size":2,"cession":"team-a/claim","deadlineSeconds":30.0}'
+
+
+def test_what_an_older_side_says_is_understood() -> None:
+    status = contract.decode_status(STATUS_1)
+    assert (status.state, status.size, status.step, status.parked, status.version) == (State.TRAINING, 4, 120, (4, 5), 1)
+    assert status.busy == ""
+    assert contract.decode_size(SIZE_1) == SizeRequest(2, "team-a/claim", 30.0, version=1)
+
+
+@pytest.mark.parametrize(("recorded", "now"), [(STATUS_1, contract.decode_status(STATUS_1)), (SIZE_1, contract.decode_size(SIZE_1))])
+def test_an_older_side_finds_all_it_knows_as_it_knows_it(recorded: bytes, now: SizeRequest | Status) -> None:
+    """It ignores what it does not know, and takes each field it knows for what it was."""
+    said = json.loads(contract.encode(now))
+    assert {name: said[name] for name in json.loads(recorded)} == json.loads(recorded)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        pytest.param({"version": 9, "oldest": 2}, "", id="newer, and it remembers"),
+        pytest.param({"version": 9, "oldest": 3}, "version 9 .* none before 3, this one 2: update this one", id="too new for us"),
+        pytest.param({"version": 0}, "version 0 .*, this one 2 and none before 1: update the other", id="too old for us"),
+    ],
+)
+def test_who_cannot_be_understood_is_told_why(said: dict[str, int], why: str) -> None:
+    for decode, body in ((contract.decode_status, {"state": "training"}), (contract.decode_size, {"size": 2})):
+        if why:
+            with pytest.raises(ValueError, match=why):
+                decode(json.dumps(body | said).encode())
+        else:
+            assert decode(json.dumps(body | said).encode()).version == 9
 
 
 @pytest.mark.parametrize(

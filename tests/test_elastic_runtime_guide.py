@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
     [start], [status, shrink, grow, save] = (
         re.findall(r"^python -m elastic_runtime (.*?) +#", block, re.MULTILINE) for block in blocks("sh")
     )
-    runtime = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]
+    port = free_port()
+    runtime = [sys.executable, "-m", "elastic_runtime", "--port", str(port)]
 
     def until(key: str, value: object, command: str) -> None:
         """Say `command`, then ask for the status until it has this value."""
@@ -77,5 +79,10 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
         end = time.monotonic() + 60
         while ask(status)["durableStep"] == saved:
             assert time.monotonic() < end
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
+            given = set(re.findall(r"^elastic_runtime_\w+", page.read().decode(), re.MULTILINE))
+        named = set(re.findall(r"`(elastic_runtime_\w+)`", GUIDE))
+        assert len(named) > 10
+        assert named <= given
         job.send_signal(signal.SIGINT)
         assert job.wait(60) == LEFT

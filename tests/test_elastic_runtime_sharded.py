@@ -28,7 +28,8 @@ def wrap(model, mesh):
     fully_shard(model, mesh=mesh)
 
 session = Session(
-    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, schedules=[schedule], journal="log", strategy=STRATEGY,
+    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, schedules=[schedule], strategy=STRATEGY,
+    checkpoint="save", journal="log",
 )
 for step in session.steps(int(sys.argv[1])):
     for batch in step:
@@ -101,3 +102,21 @@ def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job
     for index in (0, 1):
         job.kill_rank(index)
     job.until(lambda _: "no spare or save of it to go back to" in job.said())
+
+
+@NO_COPIES
+def test_what_a_sharded_job_saved_goes_on_at_another_size_in_another_form(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1)
+    job.trains(2)
+    job.stop()
+    before = check_exactly_once(job, undisturbed)
+    (job.directory / "train.py").write_text(SCRIPT.replace("STRATEGY", "None"))
+    job.start(0, 1, 2)
+    assert job.trains(3).step > before
+    job.stop()
+    between = check_exactly_once(job, undisturbed)
+    (job.directory / "train.py").write_text(job.script)
+    job.start(0)
+    assert job.trains(1).step > between
+    job.stop()
+    check_exactly_once(job, undisturbed)

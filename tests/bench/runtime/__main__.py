@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Collection
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from tests.bench.runtime import membership, peers, table
+from tests.bench.runtime import membership, peers, saves, steady, table
 from tests.bench.runtime.table import Row
 
 TREE = Path(__file__).parents[3]
@@ -21,6 +22,8 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
     """The rows, by what is measured together."""
     return [
         (membership.NAMES, lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs=1 if quick else 3)),
+        (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
+        (saves.NAMES, lambda wanted, runs: saves.measure(wanted, runs, quick)),
     ]
 
 
@@ -31,6 +34,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="two runs (torchrun: one) of a smaller job: to try it, not to quote it")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what is printed")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what we started ends with us
     width = 256 if args.quick else 1024
     os.environ["BENCH_WIDTH"] = str(width)  # of the job's layers, for every process of every job
     wanted, runs = args.only or names, 2 if args.quick else 5

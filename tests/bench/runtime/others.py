@@ -95,6 +95,7 @@ class Torchft(Job):
         """The groups that were killed come back: when, the longest gap of a survivor less a step, and the newcomers' first commit."""
         step_s, at = self._step_s(), time.time()
         new = [self._group(number) for number in range(self.GROUPS - count, self.GROUPS)]
+        self.groups[-count:] = new
 
         def joined() -> list[Commit] | None:
             found = [c for c in self.commits() if c.era in new and c.world == self.GROUPS]

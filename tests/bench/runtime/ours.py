@@ -3,7 +3,9 @@
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest, Status
@@ -14,8 +16,8 @@ from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kil
 class Ours(Job):
     """`pods` pods of one rank each that run one of our workers."""
 
-    def __init__(self, pods: int, worker: str = "with_elastic_runtime.py", *args: str, **more: str) -> None:
-        super().__init__(**more)
+    def __init__(self, pods: int, worker: str = "with_elastic_runtime.py", *args: str, paths: Sequence[Path] = (), **more: str) -> None:
+        super().__init__(*paths, **more)
         self.port, self.log = free_port(), self.folder / "log"
         self.directory = self.folder / ".elastic_runtime"
         self.pods, self.words = pods, [str(WORKERS / worker), *args]

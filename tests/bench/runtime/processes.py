@@ -117,4 +117,4 @@ class Job:
 
     def said(self) -> str:
         """The end of what the processes wrote, for an error."""
-        return " | ".join(path.read_text(errors="replace")[-300:].strip() for path in sorted(self.folder.glob("out-*.txt")))
+        return " | ".join(path.read_text(errors="replace")[-120:].strip() for path in sorted(self.folder.glob("out-*.txt")))

@@ -1,0 +1,70 @@
+"""What a save costs: the stall of every rank, and writing and reading back beside the bare disk."""
+
+import statistics
+import sys
+from collections.abc import Collection
+
+from tests.bench.runtime import peers
+from tests.bench.runtime.commits import lines
+from tests.bench.runtime.ours import Ours
+from tests.bench.runtime.processes import WORKERS, Job, TooLong, until
+from tests.bench.runtime.table import Row, Samples
+
+NAMES = ("stall", "disk")
+RANKS = 4
+
+
+def stall(runs: int, mib: int, out: Samples) -> None:
+    """The longest of all ranks, each time."""
+    path = peers.found("torch_checkpointing")
+    with Ours(RANKS, "stalls.py", str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)) as job:
+
+        def all_there() -> bool | None:
+            return True if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS else None
+
+        until(all_there, 600, f"{runs} saves ({job.said()})")
+        said = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]
+    for name in said[0]:
+        for values in zip(*(of[name] for of in said), strict=False):
+            out.add(name, max(values))
+
+
+def disk(runs: int, mib: int, out: Samples) -> None:
+    """GB/s, durable and cold."""
+    with Job(BENCH_MIB=str(mib)) as job:
+        process = job.start(str(WORKERS / "disk.py"), str(runs))
+        if process.wait(900):
+            raise TooLong(job.said())
+        for line in lines(job.folder, "events-disk-*.jsonl"):
+            for way in ("write", "read"):
+                for who, seconds in line[way].items():
+                    out.add(f"{who} {way}", mib * (1 << 20) / 1e9 / seconds)
+
+
+def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
+    out, mib, large = Samples(), 32 if quick else 160, 64 if quick else 512
+    try:
+        if "stall" in wanted:
+            print("# stall of a save", file=sys.stderr, flush=True)
+            stall(runs, mib, out)
+        if "disk" in wanted:
+            print("# save and load", file=sys.stderr, flush=True)
+            disk(runs, large, out)
+    except TooLong as error:
+        print(f"# {error}", file=sys.stderr)
+    most = 1.5 * statistics.median(out["quarter"]) + 0.005 if out["quarter"] else None
+    of = f"checkpoint stall, DDP of {RANKS}, {mib} MiB"
+    note = f"bound {most * 1000:.0f} ms" if most else ""
+    rows = [
+        Row("stall", of, "≤ 1.5 × (state/N)/memcpy + 5 ms; ≤ 1/3 of DCP async, kept stager", "s", out["ours"], "DCP async, kept stager",
+            out["dcp"], most, 1 / 3, note=note),
+        Row("stall", "the same", "≤ torch_checkpointing", "s", out["ours"], "torch_checkpointing", out["other"],
+            ratio_at_most=1.0),
+        Row("disk", f"durable write, {large} MiB", "≥ 0.85 of raw disk", "GB/s", out["ours write"], "raw disk, direct, fsync",
+            out["raw write"], ratio_at_least=0.85),
+        Row("disk", "the same", "≥ 1.5 × dcp.save", "GB/s", out["ours write"], "dcp.save", out["dcp write"], ratio_at_least=1.5),
+        Row("disk", f"cold load, {large} MiB", "≥ 0.85 of raw disk", "GB/s", out["ours read"], "raw disk", out["raw read"],
+            ratio_at_least=0.85),
+        Row("disk", "the same", "≥ 1.3 × dcp.load", "GB/s", out["ours read"], "dcp.load", out["dcp read"], ratio_at_least=1.3),
+    ]  # fmt: skip
+    return [row for row in rows if row.name in wanted]
