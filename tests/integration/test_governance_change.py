@@ -140,7 +140,7 @@ def test_an_inactive_allocation_lets_run_what_runs_and_admits_nothing(admin: Adm
 
 def test_a_deleted_allocation_waits_for_its_work_and_says_so(admin: Admin) -> None:
     admin.cluster.kubectl("delete", "computeallocation", B, "--wait=false")
-    admin.says(B, "1 workloads still hold its quota")
+    admin.says(B, "1 workload still holds its quota")
     runs_on(admin)
     admin.clear(B)
     admin.cluster.until(lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"), "it to go", 120)
