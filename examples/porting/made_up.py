@@ -9,7 +9,7 @@ SHARDS = 16
 
 
 class Digits(Dataset[tuple[torch.Tensor, int]]):
-    """600 images of 64 pixels with their digit, each a little different whenever it is read."""
+    """600 images of 64 pixels with their digit, each rather different whenever it is read."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -19,7 +19,7 @@ class Digits(Dataset[tuple[torch.Tensor, int]]):
         return 600
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.prototypes[index % 10] + torch.randn(64) * 0.5, index % 10
+        return self.prototypes[index % 10] + torch.randn(64) * 3, index % 10
 
 
 def records(shard: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
