@@ -31,7 +31,7 @@ class Child:
         clock: Callable[[], float],
     ) -> None:
         self.process, self.reader, self.writer = process, reader, writer
-        self.ready = self.parked = self.finished = self.arrived = self.listens = self._killed = False
+        self.ready = self.parked = self.finished = self.arrived = self.listens = self._killed = self._closed = False
         self.ended = False  # well, though its job may go on: a command that knows nothing of us
         self.steps = 0  # since it formed
         self._clock, self._stacks = clock, stacks  # `stacks`: descriptor of the file it writes them to
@@ -74,18 +74,24 @@ class Child:
 
     async def stacks(self) -> str:
         """Of all its threads, as faulthandler writes them; of a process that cannot even do that, what the kernel says of it."""
+        if self._closed:
+            return "it is gone"
         if not self.listens:  # it may not listen for the signal yet, and would die of it
             return "it is starting"
-        before = os.fstat(self._stacks).st_size
-        with suppress(ProcessLookupError):
-            os.kill(self.process.pid, signal.SIGRTMIN)
-        size, end = before, asyncio.get_running_loop().time() + STACKS_S
-        while asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(STACKS_S / 10)
-            if size != before and size == os.fstat(self._stacks).st_size:
-                break
-            size = os.fstat(self._stacks).st_size
-        return os.pread(self._stacks, control.LIMIT, before).decode(errors="replace") or _state(self.process.pid)
+        written = os.dup(self._stacks)  # ours until the end: meanwhile it may be closed, and the number given to something else
+        try:
+            before = os.fstat(written).st_size
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGRTMIN)
+            size, end = before, asyncio.get_running_loop().time() + STACKS_S
+            while asyncio.get_running_loop().time() < end:
+                await asyncio.sleep(STACKS_S / 10)
+                if size != before and size == os.fstat(written).st_size:
+                    break
+                size = os.fstat(written).st_size
+            return os.pread(written, control.LIMIT, before).decode(errors="replace") or _state(self.process.pid)
+        finally:
+            os.close(written)
 
     def kill(self) -> None:
         """It and whatever it started; what outlives it, as workers that read data do for seconds, holds its socket open."""
@@ -96,6 +102,7 @@ class Child:
 
     def close(self) -> None:
         """What we held of it: else every process that is started again would leave descriptors behind."""
+        self._closed = True
         self.writer.close()
         os.close(self._stacks)
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -71,6 +72,12 @@ class Job:
 
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
         return contract.decode_status(asyncio.run(control.call("127.0.0.1", self.port, key, "uid", method, path, body)))
+
+    def figures(self) -> dict[str, float]:
+        """What pod 0 says at /metrics, to anybody."""
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as reply:
+            lines = (line.rsplit(" ", 1) for line in reply.read().decode().splitlines() if not line.startswith("#"))
+            return {name.removeprefix("elastic_runtime_"): float(value) for name, value in lines}
 
     def resize(self, size: int) -> Status:
         return self.call("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession="c1")))

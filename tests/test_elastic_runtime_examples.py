@@ -1,6 +1,7 @@
 """The ported scripts: how much changed, that both forms run, and that the elastic one loses nothing when its job changes size."""
 
 import difflib
+import json
 import os
 import re
 import shutil
@@ -39,41 +40,55 @@ def test_the_readme_says_between_how_few_and_how_many() -> None:
     assert [int(number) for number in said.groups()] == [min(come), max(come), min(gone), max(gone)]
 
 
-def lay_out(directory: Path, name: str, seconds: float = 0) -> Path:
-    """The script as `train.py`, and the data beside it; every sample takes `seconds` to read."""
+def lay_out(directory: Path, name: str) -> None:
+    """The script as `train.py`, and the data beside it; a sample takes 3 ms to read, so that there is time to resize."""
     shutil.copy(PORTING / f"{name}.py", directory / "train.py")
     data = (PORTING / "made_up.py").read_text()
-    slow, times = re.subn(r"^( +)(return self\.|values = )", rf"\1__import__('time').sleep({seconds})\n\1\2", data, flags=re.MULTILINE)
+    slow, times = re.subn(r"^( +)(return self\.|values = )", r"\1__import__('time').sleep(0.003)\n\1\2", data, flags=re.MULTILINE)
     assert times == 2
     (directory / "made_up.py").write_text(slow)
-    return directory
 
 
-def run_plainly(directory: Path, steps: int = STEPS) -> Job:
+PLAINLY = """
+import os, runpy, sys
+folder, out = sys.argv[1:3]
+sys.path.insert(0, folder)
+for name, steps in (word.split(":") for word in sys.argv[3:]):
+    sys.argv = [name, "--steps", steps, "--out", f"{out}/{name}"]
+    runpy.run_path(f"{folder}/{name}.py", run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every script leaves in its folder when it is run plainly; one after the other in one process, for torch takes long to import."""
+    out = tmp_path_factory.mktemp("plain")
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    job = Job(directory, (directory / "train.py").read_text(), arguments=ARGUMENTS)
-    command = [sys.executable, "train.py", *ARGUMENTS, "--steps", str(steps)]
-    done = subprocess.run(command, cwd=directory, env=job.env | alone, text=True, capture_output=True)
+    env = os.environ | alone | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
+    scripts = [f"{name}_before:50" for name in PORTED] + [f"{name}:{STEPS}" for name in PORTED]
+    command = [sys.executable, "-c", PLAINLY, str(PORTING), str(out), *scripts]
+    done = subprocess.run(command, env=env, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    return job
+    return out
+
+
+def losses(directory: Path) -> dict[int, float]:
+    lines = [json.loads(line) for path in directory.glob("steps-*.jsonl") for line in path.read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines}
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("name", PORTED)
-def test_the_ordinary_script_runs_as_it_is(tmp_path: Path, name: str) -> None:
-    run_plainly(lay_out(tmp_path, f"{name}_before"), steps=50)
-    assert [path.name for path in (tmp_path / "log").iterdir()]
+def test_the_ordinary_script_runs_as_it_is_and_saves(plain: Path, name: str) -> None:
+    assert [path.suffix for path in (plain / f"{name}_before").iterdir()] == [".pt"]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("name", PORTED)
-def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_path: Path, name: str) -> None:
-    for place in ("plain", "job"):
-        (tmp_path / place).mkdir()
-    plain = run_plainly(lay_out(tmp_path / "plain", name))
-    losses = {line["step"]: line["loss"] for line in plain.lines("steps-*")}
-    lay_out(tmp_path / "job", name, seconds=0.003)
-    job = Job(tmp_path / "job", (PORTING / f"{name}.py").read_text(), arguments=ARGUMENTS)
+def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_path: Path, plain: Path, name: str) -> None:
+    undisturbed = losses(plain / name)
+    lay_out(tmp_path, name)
+    job = Job(tmp_path, (PORTING / f"{name}.py").read_text(), arguments=ARGUMENTS)
     try:
         job.start(0, 1)
         job.trains(2)
@@ -83,7 +98,7 @@ def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_pa
         assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.said()
     finally:
         job.kill()
-    assert check_exactly_once(job, lambda _: [losses[step] for step in range(1, STEPS + 1)], MICRO_BATCHES) == STEPS
+    assert check_exactly_once(job, lambda _: [undisturbed[step] for step in range(1, STEPS + 1)], MICRO_BATCHES) == STEPS
     sizes = {line["step"]: line["size"] for line in job.lines("steps-*")}
     assert set(sizes.values()) == {1, 2}
-    assert os.listdir(tmp_path / "job" / "log" / "save")
+    assert os.listdir(tmp_path / "log" / "save")

@@ -9,7 +9,7 @@ SHARDS = 16
 
 
 class Digits(Dataset[tuple[torch.Tensor, int]]):
-    """600 images of 64 pixels with their digit, each a little different whenever it is read."""
+    """600 images of 64 pixels with their digit, each rather different whenever it is read."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -19,12 +19,12 @@ class Digits(Dataset[tuple[torch.Tensor, int]]):
         return 600
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.prototypes[index % 10] + torch.randn(64) * 0.5, index % 10
+        return self.prototypes[index % 10] + torch.randn(64) * 3, index % 10
 
 
 def records(shard: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The 40 records of one shard: 16 numbers and their mean, in an order that is the shard's own."""
+    """The 40 records of one shard: 16 numbers and their mean, badly measured, in an order that is the shard's own."""
     generator = torch.Generator().manual_seed(shard)
     for _ in range(40):
         values = torch.randn(16, generator=generator)
-        yield values, values.mean(0, keepdim=True)
+        yield values, values.mean(0, keepdim=True) + 0.3 * torch.randn(1, generator=generator)

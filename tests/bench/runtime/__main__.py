@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from tests.bench.runtime import membership, peers, saves, steady, table
+from tests.bench.runtime import exact, membership, peers, saves, sharded, steady, table
 from tests.bench.runtime.table import Row
 
 TREE = Path(__file__).parents[3]
@@ -22,8 +22,10 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
     """The rows, by what is measured together."""
     return [
         (membership.NAMES, lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs=1 if quick else 3)),
+        (sharded.NAMES, sharded.measure),
         (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
         (saves.NAMES, lambda wanted, runs: saves.measure(wanted, runs, quick)),
+        (exact.NAMES, exact.measure),
     ]
 
 

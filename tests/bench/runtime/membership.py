@@ -53,16 +53,19 @@ def ours(wanted: Collection[str], out: Samples) -> None:
 
 
 def torchft(path: Path, wanted: Collection[str], out: Samples) -> None:
+    """One group dies and comes back, then two die; it has no word for leaving."""
     with Torchft(path) as job:
-        if {"shrink", "grow"} & set(wanted):
-            _, back = job.killed(2)
-            out.add("torchft shrink", back.pause_s)
-            at, gap, first = job.grown(2)
-            out.add("torchft grow", gap)
-            out.add("torchft grow joiner", first - at)
-        if "kill" in wanted:
+        if {"kill", "grow"} & set(wanted):
             at, back = job.killed(1)
             out.add("torchft kill", back.first - at)
+        if "grow" in wanted:
+            at, gap, first = job.grown(1)
+            out.add("torchft grow", gap)
+            out.add("torchft grow joiner", first - at)
+        if "shrink" in wanted:
+            job.steady(job.alive())
+            _, back = job.killed(2)
+            out.add("torchft shrink", back.pause_s)
 
 
 def nvrx(path: Path, out: Samples) -> None:

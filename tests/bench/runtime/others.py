@@ -83,19 +83,23 @@ class Torchft(Job):
     def _group(self, number: int) -> int:
         return self.start(str(WORKERS / "with_torchft.py"), BENCH_GROUP=str(number)).pid
 
-    def killed(self, count: int = 1) -> tuple[float, Resumed]:
+    def alive(self) -> int:
+        return len(self.groups)
+
+    def killed(self, count: int) -> tuple[float, Resumed]:
         """The last `count` groups die at once."""
         at = time.time()
         for pid in self.groups[-count:]:
             kill(pid)
-        left = self.GROUPS - count
+        self.groups = self.groups[:-count]
+        left = self.alive()
         return at, self.back(lambda c: c.time > at and c.world == left, left)
 
-    def grown(self, count: int = 1) -> tuple[float, float, float]:
+    def grown(self, count: int) -> tuple[float, float, float]:
         """The groups that were killed come back: when, the longest gap of a survivor less a step, and the newcomers' first commit."""
         step_s, at = self._step_s(), time.time()
         new = [self._group(number) for number in range(self.GROUPS - count, self.GROUPS)]
-        self.groups[-count:] = new
+        self.groups += new
 
         def joined() -> list[Commit] | None:
             found = [c for c in self.commits() if c.era in new and c.world == self.GROUPS]

@@ -84,6 +84,6 @@ class Ours(Job):
         return gaps[len(gaps) // 2]
 
     def own_pauses_s(self, era: int) -> list[float]:
-        """Each survivor's own word for its pause into the generations after `era`: its last commit until it may begin the next step."""
-        found = (line for line in lines(self.log, "steps-*.jsonl") if line["generation"] > era)
+        """By their own clock, what pods 0 and 1 paused into the generations after `era`: last commit until the next step may begin."""
+        found = (line for pod in (0, 1) for line in lines(self.log, f"steps-{pod}-*.jsonl") if line["generation"] > era)
         return [line["pause_ms"] / 1000 for line in found if "pause_ms" in line]

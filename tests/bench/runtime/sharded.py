@@ -1,0 +1,50 @@
+"""FSDP2: the survivors' pause when half of the ranks leave, beside DCP's save and load in the same processes."""
+
+import os
+import statistics
+import sys
+from collections.abc import Collection
+
+from tests.bench.runtime import memory
+from tests.bench.runtime.commits import lines
+from tests.bench.runtime.ours import Ours
+from tests.bench.runtime.processes import TooLong, until
+from tests.bench.runtime.table import Row, Samples
+
+NAMES = ("fsdp",)
+
+
+def once(out: Samples) -> None:
+    with Ours(4, "with_sharded.py") as job:
+        job.steady(4)
+
+        def compared() -> list[float] | None:
+            said = [line["seconds"] for line in lines(job.folder, "events-*.jsonl") if line["event"] == "dcp" and line["world"] == 4]
+            return said if len(said) >= 4 else None
+
+        out.add("dcp", max(until(compared, 120, "DCP's save and load")[:4]))
+        era = job.generation()
+        _, back = job.resized(2)
+        out.add("gap", back.pause_s)
+        out.add("own", max(job.own_pauses_s(era)))
+
+
+def measure(wanted: Collection[str], runs: int) -> list[Row]:
+    out, width = Samples(), int(os.environ["BENCH_WIDTH"])
+    for run in range(runs):
+        print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
+        try:
+            once(out)
+            out.add("memcpy", memory.memcpy_bytes_s())
+        except TooLong as error:
+            print(f"# fsdp: {error}", file=sys.stderr)
+    moved = 3 * 4 * 12 * (width * width + width) / 2  # bytes: what the two that leave hold of parameters and both moments
+    most = 0.080 + moved / (0.55 * statistics.median(out["memcpy"])) if out["memcpy"] else None
+    of = "planned shrink 4→2 FSDP2: survivors' pause"
+    note = f"bound {most * 1000:.0f} ms; DCP without a plan over the ranks, at the same size" if most else ""
+    goal = "≤ 80 ms + moved bytes/(0.55 × memcpy); ≤ 1/6 of DCP save + load"
+    return [
+        Row("fsdp", of, goal, "s", out["gap"], "DCP save + load", out["dcp"], most, 1 / 6, note=note),
+        Row("fsdp", "… by its own clock: last commit until the next step may begin", goal, "s", out["own"], "DCP save + load", out["dcp"],
+            most, 1 / 6),
+    ]  # fmt: skip

@@ -1,0 +1,144 @@
+"""Faults that meet other faults, or a resize: whatever is lost, and when, it costs the step in flight at most."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime import contract
+from elastic_runtime.contract import State, Status
+from tests.elastic_job import Job, check_exactly_once, undisturbed_losses
+
+pytestmark = pytest.mark.processes
+
+SCRIPT = """
+import os, signal, sys, time, torch
+from pathlib import Path
+from elastic_runtime.group import Group
+from elastic_runtime.session import Session
+
+def loses(name, call):
+    '''A call in which its process is lost, once, when a file asks for it.'''
+    def wrapped(*args, **more):
+        try:
+            Path("lose-" + name).unlink()
+        except FileNotFoundError:
+            return call(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return wrapped
+
+Group.send, Group.receive = loses("donor", Group.send), loses("joiner", Group.receive)
+torch.set_num_threads(1)
+torch.manual_seed(0)
+data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
+for step in session.steps(int(sys.argv[1])):
+    for batch in step:
+        time.sleep(float(sys.argv[2]))
+        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(tmp_path, SCRIPT)
+    yield job
+    job.kill()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
+
+
+def on(job: Job, before: Status, size: int) -> Status:
+    """It goes on at this size in a later generation, from memory: nothing was durable that it could have gone back to."""
+    job.until(lambda s: s.generation > before.generation and s.step > before.step)
+    return job.trains(size)
+
+
+def test_two_lost_at_once_and_a_whole_pod(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1, 2, 3)
+    first = job.trains(4)
+    job.kill_rank(1)
+    job.kill_rank(2)
+    second = on(job, first, 4)
+    job.kill_pod(3)
+    third = on(job, second, 3)
+    job.kill_pod(0)  # the one that coordinates, and a rank of another
+    job.kill_rank(1)
+    job.start(0)
+    assert on(job, third, 3).durableStep == 0
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@pytest.mark.parametrize("who", ["donor", "joiner"])
+def test_who_is_lost_while_a_joiner_gets_the_state(job: Job, undisturbed: Callable[[int], list[float]], who: str) -> None:
+    job.start(0, 1)
+    first = job.trains(2)
+    asked = job.directory / f"lose-{who}"
+    asked.touch()
+    job.start(2)
+    on(job, first, 3)
+    assert not asked.exists()  # it was lost, and just then
+    assert sum(path.read_text().count("rank died") for path in job.directory.glob("pod-*.txt")) == 1
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+def test_a_size_asked_while_another_is_on_its_way(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1)
+    job.trains(2)
+    job.resize(3)
+    job.start(2)
+    job.until(lambda s: s.busy.startswith("training; getting ready"))
+    job.resize(1)  # a shrink while one is about to join
+    assert job.until(lambda s: s.ceded(1) and s.size == 1).wanted == 1
+    job.resize(3)  # the parked come back, and the one that waited comes
+    job.resize(2)  # and the reverse, at once
+    job.trains(2)
+    job.resize(1)
+    job.until(lambda s: 1 in s.parked)
+    job.resize(3)  # cancelled after parking
+    assert job.trains(3).parked == ()
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+def test_pods_of_two_ranks_shrink_grow_and_lose_one(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.env[contract.RANKS_ENV] = "2"
+    job.start(0, 1)
+    job.trains(2)
+    job.resize(1)
+    assert job.until(lambda s: s.ceded(1)).parked == (1,)
+    job.trains(1)
+    job.resize(2)
+    before = job.trains(2)
+    job.kill_rank(1)  # its pod's other rank goes with it
+    on(job, before, 2)
+    assert job.stop() == [contract.LEFT, contract.LEFT]
+    check_exactly_once(job, undisturbed)
+
+
+def test_figures_of_a_job_add_up_to_its_life(job: Job) -> None:
+    began = time.monotonic()
+    job.start(0, 1)
+    before = job.trains(2)
+    job.kill_rank(1)
+    on(job, before, 2)
+    job.resize(1)
+    job.until(lambda s: s.ceded(1) and s.state == State.TRAINING)
+    job.trains(1)
+    found = job.figures()
+    lived = time.monotonic() - began
+    assert (found["recoveries_total"] >= 1, found["resizes_total"] >= 1, found["steps_total"] > 6) == (True, True, True)
+    assert found["samples_total"] == found["steps_total"] * 30
+    parts = {cause: found[f'seconds_total{{cause="{cause}"}}'] for cause in ("train", "resize", "recover", "save", "wait")}
+    assert min(parts[cause] for cause in ("train", "resize", "recover", "wait")) > 0
+    assert sum(parts.values()) <= lived
+    assert found["pod_deaths_total"] == 0

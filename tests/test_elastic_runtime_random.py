@@ -1,0 +1,97 @@
+"""Resize after resize, with a rank killed now and then: nothing is lost, and nothing piles up in a process that lives through all of it.
+
+The suite's form is short. The long one, of sizes 1 to 8:  CEDE_RESIZES=500 pytest tests/test_elastic_runtime_random.py -s
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
+
+pytestmark = pytest.mark.processes
+RESIZES = int(os.environ.get("CEDE_RESIZES", "10"))
+LARGEST = 8 if RESIZES > 50 else 3
+SEED = 5
+MEGABYTE = 1 << 20
+
+SCRIPT = """
+import sys, time, torch
+from elastic_runtime.session import Session
+torch.set_num_threads(1)
+torch.manual_seed(0)
+data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, journal="log")
+for step in session.steps(int(sys.argv[1])):
+    for batch in step:
+        time.sleep(float(sys.argv[2]))
+        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
+"""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds."""
+
+    descriptors: int
+    threads: int
+    processes: int
+    memory: float  # MB, resident
+
+    @classmethod
+    def of(cls, pid: int) -> "Held":
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        return cls(descriptors, int(status["Threads"]), len(children(pid)), int(status["VmRSS"].split()[0]) * 1024 / MEGABYTE)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(tmp_path, SCRIPT)
+    job.arguments = (str(job.steps), "0.005")
+    yield job
+    job.kill()
+
+
+def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
+    chance = random.Random(SEED)  # noqa: S311  the same resizes every time
+    job.start(*range(LARGEST))
+    job.trains(LARGEST, beyond=1)
+
+    def held() -> list[Held]:
+        """By those that live through all of it, at the largest size, with nothing under way: the parents of all pods, and rank 0."""
+        job.resize(LARGEST)
+        job.trains(LARGEST, beyond=3)
+        return [Held.of(pid) for pid in [*(pod.pid for pod in job.pods.values()), children(job.pods[0].pid)[0]]]
+
+    began, kills, first = time.monotonic(), 0, list[Held]()
+    for count in range(RESIZES):
+        if count == min(50, RESIZES // 2):
+            first = held()
+        size = chance.randint(1, LARGEST)
+        before = job.resize(size)
+        if size > 1 and chance.random() < 0.2:  # at any moment of the resize, or after it
+            kills += 1
+            if chance.random() < 0.5:
+                job.trains(size, beyond=0)
+            if (index := chance.randrange(1, size)) in job.pods and children(job.pods[index].pid):
+                job.kill_rank(index)
+        assert job.trains(size, beyond=1).step > before.step
+    end = time.monotonic() + 10
+    while (last := held()) and time.monotonic() < end and any(b.threads > a.threads for a, b in zip(first, last, strict=True)):
+        pass  # groups that were dropped close on threads of their own
+    print(f"{RESIZES} resizes, {kills} kills in {time.monotonic() - began:.0f} s; pod 0's parent {first[0]} then {last[0]}; "
+          f"its rank {first[-1]} then {last[-1]}")  # fmt: skip
+    for a, b in zip(first, last, strict=True):
+        assert (b.processes, b.threads <= a.threads + 1, b.descriptors <= a.descriptors + 4) == (a.processes, True, True), (a, b)
+        assert b.memory < a.memory + 16, (a, b)
+    job.stop()
+    check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, []))
