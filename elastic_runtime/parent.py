@@ -142,6 +142,7 @@ class Parent:
 
     async def _show_all(self, hung: Child) -> None:
         """Into the log: the stacks of this pod's processes, and, through pod 0, of all others'."""
+        self._stacks += 1  # before it is asked for: we may be told of our own question before its answer
         with suppress(OSError, control.Refused):
             self._stacks = json.loads(await self._ask("POST", STACKS_PATH, timeout_s=0.3))["stacks"]
         await self._show()
