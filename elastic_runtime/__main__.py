@@ -58,7 +58,10 @@ def settings(env: dict[str, str]) -> Settings:
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"), coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
         coordinator_port=port, port=port if index == 0 or not local_host else 0, smallest=min(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")), grace_s=float(env.get(contract.GRACE_ENV, "30")),
-        patience=Patience(step_s=float(env.get(contract.PROGRESS_ENV, Patience().step_s))),
+        patience=Patience(
+            answer_s=float(env.get(contract.ANSWER_ENV, Patience().answer_s)),
+            step_s=float(env.get(contract.PROGRESS_ENV, Patience().step_s)),
+        ),
     )  # fmt: skip
 
 

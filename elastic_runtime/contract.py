@@ -39,6 +39,7 @@ PEERS_ENV = "CEDE_PEERS"  # the headless Service: pod 0 is `<job>-0.<peers>`
 SIZES_ENV = "CEDE_SIZES"  # allowed sizes, ascending, comma-separated
 RANKS_ENV = "CEDE_RANKS_PER_POD"
 GRACE_ENV = "CEDE_GRACE_SECONDS"  # how long a save may take
+ANSWER_ENV = "CEDE_ANSWER_SECONDS"  # a process that others wait for may be silent so long, 1 when left out, before it is killed
 PROGRESS_ENV = "CEDE_PROGRESS_SECONDS"  # a step that others wait for may take so long, 60 when left out, before its process is killed
 PORT_ENV = "CEDE_CONTROL_PORT"
 KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"  # holds the namespace's key

@@ -1,8 +1,9 @@
 """Whether a process of a pod hangs, from when it last answered and last got on. Pure.
 
 Two ways to hang. A process that is frozen, or holds Python's lock in a call that never returns, does not answer its parent: that shows
-within a second. One that lives but loops or waits for ever answers, and only its step does not end: that shows by the others of the job
-who wait for it, and much later, for a script may do other things between two steps, as to evaluate, and must not die for them.
+within a second, once others wait for it; while nobody does, a long call harms nobody and is left alone longer. One that lives but loops
+or waits for ever answers, and only its step does not end: that shows by the others of the job who wait for it, and much later, for a
+script may do other things between two steps, as to evaluate, and must not die for them.
 """
 
 from collections.abc import Callable
@@ -15,9 +16,9 @@ STEPS, ANSWERS = 3, 4  # of a generation before a process is watched closely: th
 class Patience:
     """In seconds, and in how much slower than it was a process may become; the larger of the two holds."""
 
-    answer_s: float = 1.0
+    answer_s: float = 1.0  # while others wait (contract.ANSWER_ENV)
     answer_times: float = 8.0  # the slowest of its last answers: a busy machine answers late
-    early_s: float = 30.0  # for an answer while it forms, loads or compiles
+    early_s: float = 30.0  # for an answer while it forms, loads or compiles, or nobody waits
     step_s: float = 60.0  # for a step that others wait for (contract.PROGRESS_ENV)
     step_times: float = 10.0  # the median step
     slowest_times: float = 3.0  # the slowest of the last steps: what it did once it may do again
@@ -40,7 +41,9 @@ class Pulse:
 def hangs(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
     """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of the job has arrived at this step."""
     early = pulse.steps < STEPS or pulse.answers < ANSWERS
-    answer_s = patience.early_s if early else max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
+    answer_s = max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
+    if early or not others_wait:
+        answer_s = max(answer_s, patience.early_s)
     if pulse.unanswered_s > answer_s:
         return f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most {pulse.slowest_answer_s:.2f} s before"
     step_s = max(patience.step_s, patience.step_times * pulse.step_s, patience.slowest_times * pulse.slowest_step_s)

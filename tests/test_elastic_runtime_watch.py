@@ -40,6 +40,8 @@ def test_a_process_while_others_wait(seen: Pulse, why: str) -> None:
 
 def test_a_job_that_does_something_else_together_is_left_alone() -> None:
     assert hangs(pulse(since_step_s=4000.0), PATIENCE, others_wait=False) == ""
+    assert hangs(pulse(unanswered_s=20.0), PATIENCE, others_wait=False) == "", "a long call that holds Python's lock"
+    assert "not answered" in hangs(pulse(unanswered_s=31.0), PATIENCE, others_wait=False)
 
 
 def test_who_was_frozen_itself_takes_nobody_for_silent() -> None:
