@@ -19,8 +19,8 @@ PORTED = sorted(path.stem for path in (EXAMPLES / "porting").glob("*.py") if pat
 def team(cluster: Any) -> Iterator[Any]:
     """Vision owns both nodes; research owns nothing and borrows."""
     cluster.kubectl("apply", "-f", str(EXAMPLES / "policy.yaml"), "-f", str(EXAMPLES / "allocations.yaml"))
-    for name, quotas in (("vision", [{"instanceType": "local-4gpu", "count": 2}]), ("research", [])):
-        spec = json.dumps({"spec": {"quotas": quotas, "sharing": {"borrowLimitPercent": None}}})
+    for name, amount in (("vision", {"count": 2}), ("research", {"accelerators": 0})):
+        spec = json.dumps({"spec": {"quotas": [{"instanceType": "local-4gpu", **amount}], "sharing": {"borrowLimitPercent": None}}})
         cluster.kubectl("patch", "computeallocation", name, "--type=merge", "-p", spec)
     cluster.kubectl("wait", "computeallocation/vision", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
     yield cluster

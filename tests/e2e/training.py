@@ -1,5 +1,6 @@
 """A training job in the local cluster, seen by its pods and by the journal that it keeps beside its saves."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,11 @@ class Training:
 
     def check_nothing_lost(self) -> int:
         """No step and no sample is lost or used twice; how many steps there are."""
-        log, run = self.steps(), self.logged("run.json")[0]
-        counted = account(log, self.logged(SAMPLES), run["micro_batches"], run["micro_batch_size"], run["samples"])
+        log, run, used = self.steps(), self.logged("run.json")[0], self.logged(SAMPLES)
+        size, dataset = run["micro_batch_size"], run["samples"]
+        if not dataset:  # what a stream gives has no index: a micro-batch stands for its samples
+            used = [line | {"samples": [(line["step"] - 1) * run["micro_batches"] + line["micro_batch"]]} for line in used]
+            size, dataset = 1, sys.maxsize
+        counted = account(log, used, run["micro_batches"], size, dataset)
         assert (counted.steps_lost, counted.samples_lost, counted.samples_seen_twice) == (0, 0, 0)
         return counted.steps
