@@ -83,10 +83,12 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
         return None  # the last step is done; whoever is still here is about to finish too
     lost = [i for i in current.members if i not in there and not _done(view.members.get(i))]
     if lost or view.broke is not None:
-        heard = [i for i in there if view.broke is None or alive[i].heard >= view.broke]
-        if not lost and heard != there and view.broke is not None and now - view.broke < limits.missed_s:
+        quiet = [i for i in there if view.broke is not None and alive[i].heard < view.broke]
+        if quiet and view.broke is not None and now - view.broke >= limits.missed_s:
+            there = [i for i in there if i not in quiet]
+        elif quiet and not lost:
             return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
-        survivors = [alive[i] for i in heard if not alive[i].leaving] or [alive[i] for i in heard]
+        survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
         if survivors:
             return _record(view, survivors, abrupt=True)
         return _record(view, ())  # nobody has the state any more: the next one starts from the newest save

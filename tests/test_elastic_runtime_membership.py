@@ -69,6 +69,11 @@ def test_at_the_end_of_a_step(seen: View, members: tuple[int, ...] | None) -> No
         pytest.param(
             view([*FOUR[:3], member(3, heard=NOW - 1.2)], broke=NOW - 1.1), (0, 1, 2), id="it broke, and one has not spoken since"
         ),
+        pytest.param(
+            view([FOUR[0], member(1, heard=NOW - 0.2), member(2, heard=NOW - 0.2)], broke=NOW - 0.1),
+            (0, 1, 2),
+            id="it broke, one is known to be lost: the others are not, only because they have not spoken yet",
+        ),
         pytest.param(view([*FOUR[:2], member(2, leaving=True)]), (0, 1), id="one died while another was leaving"),
     ],
 )

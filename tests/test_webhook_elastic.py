@@ -1,7 +1,6 @@
 """What an elastic Job must say: the grammar of sizes in a job, and what in its spec would not hold at every size."""
 
 from copy import deepcopy
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -47,9 +46,7 @@ RULE = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}
     ],
 )
 def test_each_way_to_get_the_sizes_wrong_is_said_at_once_and_in_the_users_words(text: str, said: str) -> None:
-    began = perf_counter()
     assert complaints(Asked(a_job(8, text), team=TEAM)) == [f"{SIZES}: {said}"]
-    assert perf_counter() - began < 0.5
 
 
 @pytest.mark.parametrize(
