@@ -2,7 +2,8 @@
 
 In torch 2.13 and 2.15 gloo's `abort()` and `shutdown()` free nobody who waits: only ranks that talk to the dead peer notice, the others
 sit out the timeout. shutdown(2) on the group's sockets frees every blocked call within milliseconds. So a group remembers which sockets
-it opened: those that are there right after it was made and were not right before.
+it opened: those that are there right after it was made and were not right before. All but one: gloo forgets whoever waits for what it is
+just sending when the connection closes (tcp/pair.cc, signalException). So nobody waits for longer than `LOOK` without looking up.
 """
 
 import datetime
@@ -27,6 +28,7 @@ Gloo: Any = dist.ProcessGroupGloo
 TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
 MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
 CONNECT = datetime.timedelta(seconds=5)  # for those who came to connect: milliseconds, unless one is lost just then
+LOOK = datetime.timedelta(seconds=0.1)
 _served: deque[int] = deque(maxlen=8)  # ports of the stores in this process: their connections belong to the peers
 
 
@@ -48,6 +50,25 @@ def sockets() -> dict[int, str]:
         except OSError:
             continue  # closed meanwhile
     return found
+
+
+class Call:
+    """A collective under way."""
+
+    def __init__(self, group: "Group", work: Any) -> None:
+        self._group, self._work = group, work
+
+    def wait(self) -> None:
+        """Until it is done here. Raises RuntimeError when the group was cut or a peer is gone."""
+        while True:
+            over = self._group.is_cut or self._work.is_completed()
+            try:
+                self._work.wait(LOOK)
+            except RuntimeError:  # it failed, or is not done yet
+                if over:
+                    raise
+            else:
+                return
 
 
 class Group:
@@ -148,30 +169,34 @@ class Group:
 
         threading.Thread(target=drop, daemon=True, name="close-group").start()
 
-    def all_reduce(self, tensor: torch.Tensor) -> Any:
+    @property
+    def is_cut(self) -> bool:
+        return self._cut
+
+    def all_reduce(self, tensor: torch.Tensor) -> Call:
         """Sum in place, asynchronously: `wait()` on what it gives."""
-        return self._group.allreduce([tensor])
+        return Call(self, self._group.allreduce([tensor]))
 
     def all_reduce_copies(self, tensor: torch.Tensor) -> None:
         """Sum in place over the ranks that hold the same shard as this one."""
         if self._copies is not None:
-            self._copies.allreduce([tensor]).wait()
+            Call(self, self._copies.allreduce([tensor])).wait()
 
     def all_gather_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
         """`given` of all ranks that share a copy of the model, end to end."""
-        self.shard._allgather_base(output, given).wait()
+        Call(self, self.shard._allgather_base(output, given)).wait()
 
     def reduce_scatter_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
         """This rank's piece of the sum of `given` over them."""
-        self.shard._reduce_scatter_base(output, given).wait()
+        Call(self, self.shard._reduce_scatter_base(output, given)).wait()
 
     def all_to_all(self, output: torch.Tensor, given: torch.Tensor) -> None:
         """Row i of `given`, of as many rows as ranks, goes to rank i; row i of `output` came from it."""
-        self._group.alltoall_base(output, given, [], []).wait()
+        Call(self, self._group.alltoall_base(output, given, [], [])).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         out = [torch.empty_like(tensor) for _ in range(self.world)]
-        self._group.allgather([out], [tensor]).wait()
+        Call(self, self._group.allgather([out], [tensor])).wait()
         return out
 
     def all_gather_said(self, said: Any) -> list[Any]:
@@ -183,18 +208,40 @@ class Group:
         return [json.loads(bytes(told[:n].tolist())) for told, n in zip(self.all_gather(mine), lengths, strict=True)]
 
     def post(self, tensors: Sequence[torch.Tensor], peer: int, *, out: bool, tag: int) -> list[Any]:
-        """Send to, or receive from, rank `peer`; `wait()` on each of what it gives. The peer uses the same tags, from `tag` on."""
+        """Send to, or receive from, rank `peer`; `finish` what it gives. The peer uses the same tags, from `tag` on."""
         call = self._group.send if out else self._group.recv
         return [call([tensor], peer, tag + i) for i, tensor in enumerate(tensors)]
 
+    def finish(self, posted: Sequence[Any]) -> None:
+        """Until all that was posted is done. Raises RuntimeError when the group was cut or a peer is gone.
+
+        Waited for on a thread: to stop waiting for one of them closes every connection of its group.
+        """
+        ended: list[RuntimeError | None] = []
+
+        def wait() -> None:
+            error = None
+            try:
+                for work in posted:
+                    work.wait()
+            except RuntimeError as lost:
+                error = lost
+            with self._changed:
+                ended.append(error)
+                self._changed.notify_all()
+
+        threading.Thread(target=wait, daemon=True, name="carry").start()
+        with self._changed:
+            self._changed.wait_for(lambda: ended or self._cut)
+        if self._cut or ended[0]:
+            raise RuntimeError(f"generation {self.generation} was given up while state moved") from (ended[0] if ended else None)
+
     def send(self, tensors: Sequence[torch.Tensor], to: int) -> None:
-        for work in [self._group.send([tensor], to, i) for i, tensor in enumerate(tensors)]:
-            work.wait()
+        self.finish(self.post(tensors, to, out=True, tag=0))
 
     def receive(self, tensors: Sequence[torch.Tensor], source: int, first: int = 0) -> None:
         """What `send` gave, from its tensor number `first` on, into these tensors."""
-        for work in [self._group.recv([tensor], source, first + i) for i, tensor in enumerate(tensors)]:
-            work.wait()
+        self.finish(self.post(tensors, source, out=False, tag=first))
 
 
 def open_store() -> tuple[Any, int]:

@@ -125,7 +125,7 @@ def carry(
 ) -> int:  # fmt: skip
     """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises RuntimeError if a peer is lost."""
     tags: dict[tuple[int, int], int] = {}
-    works: list[Any] = []
+    posted: list[Any] = []
     received = 0
     for move in moves:
         here, there = move.source == group.rank, move.to == group.rank
@@ -137,12 +137,11 @@ def carry(
         if here and there:
             place.copy_(given)
         elif here:
-            works += group.post([given], move.to, out=True, tag=tag)
+            posted += group.post([given], move.to, out=True, tag=tag)
         elif there:
-            works += group.post([place], move.source, out=False, tag=tag)
+            posted += group.post([place], move.source, out=False, tag=tag)
             received += place.nbytes
-    for work in works:
-        work.wait()
+    group.finish(posted)
     return received
 
 
