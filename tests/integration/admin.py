@@ -75,6 +75,12 @@ class Admin:
         found: Json = self.cluster.kubectl_json("get", "clusterqueue", name)
         return found
 
+    def limit(self, name: str, what: str = "nominalQuota") -> str | None:
+        """What the team's queue says of accelerators."""
+        [group] = self.queue(name)["spec"]["resourceGroups"]
+        [found] = [one for one in group["flavors"][0]["resources"] if one["name"] == names.GPU]
+        return str(found[what]) if what in found else None
+
     def job(self, team: str, name: str, accelerators: int, priority: str = "", pods: int = 1) -> Json:
         """A Job as its user writes it: so many pods, of so many accelerators together."""
         holds = {names.GPU: str(accelerators // pods)} if accelerators else {"cpu": "1"}

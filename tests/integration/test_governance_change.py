@@ -38,13 +38,6 @@ def runs_on(admin: Admin, job: str = "runs") -> None:
     assert not admin.evicted(B, job)
 
 
-def limit(admin: Admin, name: str, what: str) -> str | None:
-    """What the team's queue says of accelerators."""
-    [group] = admin.queue(name)["spec"]["resourceGroups"]
-    [found] = [r for r in group["flavors"][0]["resources"] if r["name"] == names.GPU]
-    return str(found[what]) if what in found else None
-
-
 def test_more_quota_admits_what_waits(admin: Admin) -> None:
     admin.policy(shareUnallocated=False)
     admin.team(A, 4, sharing={"strategy": "Lend"})
@@ -69,7 +62,7 @@ def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin
 
 def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None:
     admin.team(B, 8, sharing={"borrowLimitPercent": 25})
-    admin.cluster.until(lambda: limit(admin, B, "borrowingLimit") == "2", "the limit to be in the queue", 120)
+    admin.cluster.until(lambda: admin.limit(B, "borrowingLimit") == "2", "the limit to be in the queue", 120)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
     runs_on(admin)
@@ -77,12 +70,12 @@ def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None
 
 def test_who_stops_lending_gets_it_back_as_borrowers_end(admin: Admin) -> None:
     admin.team(A, 8, sharing={"strategy": "DontLend"})
-    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "4", "what is out to stay lent", 120)
+    admin.cluster.until(lambda: admin.limit(A, "lendingLimit") == "4", "what is out to stay lent", 120)
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
     admin.clear(B)
-    admin.cluster.until(lambda: limit(admin, A, "lendingLimit") == "0", "it to be back", 120)
+    admin.cluster.until(lambda: admin.limit(A, "lendingLimit") == "0", "it to be back", 120)
     admin.submit(admin.job(B, "nine", 9, pods=9))
     admin.waits(B, "nine")
 

@@ -38,11 +38,6 @@ def clear_of_controllers(admin: Admin) -> None:
     admin.says(A, f"team {A} owns 4")
 
 
-def granted(admin: Admin, team: str) -> str:
-    (flavor,) = admin.queue(team)["spec"]["resourceGroups"][0]["flavors"]
-    return next(str(one["nominalQuota"]) for one in flavor["resources"] if one["name"] == names.GPU)
-
-
 def in_short(admin: Admin, team: str) -> str:
     return str(condition(admin.allocation(team), "Ready").get("reason"))
 
@@ -50,12 +45,12 @@ def in_short(admin: Admin, team: str) -> str:
 def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back(admin: Admin) -> None:
     """What the cluster cannot hold is not admitted: a job of a whole node waits while half a node is all a team has."""
     cluster = admin.cluster
-    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node", 120)
+    cluster.until(lambda: [admin.limit(team) for team in (A, B)] == ["4", "4"], "both to have a node", 120)
     admin.submit(admin.job(B, "runs", 4, pods=4))
     admin.runs(B, "runs")
     cluster.fail(NODE)
     try:
-        cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["2", "2"], "both to have half a node", 120)
+        cluster.until(lambda: [admin.limit(team) for team in (A, B)] == ["2", "2"], "both to have half a node", 120)
         for team in (A, B):
             admin.says(team, "of it is not there: healthy local-4gpu nodes hold less than is allocated")
             admin.says(team, "every owner gives in proportion")
@@ -69,6 +64,6 @@ def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back
         admin.waits(A, "node")
     finally:
         cluster.join(NODE)
-    cluster.until(lambda: [granted(admin, team) for team in (A, B)] == ["4", "4"], "both to have a node again", 120)
+    cluster.until(lambda: [admin.limit(team) for team in (A, B)] == ["4", "4"], "both to have a node again", 120)
     cluster.until(lambda: in_short(admin, A) == "InPlace", "the sentence to go", 120)
     admin.runs(A, "node")

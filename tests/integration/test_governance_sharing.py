@@ -47,7 +47,7 @@ def test_how_much_a_team_can_hold(admin: Admin, lender: dict[str, Any], borrower
     admin.team(A, 8, sharing=lender)
     admin.team(B, 8, sharing=borrower)
     if lender.get("strategy") == "DontLend":
-        admin.cluster.until(lambda: lends_nothing(admin, A), "nothing of the last test's to be lent", 120)
+        admin.cluster.until(lambda: admin.limit(A, "lendingLimit") == "0", "nothing of the last test's to be lent", 120)
     if most < 16:
         admin.submit(admin.job(B, "too-much", most + 1, pods=most + 1))
         admin.waits(B, "too-much")
@@ -73,12 +73,6 @@ def test_who_reads_the_allocation_knows_what_is_used_and_why_the_next_job_waits(
     assert all(words in described for words in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkWaits", "cede explain JOB"))
     admin.cancel(B, "next")
     admin.cluster.until(lambda: admits() == "no workload waits", "it to say that nothing waits", 120)
-
-
-def lends_nothing(admin: Admin, team: str) -> bool:
-    [group] = admin.queue(team)["spec"]["resourceGroups"]
-    [found] = [one for one in group["flavors"][0]["resources"] if one["name"] == names.GPU]
-    return str(found.get("lendingLimit")) == "0"
 
 
 @pytest.mark.parametrize(("shared", "most"), [(True, 16), (False, 8)], ids=["shared", "not shared"])
