@@ -111,6 +111,17 @@ def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -
     return 0
 
 
+def verify(directory: Path) -> int:
+    """Say the newest save whose every byte reads back as it was written, and its digest, which is the status's. 1 if there is none."""
+    from elastic_runtime import restore  # brings torch, which a parent does without
+
+    if saved := restore.newest(directory):
+        print(json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)}))
+        return 0
+    print(f"elastic_runtime: no save in {directory} is whole", file=sys.stderr)
+    return 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m elastic_runtime", description="Run a training script whose job can change size while it runs.",
@@ -134,6 +145,8 @@ def main() -> int:
             return ask(args.directory, args.port, "GET", contract.STATUS_PATH)
         case ["save"]:
             return ask(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
+        case ["verify", directory]:
+            return verify(Path(directory))
         case []:
             parser.error("which script? `--local 2 train.py` runs it here; see --help")
     script = args.script[1:] if args.script[0] == "--" else args.script

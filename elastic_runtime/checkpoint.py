@@ -1,20 +1,29 @@
-"""Durable saves: files, then a manifest with their checksums, last and atomically. Written by one rank, in the background."""
+"""Durable saves: every rank's file, then torch.distributed.checkpoint's own metadata, then a manifest with checksums, then its name.
+
+A save is a folder that `dcp.load` reads without us. Ranks write into a draft that all of them reach; what each says of its file lies in
+the draft too, so nobody waits for anybody on a network. The leading rank ends it: the draft gets its name, or it is removed.
+"""
 
 import hashlib
+import io
 import json
-import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-log = logging.getLogger(__name__)
+from elastic_runtime.pieces import SMALL, Piece, named, owned
+from elastic_runtime.reshard import take_apart
+
 KEEP = 2
-STATE, MANIFEST = "state.pt", "manifest.json"
+METADATA, MANIFEST = ".metadata", "manifest.json"
+SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs
+CHUNK = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,71 +33,190 @@ class Saved:
     path: Path
 
 
-def save(directory: Path, step: int, state: dict[str, Any], *, keep: int = KEEP) -> Saved:
-    """Afterwards the save of `step` is on disk whole, or OSError was raised and every older save is as it was.
+def folder(step: int) -> str:
+    return f"step-{step:09d}"
 
-    The state must not change meanwhile: give a copy. Older saves than the newest `keep` are removed.
-    """
-    target = directory / f"step-{step:09d}"
-    draft = directory / f".{target.name}.{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
+
+def items(state: Mapping[str, Any]) -> dict[str, bytes]:
+    """What of the state is no tensor, by its name in torch.distributed.checkpoint, and what `load` needs to put it together."""
+    from torch.distributed.checkpoint._nested_dict import flatten_state_dict
+
+    flat, _ = flatten_state_dict(dict(state))
+    tensors: list[torch.Tensor] = []
+    skeleton = take_apart(state, tensors)
+    found = {name: value for name, value in flat.items() if not isinstance(value, torch.Tensor)}
+    found[SKELETON] = (skeleton, [(name, tuple(t.shape), t.dtype) for name, t in named(state)])
+    return {name: _packed(value) for name, value in found.items()}
+
+
+def _packed(value: Any) -> bytes:
+    packed = io.BytesIO()
+    torch.save(value, packed)
+    return packed.getvalue()
+
+
+class _Out:
+    """A file written from front to back and hashed meanwhile; `large`: where its last large block began."""
+
+    def __init__(self, path: Path, hashing: ThreadPoolExecutor) -> None:
+        self._file, self._hashing = io.FileIO(path, "xb"), hashing
+        self.sha256, self.position, self.large, self._small = hashlib.sha256(), 0, -1, bytearray()
+
+    def write(self, data: bytes | memoryview) -> int:
+        if len(data) >= SMALL:
+            self.flush()
+            self.large = self.position
+            self._put(memoryview(data))
+        else:
+            self._small += data
+        self.position += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        if self._small:
+            small, self._small = self._small, bytearray()
+            self._put(memoryview(small))
+
+    def _put(self, data: memoryview) -> None:
+        hashed = self._hashing.submit(self.sha256.update, data)  # of large data it lets other threads run
+        try:
+            written = 0
+            while written < len(data):
+                written += self._file.write(data[written : written + CHUNK])
+        finally:
+            hashed.result()
+
+    def close(self) -> None:
+        """Durable afterwards."""
+        try:
+            self.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
+
+
+def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes]) -> None:
+    """This rank's file is durable in the draft, and said. Raises OSError."""
+    draft.mkdir(parents=True, exist_ok=True)
+    file = f"__{rank}_0.distcp"
+    (draft / file).unlink(missing_ok=True)
+    said: list[dict[str, Any]] = []
     try:
-        draft.mkdir(parents=True)
-        with open(draft / STATE, "wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        files = {STATE: {"sha256": _sha256(draft / STATE), "bytes": (draft / STATE).stat().st_size}}
-        manifest = json.dumps({"step": step, "files": files}, sort_keys=True).encode()
-        with open(draft / MANIFEST, "wb") as file:
-            file.write(manifest)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.rmtree(target, ignore_errors=True)
-        os.rename(draft, target)
-        _sync_directory(directory)
-    except (OSError, RuntimeError) as error:  # torch.save wraps a failed write in RuntimeError
-        shutil.rmtree(draft, ignore_errors=True)
-        raise OSError(f"saving step {step} to {directory} failed: {error}") from error
-    for old in list(_saves(directory))[keep:]:
+        with ThreadPoolExecutor(1) as hashing:
+            out = _Out(draft / file, hashing)
+            file_like: Any = out  # torch asks for no more than write and flush
+            try:
+                for piece in pieces:
+                    begin = out.position
+                    torch.save(piece.tensor, file_like)
+                    said.append({
+                        "name": piece.name, "offsets": piece.offsets, "shape": piece.shape, "rows": tuple(piece.tensor.shape),
+                        "dtype": str(piece.tensor.dtype).removeprefix("torch."), "file": file, "begin": begin,
+                        "length": out.position - begin, "data": out.large if piece.tensor.nbytes >= SMALL else -1,
+                    })  # fmt: skip
+                for name, packed in extra.items():
+                    said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})
+                    out.write(packed)
+            finally:
+                out.close()
+    except RuntimeError as error:  # torch.save wraps a failed write
+        raise OSError(str(error)) from error
+    told = {"pieces": said, "sha256": out.sha256.hexdigest(), "bytes": out.position}
+    _durable(draft / f"{file}.part", json.dumps(told).encode())
+    os.rename(draft / f"{file}.part", draft / f"{file}.said")
+
+
+class Refused(OSError):
+    """Another rank will not write its part."""
+
+
+def refuse_part(draft: Path, rank: int, why: str) -> None:
+    """The leading rank need not wait for this one. Raises OSError when not even that can be said."""
+    draft.mkdir(parents=True, exist_ok=True)
+    (draft / f"__{rank}_0.distcp.refused").write_text(why)
+
+
+def parts_said(draft: Path, world: int) -> bool:
+    """Whether every rank has said that its file is durable. Raises Refused if one has said that it will not be."""
+    for path in draft.glob("*.refused"):
+        raise Refused(f"rank {path.name.split('_')[2]} did not write its part: {path.read_text() or 'no room to say why'}")
+    return all((draft / f"__{rank}_0.distcp.said").exists() for rank in range(world))
+
+
+def conclude(directory: Path, draft: Path, step: int, *, keep: int = KEEP) -> Saved:
+    """The draft is the save of `step`, durable. Older saves than the newest `keep` are removed. Raises OSError."""
+    pieces: list[dict[str, Any]] = []
+    files: dict[str, dict[str, Any]] = {}
+    for path in sorted(draft.glob("*.said")):
+        told = json.loads(path.read_bytes())
+        pieces += told["pieces"]
+        files[path.stem] = {"sha256": told["sha256"], "bytes": told["bytes"]}
+        path.unlink()
+    metadata = _metadata(pieces)
+    _durable(draft / METADATA, metadata)
+    files[METADATA] = {"sha256": hashlib.sha256(metadata).hexdigest(), "bytes": len(metadata)}
+    manifest = json.dumps({"version": 1, "step": step, "files": files, "pieces": pieces}, sort_keys=True).encode()
+    _durable(draft / MANIFEST, manifest)
+    _sync_directory(draft)
+    target = directory / folder(step)
+    shutil.rmtree(target, ignore_errors=True)
+    os.rename(draft, target)
+    _sync_directory(directory)
+    for old in list(saves(directory))[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return Saved(step, hashlib.sha256(manifest).hexdigest(), target)
 
 
-def newest(directory: Path) -> Saved | None:
-    """The newest save that is whole. One that is torn or altered is passed over, with a line that says so."""
-    for path in _saves(directory):
-        if found := verify(path):
-            return found
-    return None
-
-
-def verify(path: Path) -> Saved | None:
-    """The save at `path` if every byte is as its manifest says."""
+def save(directory: Path, step: int, state: Mapping[str, Any], *, keep: int = KEEP) -> Saved:
+    """By one writer. The state must not change meanwhile. Raises OSError, and then every older save is as it was."""
+    draft = directory / f".{folder(step)}.{os.getpid()}-0"
     try:
-        raw = (path / MANIFEST).read_bytes()
-        manifest = json.loads(raw)
-        if _sha256(path / STATE) != manifest["files"][STATE]["sha256"]:
-            raise ValueError(f"{STATE} is not what was written")
-        return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
-        return None
+        write_part(draft, 0, owned(state, 0, 1), items(state))
+        return conclude(directory, draft, step, keep=keep)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise OSError(f"saving step {step} to {directory} failed: {error}") from error
 
 
-def load(saved: Saved) -> dict[str, Any]:
-    state: dict[str, Any] = torch.load(saved.path / STATE, weights_only=True)
-    return state
+def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
+    """As torch.distributed.checkpoint.FileSystemWriter has it."""
+    import pickle
+
+    from torch.distributed.checkpoint import metadata as dcp
+    from torch.distributed.checkpoint.filesystem import _StorageInfo
+
+    kinds: dict[str, Any] = {}
+    stored: dict[Any, Any] = {}
+    for piece in pieces:
+        name, offset = piece["name"], None
+        if "shape" in piece:
+            offset = torch.Size(piece["offsets"])
+            properties = dcp.TensorProperties(dtype=getattr(torch, piece["dtype"]))
+            kind = kinds.setdefault(name, dcp.TensorStorageMetadata(properties, torch.Size(piece["shape"]), []))
+            kind.chunks.append(dcp.ChunkStorageMetadata(offset, torch.Size(piece["rows"])))
+        else:
+            kinds[name] = dcp.BytesStorageMetadata()
+        stored[dcp.MetadataIndex(name, offset)] = _StorageInfo(piece["file"], piece["begin"], piece["length"])
+    return pickle.dumps(dcp.Metadata(kinds, storage_data=stored))
 
 
-def _saves(directory: Path) -> Iterator[Path]:
+def remove_drafts(directory: Path, but: str) -> None:
+    """What writers that died have left is gone; drafts whose names end with `but` and a number stay."""
+    for path in directory.glob(".step-*"):
+        if path.suffix.rpartition("-")[0] != f".{but}":
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def saves(directory: Path) -> Iterator[Path]:
     """Newest first."""
     yield from sorted((p for p in directory.glob("step-*") if p.is_dir()), reverse=True)
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _durable(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_directory(path: Path) -> None:

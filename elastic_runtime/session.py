@@ -26,7 +26,7 @@ from elastic_runtime.journal import Journal, newest_generation
 from elastic_runtime.link import Link
 from elastic_runtime.membership import Record
 from elastic_runtime.replicated import Replicated
-from elastic_runtime.saver import Saver
+from elastic_runtime.saver import Place, Saver
 from elastic_runtime.seat import Seat
 from elastic_runtime.standing import Said, Standing
 from elastic_runtime.startup import defer_compiler
@@ -34,7 +34,6 @@ from elastic_runtime.steps import Step
 from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
-log = logging.getLogger(__name__)
 log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
 
@@ -151,7 +150,7 @@ class Session:
         self._apply()
         if self._streams:
             self._streams.landed(wish[2:])
-        self._saver.after_step(self.step, int(wish[1]), self._whole)
+        self._saver.after_step(self.step, int(wish[1]), self.state)
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -171,7 +170,7 @@ class Session:
         self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
 
     def _finish(self) -> None:
-        self._saver.now(self.step, self._whole)
+        self._saver.now(self.step, self.state)
         self._seat.say("finished")
 
     # --- what the seat asks -------------------------------------------------------------------------------------------
@@ -196,18 +195,20 @@ class Session:
         """`before`: the size of the generation left, 0 if there was none."""
         self._pause = pause_s
         link = self._seat.link
+        store = record.store.rpartition(":")[2]
+        self._saver.entered(Place(self.rank, self.world, self.shards(self.world), f"{self.generation}-{store}"), abrupt=record.abrupt)
         self._open_journal(f"{link.index}-{link.local}" if link else "0-0")
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
-            self._saver.soon(self.step, self._whole)
+            self._saver.soon(self.step, self.state)
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
     def park(self, record: Record) -> int:
         """The step this rank stopped after; saved if everybody stops."""
         if record.stop:
-            self._saver.now(self.step, self._whole)
+            self._saver.now(self.step, self.state)
         return self.step
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -215,14 +216,6 @@ class Session:
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on; tensors are the live ones."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self.rest()}
-
-    def _whole(self) -> dict[str, Any] | None:
-        """The state, on the rank that is to write it; every rank has to ask."""
-        try:
-            return self.strategy.whole(self.rank)
-        except RuntimeError:  # the next step will find who was lost
-            log.warning("somebody was lost while the state was gathered: it is not saved", extra={"step": self.step})
-            return None
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from elastic_runtime import checkpoint
+from elastic_runtime import checkpoint, restore
+
+STATE = "__0_0.distcp"
 
 
 def state(step: int, numbers: int = 1000) -> dict[str, Any]:
@@ -37,10 +39,10 @@ def files_at_most(size: int) -> Iterator[None]:
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     said = checkpoint.save(tmp_path, 7, state(7))
-    found = checkpoint.newest(tmp_path)
+    found = restore.newest(tmp_path)
     assert found == said
     assert found
-    loaded = checkpoint.load(found)
+    loaded = restore.load(found)
     assert torch.equal(loaded["model"]["w"], state(7)["model"]["w"])
     assert (loaded["step"], loaded["also"]) == (7, [(1, 2.5, "x", None)])
 
@@ -54,29 +56,29 @@ def test_the_newest_two_are_kept(tmp_path: Path) -> None:
 def test_a_step_saved_again_replaces_itself(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, 5, state(5, 10))
     checkpoint.save(tmp_path, 5, state(5, 20))
-    found = checkpoint.newest(tmp_path)
+    found = restore.newest(tmp_path)
     assert found
-    assert len(checkpoint.load(found)["model"]["w"]) == 20
+    assert len(restore.load(found)["model"]["w"]) == 20
 
 
 def test_no_directory_and_no_save_are_no_error(tmp_path: Path) -> None:
-    assert checkpoint.newest(tmp_path / "missing") is None
-    assert checkpoint.newest(tmp_path) is None
+    assert restore.newest(tmp_path / "missing") is None
+    assert restore.newest(tmp_path) is None
 
 
 def truncate(save: Path) -> None:
-    with open(save / checkpoint.STATE, "r+b") as file:
+    with open(save / STATE, "r+b") as file:
         file.truncate(100)
 
 
 def flip_a_bit(save: Path) -> None:
-    raw = bytearray((save / checkpoint.STATE).read_bytes())
+    raw = bytearray((save / STATE).read_bytes())
     raw[len(raw) // 2] ^= 1
-    (save / checkpoint.STATE).write_bytes(raw)
+    (save / STATE).write_bytes(raw)
 
 
 def lose_the_state(save: Path) -> None:
-    (save / checkpoint.STATE).unlink()
+    (save / STATE).unlink()
 
 
 def lose_the_manifest(save: Path) -> None:
@@ -104,7 +106,7 @@ def test_a_harmed_save_is_passed_over_with_a_line_that_says_so(
     old = checkpoint.save(tmp_path, 1, state(1))
     harm(checkpoint.save(tmp_path, 2, state(2)).path)
     with caplog.at_level(logging.WARNING):
-        assert checkpoint.newest(tmp_path) == old
+        assert restore.newest(tmp_path) == old
     assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
 
 
@@ -112,7 +114,7 @@ def test_a_full_disk_is_said_and_the_old_save_stays(tmp_path: Path) -> None:
     old = checkpoint.save(tmp_path, 1, state(1))
     with files_at_most(50_000), pytest.raises(OSError, match="saving step 2"):
         checkpoint.save(tmp_path, 2, state(2, 1_000_000))
-    assert checkpoint.newest(tmp_path) == old
+    assert restore.newest(tmp_path) == old
     assert [p.name for p in tmp_path.iterdir()] == [old.path.name]
     assert checkpoint.save(tmp_path, 3, state(3)).step == 3  # and saving works again once there is room
 
@@ -121,8 +123,8 @@ def test_a_writer_that_died_half_way_leaves_no_save(tmp_path: Path) -> None:
     old = checkpoint.save(tmp_path, 1, state(1))
     draft = tmp_path / ".step-000000002.123"
     draft.mkdir()
-    (draft / checkpoint.STATE).write_bytes(b"half")
-    assert checkpoint.newest(tmp_path) == old
+    (draft / STATE).write_bytes(b"half")
+    assert restore.newest(tmp_path) == old
 
 
 def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
@@ -132,4 +134,4 @@ def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
 
     saved = checkpoint.save(tmp_path, 1, {"step": 1, "model": Evil()})
     with pytest.raises(Exception, match="Weights only load failed"):
-        checkpoint.load(saved)
+        restore.load(saved)

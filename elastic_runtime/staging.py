@@ -1,0 +1,40 @@
+"""Memory for what a rank is about to write: kept from save to save, every page of it touched before it is needed."""
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from elastic_runtime.pieces import Piece
+
+ALIGN = 64  # bytes
+
+
+def _room(piece: Piece) -> int:
+    return -(-piece.tensor.numel() * piece.tensor.element_size() // ALIGN) * ALIGN
+
+
+class Stage:
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, ALIGN)
+
+    def reserve(self, pieces: Sequence[Piece]) -> None:
+        """Afterwards these fit, and a copy of them meets no page that is not there yet."""
+        size = sum(_room(piece) for piece in pieces)
+        if size > len(self._memory):
+            self._memory = mmap.mmap(-1, size)
+            torch.frombuffer(self._memory, dtype=torch.uint8).zero_()
+
+    def copy(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """The pieces as they are now, each in a storage of its own size; good until the next copy."""
+        self.reserve(pieces)
+        staged, offset = [], 0
+        for piece in pieces:
+            tensor, count = piece.tensor, piece.tensor.numel()
+            made = torch.empty(0, dtype=tensor.dtype)
+            if count:
+                made = torch.frombuffer(self._memory, dtype=tensor.dtype, count=count, offset=offset)
+            staged.append(replace(piece, tensor=made.view(tensor.shape).copy_(tensor)))
+            offset += _room(piece)
+        return staged

@@ -1,0 +1,135 @@
+"""Who writes what: every byte of the state by exactly one rank, read back whole by us and by torch alone."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
+
+from elastic_runtime import checkpoint, restore
+from elastic_runtime.__main__ import verify
+from elastic_runtime.pieces import owned, share
+from elastic_runtime.saver import Place, Saver
+
+
+def trained() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 301), torch.nn.BatchNorm1d(301), torch.nn.Linear(301, 7)).to(torch.float32)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(8, 300)).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def state() -> dict[str, Any]:
+    model, optimizer = trained()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 3, "also": []}
+
+
+def savers(directory: Path, world: int, said: Callable[..., None]) -> list[Saver]:
+    made = [Saver(directory, 1, said) for _ in range(world)]
+    for rank, saver in enumerate(made):
+        saver.entered(Place(rank, world, 0, "1-5000"), abrupt=False)
+    return made
+
+
+def save_all(made: list[Saver], step: int) -> None:
+    """As ranks do: all at once."""
+    threads = [threading.Thread(target=saver.now, args=(step, state)) for saver in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9))), st.integers(1, 9))
+def test_every_row_is_written_by_exactly_one_rank_and_no_rank_writes_much_more_than_its_share(
+    tensors: list[tuple[int, int]], world: int
+) -> None:
+    shares = [share(tensors, rank, world) for rank in range(world)]
+    for number, (rows, _) in enumerate(tensors):
+        assert [row for mine in shares for row in range(*mine[number])] == list(range(rows))
+    total = sum(rows * size for rows, size in tensors)
+    for mine in shares:
+        written = sum(max(last - first, 0) * size for (first, last), (_, size) in zip(mine, tensors, strict=True))
+        assert written <= total / world + 2 * max((size for _, size in tensors), default=0)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("world", [1, 3])
+def test_what_several_ranks_wrote_is_read_by_us_whole_and_by_torch_alone(tmp_path: Path, world: int) -> None:
+    facts: dict[str, Any] = {}
+    save_all(savers(tmp_path, world, lambda **more: facts.update(more)), 3)
+    found = restore.newest(tmp_path)
+    assert found
+    assert (found.step, found.digest) == (facts["durable_step"], facts["digest"])
+    assert len(list(found.path.glob("*.distcp"))) == world
+    before, after = state(), restore.load(found)
+    assert after["optimizer"]["param_groups"] == before["optimizer"]["param_groups"]
+    model, optimizer = trained()
+    blank: dict[str, Any] = {
+        "model": {k: torch.zeros_like(v) for k, v in model.state_dict().items()},
+        "optimizer": optimizer.state_dict(),
+        "step": 0,
+    }
+    dcp_load(blank, checkpoint_id=str(found.path), no_dist=True)
+    assert blank["step"] == after["step"] == 3
+    for name, tensor in before["model"].items():
+        assert torch.equal(after["model"][name], tensor)
+        assert torch.equal(blank["model"][name], tensor)
+    for number, kinds in before["optimizer"]["state"].items():
+        for kind, tensor in kinds.items():
+            assert torch.equal(after["optimizer"]["state"][number][kind], tensor)
+
+
+def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    made = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))
+    save_all(made, 3)
+    write = checkpoint.write_part
+
+    def full(draft: Path, rank: int, *rest: Any) -> None:
+        if rank == 1:
+            raise OSError(28, "No space left on device")
+        write(draft, rank, *rest)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoint, "write_part", full)
+        save_all(made, 4)
+    assert any("rank 1 did not write its part" in message and "No space left" in message for message in messages)
+    found = restore.newest(tmp_path)
+    assert found
+    assert found.step == 3
+    save_all(made, 5)
+    assert [p.name for p in checkpoint.saves(tmp_path)] == [checkpoint.folder(5), checkpoint.folder(3)]
+
+
+def test_a_save_is_given_up_when_a_writer_is_lost(tmp_path: Path) -> None:
+    messages: list[str] = []
+    leader = savers(tmp_path, 2, lambda **facts: messages.append(facts["message"]))[0]
+    leader.soon(3, state)
+    leader.entered(Place(0, 1, 0, "2-5001"), abrupt=True)
+    leader.now(4, state)
+    assert "a rank was lost" in messages[0]
+    assert [p.name for p in tmp_path.iterdir()] == [checkpoint.folder(4)]
+
+
+def test_verify_says_the_newest_whole_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(tmp_path) == 1
+    saved = checkpoint.save(tmp_path, 3, state())
+    torn = checkpoint.save(tmp_path, 4, state()).path / "__0_0.distcp"
+    torn.write_bytes(torn.read_bytes()[:-1])
+    assert verify(tmp_path) == 0
+    assert saved.digest in capsys.readouterr().out
+
+
+def test_small_tensors_are_the_first_ranks_own() -> None:
+    names = [{piece.name for piece in owned(state(), rank, 2)} for rank in (0, 1)]
+    assert "model.1.running_mean" in names[0] - names[1]
+    assert "optimizer.state.0.exp_avg" in names[0] & names[1]  # a large one is cut where the halves meet
