@@ -26,6 +26,7 @@ and then, in the same directory of another terminal:
   python -m elastic_runtime status                          one line of JSON: state, size, step, loss, durableStep, ...
   python -m elastic_runtime resize 2                        the job goes on with two; `resize 4` brings the others back
   python -m elastic_runtime save                            a save now, while it trains
+  python -m elastic_runtime verify save                     the newest save in the folder `save` that reads back whole
 in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
   python -m elastic_runtime train.py --epochs 3
 what cannot be changed, asked to save by SIGUSR1 before it is stopped:

@@ -1,6 +1,5 @@
 """Replicated training: every rank holds the whole state, and the gradients are summed by hooks of our own."""
 
-from typing import Any
 
 import torch
 
@@ -62,6 +61,3 @@ class Replicated:
                 reshard.send(group, self._session.state(), to)
             elif group and rank == to:
                 self._session.set_state(reshard.receive(group, source))
-
-    def whole(self, rank: int) -> dict[str, Any] | None:
-        return self._session.state() if rank == 0 else None

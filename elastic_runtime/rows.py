@@ -99,19 +99,6 @@ def write(held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names:
             buffer.copy_(held.rest["buffers"][name])
 
 
-def whole(tensors: Mapping[tuple[str, str], torch.Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The state_dicts of model and optimizer with these whole tensors (by parameter's name and kind) in the place of their parts."""
-    names = {id(p): name for name, p in model.named_parameters()}
-    of_model = {key: tensors.get((names.get(id(v), ""), PARAMETER), v) for key, v in model.state_dict(keep_vars=True).items()}
-    of_optimizer = optimizer.state_dict()
-    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
-    of_optimizer["state"] = {
-        number: {kind: tensors.get((order[number], kind), value) for kind, value in kinds.items()}
-        for number, kinds in of_optimizer["state"].items()
-    }
-    return {"model": of_model, "optimizer": of_optimizer}
-
-
 def point(model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]) -> None:
     """The optimizer's groups hold the model's present parameters."""
     parameters = dict(model.named_parameters())

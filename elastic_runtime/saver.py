@@ -45,8 +45,8 @@ class Saver:
         self._stage = Stage()
 
     def entered(self, place: Place, *, abrupt: bool) -> None:
-        """A new generation. A save that the last one began goes on, unless `abrupt`: then some of its writers may be gone."""
-        if abrupt:
+        """A new generation. A save that the last one began goes on, unless some of its writers may be gone: `abrupt`, or fewer now."""
+        if abrupt or place.world < self._place.world:
             self._lost.set()
         self._place, self._begun, self._lost = place, 0, threading.Event()
 
@@ -117,7 +117,7 @@ class Saver:
         until = time.monotonic() + PATIENCE_S
         while not checkpoint.parts_said(draft, world):
             if lost.wait(LOOK_S) or time.monotonic() > until:
-                raise OSError("a rank was lost, or did not write its part in time")
+                raise OSError("a rank was lost or left before it had written its part")
 
     def _refuse(self, draft: Path, why: str) -> None:
         try:

@@ -215,18 +215,6 @@ class Sharded:
         self._rewrap(group)
         self._put(Held(part, table, mine, held.rest), rest)
 
-    def whole(self, rank: int) -> dict[str, Any] | None:
-        """Rank 0 holds the whole state for a moment: the limit of what can be saved so."""
-        held, group = self._read(), self._group
-        table, all_of = held.table, Part(0, 1)
-        moves = overlaps.plan(table.counts, {r: [_part(group, r)] for r in range(group.world)}, {0: [all_of]}, table.row_bytes)
-        assert moves is not None  # between steps the group holds everything
-        made = table.empty(all_of, "cpu") if rank == 0 else []
-        carry(group, moves, table.counts, {held.part: held.tensors}, {all_of: made})
-        if rank:
-            return None
-        return rows.whole(dict(zip(table.keys, made, strict=True)), self._session.model, self._session.optimizer) | self._session.rest()
-
     def _rewrap(self, group: Group) -> None:
         model = self._session.model
         if fully_sharded.wrapped(model):

@@ -70,9 +70,3 @@ class Strategy(Protocol):
 
     def enter(self, group: Group | None, standing: Standing) -> None:
         """Every rank of the new group (None: a job of one) has the state of `standing.step`. Raises RuntimeError if a peer is lost."""
-
-    def whole(self, rank: int) -> dict[str, Any] | None:
-        """`session.state()` of the whole model, in the form every strategy loads: on rank 0, None elsewhere. Every rank calls it.
-
-        Its tensors may be the live ones. Raises RuntimeError if a peer is lost.
-        """

@@ -40,7 +40,8 @@ def savers(directory: Path, world: int, said: Callable[..., None]) -> list[Saver
 
 def save_all(made: list[Saver], step: int) -> None:
     """As ranks do: all at once."""
-    threads = [threading.Thread(target=saver.now, args=(step, state)) for saver in made]
+    live = state()
+    threads = [threading.Thread(target=saver.now, args=(step, lambda: live)) for saver in made]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -110,13 +111,14 @@ def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(tmp_path: Pa
     assert [p.name for p in checkpoint.saves(tmp_path)] == [checkpoint.folder(5), checkpoint.folder(3)]
 
 
-def test_a_save_is_given_up_when_a_writer_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("abrupt", [True, False], ids=["lost", "left"])
+def test_a_save_is_given_up_when_a_writer_is_gone(tmp_path: Path, *, abrupt: bool) -> None:
     messages: list[str] = []
     leader = savers(tmp_path, 2, lambda **facts: messages.append(facts["message"]))[0]
     leader.soon(3, state)
-    leader.entered(Place(0, 1, 0, "2-5001"), abrupt=True)
+    leader.entered(Place(0, 1, 0, "2-5001"), abrupt=abrupt)
     leader.now(4, state)
-    assert "a rank was lost" in messages[0]
+    assert "was lost or left" in messages[0]
     assert [p.name for p in tmp_path.iterdir()] == [checkpoint.folder(4)]
 
 
@@ -133,3 +135,13 @@ def test_small_tensors_are_the_first_ranks_own() -> None:
     names = [{piece.name for piece in owned(state(), rank, 2)} for rank in (0, 1)]
     assert "model.1.running_mean" in names[0] - names[1]
     assert "optimizer.state.0.exp_avg" in names[0] & names[1]  # a large one is cut where the halves meet
+
+
+def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes_to_say_so(tmp_path: Path) -> None:
+    small = {"model": {"w": torch.ones(3)}, "optimizer": {}, "step": 3, "also": []}
+    made = savers(tmp_path, 2, lambda **_: None)
+    for saver in reversed(made):
+        saver.now(3, lambda: small)
+    found = restore.newest(tmp_path)
+    assert found
+    assert torch.equal(restore.load(found)["model"]["w"], torch.ones(3))
