@@ -17,7 +17,10 @@ class Buckets:
         self._buckets = _split(list(reversed(self.parameters)))
         numbers = [sum(p.numel() for p in bucket) for bucket in self._buckets]
         self._buffers = [torch.zeros(n, dtype=bucket[0].dtype) for n, bucket in zip(numbers, self._buckets, strict=True)]
-        self._loss = torch.zeros(1)
+        self._loss, self._during = torch.zeros(1), len(self._buckets)  # so many buckets are reduced while backward still runs
+        if self._buffers[-1].dtype in (torch.float32, torch.float64):  # the last one waits for the loss, which rides at its end
+            self._buffers[-1] = torch.zeros(numbers[-1] + 1, dtype=self._buffers[-1].dtype)
+            self._loss, self._during = self._buffers[-1][-1:], self._during - 1
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         self.expect_last, self.broken = False, False
         self._group: Group | None = None
@@ -40,7 +43,7 @@ class Buckets:
         if not self.expect_last:
             return
         self._missing[self._bucket_of[parameter]] -= 1
-        while not self.broken and len(self._works) < len(self._buckets) and self._missing[len(self._works)] <= 0:
+        while not self.broken and len(self._works) < self._during and self._missing[len(self._works)] <= 0:
             self._launch()
 
     def _launch(self) -> None:
@@ -57,11 +60,11 @@ class Buckets:
 
     def reduce(self, loss: torch.Tensor) -> bool:
         """Whether every bucket and the loss are reduced here: summed over all ranks."""
+        self._loss.copy_(loss)
         while not self.broken and len(self._works) < len(self._buckets):
             self._launch()
-        self._loss.copy_(loss)
         try:
-            if not self.broken and self._group:
+            if not self.broken and self._group and self._during == len(self._buckets):
                 self._works.append(self._group.all_reduce(self._loss))
             for work in self._works:
                 if work is not None:
