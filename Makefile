@@ -1,11 +1,12 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast bench bench-runtime lint fmt up down lock
+.PHONY: help demo test test-fast test-oldest bench bench-runtime lint fmt up down lock
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
 CLUSTER ?= local
 UV := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/uv/bin/uv
+OLDEST := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/torch-2.13
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +20,11 @@ test: setup-cluster lint  ## every test, on the cluster too; teams that are ther
 
 test-fast: setup-python  ## what needs neither cluster nor training processes, in under a minute
 	@$(PYTHON_) -m pytest -q -m "not cluster and not gpu and not processes"
+
+test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch it supports, in an environment of its own (2 GB to fetch)
+	@$(UV) venv -q --allow-existing $(OLDEST)
+	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' numpy pytest pytest-asyncio pytest-aiohttp hypothesis
+	@$(OLDEST)/bin/python -m pytest -q --durations=5 tests/test_elastic_runtime_*.py
 
 bench: setup-cluster  ## what is promised, measured beside a peer; on a quiet machine, n = 5, median and spread
 	@$(PYTHON_) -m tests.bench.webhook
