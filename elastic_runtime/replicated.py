@@ -1,6 +1,5 @@
 """Replicated training: every rank holds the whole state, and the gradients are summed by hooks of our own."""
 
-
 import torch
 
 from elastic_runtime import reshard, shares

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from tests.bench.runtime import exact, membership, peers, saves, sharded, steady, table
+from tests.bench.runtime import exact, membership, peers, saves, sharded, steady, table, world
 from tests.bench.runtime.table import Row
 
 TREE = Path(__file__).parents[3]
@@ -26,6 +26,7 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
         (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
         (saves.NAMES, lambda wanted, runs: saves.measure(wanted, runs, quick)),
         (exact.NAMES, exact.measure),
+        (world.NAMES, lambda wanted, _: world.measure(wanted, quick)),
     ]
 
 
