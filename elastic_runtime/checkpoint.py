@@ -7,9 +7,10 @@ the draft too, so nobody waits for anybody on a network. The leading rank ends i
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,10 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.pieces import SMALL, Piece, named, owned
+from elastic_runtime.pieces import SMALL, Piece, named
 from elastic_runtime.reshard import take_apart
 
-KEEP = 2
+KEEP, VERSION = 2, 1
 METADATA, MANIFEST = ".metadata", "manifest.json"
 SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs
 CHUNK = 4 << 20
@@ -58,8 +59,8 @@ def _packed(value: Any) -> bytes:
 class _Out:
     """A file written from front to back and hashed meanwhile; `large`: where its last large block began."""
 
-    def __init__(self, path: Path, hashing: ThreadPoolExecutor) -> None:
-        self._file, self._hashing = io.FileIO(path, "xb"), hashing
+    def __init__(self, path: Path, hashing: ThreadPoolExecutor, given_up: Callable[[], bool]) -> None:
+        self._file, self._hashing, self._given_up = io.FileIO(path, "xb"), hashing, given_up
         self.sha256, self.position, self.large, self._small = hashlib.sha256(), 0, -1, bytearray()
 
     def write(self, data: bytes | memoryview) -> int:
@@ -82,28 +83,33 @@ class _Out:
         try:
             written = 0
             while written < len(data):
+                if self._given_up():
+                    raise OSError("it was given up, for a rank was lost or left")
                 written += self._file.write(data[written : written + CHUNK])
         finally:
             hashed.result()
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Durable afterwards."""
-        try:
-            self.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._file.close()
+        self.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
-def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes]) -> None:
-    """This rank's file is durable in the draft, and said. Raises OSError."""
+def write_part(
+    draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool] = lambda: False
+) -> None:
+    """This rank's file is durable in the draft, and said. Raises OSError, also once it is `given_up`."""
     draft.mkdir(parents=True, exist_ok=True)
     file = f"__{rank}_0.distcp"
-    (draft / file).unlink(missing_ok=True)
+    for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
+        (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
     try:
         with ThreadPoolExecutor(1) as hashing:
-            out = _Out(draft / file, hashing)
+            out = _Out(draft / file, hashing, given_up)
             file_like: Any = out  # torch asks for no more than write and flush
             try:
                 for piece in pieces:
@@ -117,6 +123,7 @@ def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[s
                 for name, packed in extra.items():
                     said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})
                     out.write(packed)
+                out.end()
             finally:
                 out.close()
     except RuntimeError as error:  # torch.save wraps a failed write
@@ -143,8 +150,8 @@ def parts_said(draft: Path, world: int) -> bool:
     return all((draft / f"__{rank}_0.distcp.said").exists() for rank in range(world))
 
 
-def conclude(directory: Path, draft: Path, step: int, *, keep: int = KEEP) -> Saved:
-    """The draft is the save of `step`, durable. Older saves than the newest `keep` are removed. Raises OSError."""
+def conclude(directory: Path, draft: Path, step: int) -> Saved:
+    """The draft is the save of `step`, durable. Of the saves up to it, those older than the newest `KEEP` are removed. Raises OSError."""
     pieces: list[dict[str, Any]] = []
     files: dict[str, dict[str, Any]] = {}
     for path in sorted(draft.glob("*.said")):
@@ -155,31 +162,21 @@ def conclude(directory: Path, draft: Path, step: int, *, keep: int = KEEP) -> Sa
     metadata = _metadata(pieces)
     _durable(draft / METADATA, metadata)
     files[METADATA] = {"sha256": hashlib.sha256(metadata).hexdigest(), "bytes": len(metadata)}
-    manifest = json.dumps({"version": 1, "step": step, "files": files, "pieces": pieces}, sort_keys=True).encode()
+    manifest = json.dumps({"version": VERSION, "step": step, "files": files, "pieces": pieces}, sort_keys=True).encode()
     _durable(draft / MANIFEST, manifest)
     _sync_directory(draft)
-    target = directory / folder(step)
-    shutil.rmtree(target, ignore_errors=True)
+    target, before = directory / folder(step), directory / f".{folder(step)}.before"
+    if target.exists():
+        os.rename(target, before)
     os.rename(draft, target)
     _sync_directory(directory)
-    for old in list(saves(directory))[keep:]:
+    for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
         shutil.rmtree(old, ignore_errors=True)
     return Saved(step, hashlib.sha256(manifest).hexdigest(), target)
 
 
-def save(directory: Path, step: int, state: Mapping[str, Any], *, keep: int = KEEP) -> Saved:
-    """By one writer. The state must not change meanwhile. Raises OSError, and then every older save is as it was."""
-    draft = directory / f".{folder(step)}.{os.getpid()}-0"
-    try:
-        write_part(draft, 0, owned(state, 0, 1), items(state))
-        return conclude(directory, draft, step, keep=keep)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise OSError(f"saving step {step} to {directory} failed: {error}") from error
-
-
 def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
-    """As torch.distributed.checkpoint.FileSystemWriter has it."""
+    """As torch.distributed.checkpoint.FileSystemWriter has it. Raises OSError if a piece is missing."""
     import pickle
 
     from torch.distributed.checkpoint import metadata as dcp
@@ -187,6 +184,7 @@ def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
 
     kinds: dict[str, Any] = {}
     stored: dict[Any, Any] = {}
+    rows: dict[str, int] = {}  # elements that are there
     for piece in pieces:
         name, offset = piece["name"], None
         if "shape" in piece:
@@ -194,16 +192,20 @@ def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
             properties = dcp.TensorProperties(dtype=getattr(torch, piece["dtype"]))
             kind = kinds.setdefault(name, dcp.TensorStorageMetadata(properties, torch.Size(piece["shape"]), []))
             kind.chunks.append(dcp.ChunkStorageMetadata(offset, torch.Size(piece["rows"])))
+            rows[name] = rows.get(name, 0) + math.prod(piece["rows"])
         else:
             kinds[name] = dcp.BytesStorageMetadata()
         stored[dcp.MetadataIndex(name, offset)] = _StorageInfo(piece["file"], piece["begin"], piece["length"])
+    for name, found in rows.items():
+        if found != (whole := math.prod(kinds[name].size)):
+            raise OSError(f"{found} of the {whole} elements of {name} were written")
     return pickle.dumps(dcp.Metadata(kinds, storage_data=stored))
 
 
-def remove_drafts(directory: Path, but: str) -> None:
-    """What writers that died have left is gone; drafts whose names end with `but` and a number stay."""
+def remove_drafts(directory: Path, but: Path) -> None:
+    """Every other draft, of writers that died or of saves that were given up, is gone."""
     for path in directory.glob(".step-*"):
-        if path.suffix.rpartition("-")[0] != f".{but}":
+        if path != but:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -12,19 +12,20 @@ from typing import Any
 from elastic_runtime import contract, membership, metrics
 from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.control import dump
-from elastic_runtime.membership import Limits, Member, Record, View
+from elastic_runtime.membership import Limits, Member, View
 from elastic_runtime.watch import Awake
 from elastic_runtime.words import busy
 
 MEMBER_PATH, RECORD_PATH, STACKS_PATH = "/v1/member", "/v1/record", "/v1/stacks"
 LOOK_S = 0.1  # between two looks at the members
 HOLD_S = 1.0  # how long a question for news is held open
+DURABLE = ("durable_step", "digest", "save_s")  # of what Progress holds: what is known of the newest save
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Progress:
-    """What the leading rank said last."""
+    """What the leading rank said last; `message` and `finished` are anybody's."""
 
     step: int = 0
     loss: float = 0.0
@@ -62,7 +63,7 @@ class Coordinator:
                 await self._resize(contract.decode_size(body))
             case "POST", contract.CHECKPOINT_PATH:
                 self.save_wish += 1
-                await self._publish(self.view.record)
+                await self._publish()
             case "GET", contract.STATUS_PATH:
                 pass
             case "POST", "/v1/member":
@@ -70,7 +71,7 @@ class Coordinator:
                 return 200, b"{}"
             case "POST", "/v1/stacks":
                 self.stacks_wish += 1
-                await self._publish(self.view.record)
+                await self._publish()
                 return 200, dump({"stacks": self.stacks_wish})
             case "GET", "/v1/record":
                 return 200, await self._tell(int(query.partition("=")[2] or 0))
@@ -85,7 +86,7 @@ class Coordinator:
             log.info("size asked", extra={"size": asked.size, "cession": asked.cession})
             self.view = replace(self.view, wanted=asked.size, changed=self._clock() if asked.size else self.view.changed)
             self.cession = asked.cession
-            await self._publish(self.view.record)
+            await self._publish()
         self._wake.set()
 
     async def _hear(self, said: dict[str, Any]) -> None:
@@ -98,26 +99,31 @@ class Coordinator:
             int(said["broken"]), int(said.get("newest", 0)), now, before.since if same and before else now,
         )  # fmt: skip
         turned = before is None or (before.ready, before.leaving, before.incarnation) != (member.ready, member.leaving, member.incarnation)
-        if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked
+        if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked and knew
             self.view, self.cession = replace(self.view, wanted=int(said["wanted"])), str(said.get("cession", ""))
+        if self.progress.durable_step < int(said.get("durable_step", 0)) and not self.view.record.generation:
+            for fact in DURABLE:
+                setattr(self.progress, fact, said[fact])
         self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
         self.waiting = self.waiting | {index} if said.get("waits") else self.waiting - {index}
         finished, record = self.progress.finished, self.view.record
         self._count(index, metrics.Done(**said.get("done", {})), said.get("progress", {}))
-        if self.progress.finished and not finished:
-            await self._publish(record)  # those who wait outside may go
         if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
             self.view = replace(self.view, broke=now)
         store = said.get("store")
         if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
-            await self._publish(replace(record, store=f"{member.address}:{store['port']}"))
+            self.view = replace(self.view, record=replace(record, store=f"{member.address}:{store['port']}"))
+        if self.view.record != record or self.progress.finished != finished:  # who waits outside may go when all is finished
+            await self._publish()
         self._wake.set()
 
     def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:
-        """What the job did: the leading pod's word."""
+        """What the job did: the leading pod's word; of what is durable and how long it took, no other's counts."""
         more, self._done[index] = done.since(self._done.get(index, done)), done
         if self.view.record.members[:1] == (index,):
             self.tally.worked(more)
+        elif self.view.record.members:
+            progress = {fact: value for fact, value in progress.items() if fact in ("finished", "message")}
         for fact, value in progress.items():
             if fact == "seconds":
                 self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
@@ -138,7 +144,10 @@ class Coordinator:
                 pass
         told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish, "finished": self.progress.finished}
         told |= {"stacks": self.stacks_wish, "waiting": sorted(self.waiting)}
-        return dump(told | {"wanted": self.view.wanted, "cession": self.cession})
+        return dump(told | {"kept": {"wanted": self.view.wanted, "cession": self.cession, **self._durable()}})
+
+    def _durable(self) -> dict[str, Any]:
+        return {fact: getattr(self.progress, fact) for fact in DURABLE}
 
     # --- what it does -------------------------------------------------------------------------------------------------
 
@@ -152,17 +161,17 @@ class Coordinator:
             self.tally.passed(looked - before, self.status().state)
             if next_record := membership.plan(self.view, self._clock(), self.limits):
                 log.info("new generation", extra={"record": asdict(next_record)})
-                self.view = replace(self.view, broke=None)
-                await self._publish(next_record)
+                self.view = replace(self.view, record=next_record, broke=None)
+                await self._publish()
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._wake.wait()
             except TimeoutError:
                 pass
 
-    async def _publish(self, record: Record) -> None:
+    async def _publish(self) -> None:
+        """All members are told how things stand."""
         async with self._news:
-            self.view = replace(self.view, record=record)
             self.revision += 1
             self._news.notify_all()
 

@@ -25,7 +25,7 @@ PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
 HashStore: Any = dist.HashStore  # type: ignore[attr-defined]
 Gloo: Any = dist.ProcessGroupGloo
 
-TIMEOUT = datetime.timedelta(seconds=120)  # detects nothing: whoever is told of a loss cuts
+TIMEOUT = datetime.timedelta(hours=1)  # detects nothing: whoever is told of a loss cuts; a save may be loaded meanwhile
 MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
 CONNECT = datetime.timedelta(seconds=5)  # for those who came to connect: milliseconds, unless one is lost just then
 LOOK = datetime.timedelta(seconds=0.1)

@@ -82,6 +82,8 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if any(m.finished for m in view.members.values()):
         return None  # the last step is done; whoever is still here is about to finish too
     lost = [i for i in current.members if i not in there and not _done(view.members.get(i))]
+    if current.stop and all(alive[i].parked for i in there):
+        lost = []  # what dies now was saved before
     if lost or view.broke is not None:
         quiet = [i for i in there if view.broke is not None and alive[i].heard < view.broke]
         if quiet and view.broke is not None and now - view.broke >= limits.missed_s:

@@ -1,6 +1,9 @@
 """What scripts get wrong, each said in a line that names it and its cure."""
 
+import io
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -93,3 +96,15 @@ def refuse(found: Iterable[str]) -> None:
     """Raises ValueError with everything found, in one line."""
     if said := "; ".join(found):
         raise ValueError(said)
+
+
+def of_also(also: Iterable[Any]) -> Iterator[str]:
+    for part in also:
+        packed = io.BytesIO()
+        try:
+            torch.save(part.state_dict(), packed)
+            packed.seek(0)
+            torch.load(packed, weights_only=True)
+        except (pickle.PickleError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            yield f"the state of {type(part).__name__} is not plain data ({why[:100]}): give numbers, texts, lists, dicts and tensors"

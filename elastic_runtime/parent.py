@@ -27,7 +27,7 @@ class Parent:
         self.settings, self.script = settings, script
         self.facts, self.record = Facts(), Record()
         self.revision, self.saves = 0, 0
-        self.asked: dict[str, Any] = {}  # the size last asked for, kept for a new coordinator
+        self.kept: dict[str, Any] = {}  # for a new coordinator: what the last one was asked, and knew to be durable
         self.ranks: list[Child] = []
         self.coordinator: Coordinator | None = None
         self._say = asyncio.Event()
@@ -168,7 +168,10 @@ class Parent:
         """Pod 0 answers; the others pass a controller's call on to it."""
         if self.coordinator:
             return await self.coordinator.handle(method, path, body)
-        return 200, await self._ask(method, path, body)
+        try:
+            return 200, await self._ask(method, path, body)
+        except control.Refused as refused:
+            return refused.status, control.dump({"message": refused.message})
 
     async def _ask(self, method: str, path: str, body: bytes = b"", timeout_s: float = 3.0) -> bytes:
         s = self.settings
@@ -198,7 +201,7 @@ class Parent:
                         "newest": max(facts["newest"], self.record.generation),
                         "index": self.settings.index,
                         "address": self.settings.address,
-                        **self.asked,
+                        **self.kept,
                     }
                 ),
             )
@@ -222,12 +225,14 @@ class Parent:
                 if self._stacks >= 0:  # beside this loop: the next record must not wait for it
                     self._showing = asyncio.create_task(self._show())
                 self._stacks = told["stacks"]
-            self.asked = {"wanted": told["wanted"], "cession": told["cession"]}
+            self.kept = told["kept"]
             record = Record.read(told["record"])
             if record.generation >= self.record.generation and record != self.record:
                 self.record = record
                 self._tell_record()
-            if told["finished"] and self.facts.generation == 0:  # we were not in it at the end, and nothing is left to wait for
+            if told["finished"] and (
+                self.facts.generation in (0, self.facts.broken)
+            ):  # we are not in it any more: nothing is left to wait for
                 self.facts.finished = True
                 self._end(0)
             if told["save"] > self.saves:

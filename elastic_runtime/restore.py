@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, Saved, saves
+from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, VERSION, Saved, saves
 from elastic_runtime.reshard import put_together
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ def verify(path: Path) -> Saved | None:
     try:
         raw = (path / MANIFEST).read_bytes()
         manifest = json.loads(raw)
+        if manifest["version"] != VERSION:
+            raise ValueError(f"its form is version {manifest['version']}, ours is {VERSION}")
         files: dict[str, Any] = manifest["files"]
         if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(files):  # a rank may have nothing to write
             raise ValueError("the manifest does not list the files that its pieces are in")

@@ -1,10 +1,10 @@
 """When to save, and on which thread: every rank stages its own pieces at a step's end and writes them in the background.
 
-The leading rank waits, in the background too, until every rank has said in the draft that its file is durable; then it ends the save.
+The leading rank orders a save, by a word that rides with the step, when it is due and the last one is over. It waits, in the background
+too, until every rank has said in the draft that its file is durable; then it ends the save.
 """
 
 import logging
-import os
 import shutil
 import threading
 import time
@@ -27,58 +27,71 @@ LOOK_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this rank stands among the writers. `name`: of their generation, in this run of the job and no other."""
+    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one of them is known to be lost."""
 
-    rank: int
-    world: int
-    shards: int
-    name: str
+    rank: int = 0
+    world: int = 1
+    shards: int = 0
+    name: str = "alone"
+    is_cut: Callable[[], bool] = lambda: False
 
 
 class Saver:
+    """`durable`: the step of the newest save that this rank knows to be durable; -1 for none."""
+
     def __init__(self, directory: Path | None, every: int, said: Callable[..., None]) -> None:
         self.directory, self.every, self._said = directory, every, said
-        self._wished, self._begun = 0, 0
-        self._place = Place(0, 1, 0, str(os.getpid()))
+        self.durable = -1
+        self._owed, self._asked = False, 0
+        self._place = Place()
         self._writing: threading.Thread | None = None
-        self._lost = threading.Event()
+        self._given_up = threading.Event()
         self._stage = Stage()
 
-    def entered(self, place: Place, *, abrupt: bool) -> None:
-        """A new generation. A save that the last one began goes on, unless some of its writers may be gone: `abrupt`, or fewer now."""
-        if abrupt or place.world < self._place.world:
-            self._lost.set()
-        self._place, self._begun, self._lost = place, 0, threading.Event()
+    def entered(self, place: Place, *, left: bool) -> None:
+        """A new generation. A save that the last one began goes on, unless one of its writers `left`."""
+        if left:
+            self._given_up.set()
+        self._place = place
 
-    def after_step(self, step: int, wished: int, state: Callable[[], dict[str, Any]]) -> None:
-        """Save when the interval or a wish says so. Every rank learns the same `wished`, so every rank keeps count."""
-        asked, self._wished = wished > self._wished, max(self._wished, wished)
-        if asked or (self.every and step % self.every == 0):
-            self.soon(step, state)
+    def owe(self) -> None:
+        """A save is due."""
+        self._owed = True
+
+    def due(self, step: int, asked: int) -> bool:
+        """Asked of the leading rank: whether the state after `step` is to be saved. `asked`: how often somebody wished a save so far."""
+        wished, self._asked = asked > self._asked, max(asked, self._asked)
+        if not self.directory:
+            if wished:
+                self._said(message="nothing is saved: the session was given no checkpoint directory")
+            return False
+        self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
+        return self._owed and not (self._writing and self._writing.is_alive() and not self._given_up.is_set())
 
     def soon(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
-        """This rank's pieces are copied now and written in the background; not while the last ones are still being written.
-
-        `state`: the live one; every rank calls this after the same step.
-        """
+        """This rank's pieces are copied now and written in the background. `state`: the live one; every rank calls this after one step."""
         if not self.directory:
             return
-        self._begun += 1
-        draft = self.directory / f".{checkpoint.folder(step)}.{self._place.name}-{self._begun}"
-        if self._writing and self._writing.is_alive():
-            log.warning("save skipped: the last one is still being written", extra={"step": step})
-            self._refuse(draft, "it is still writing the save before")
-            return
-        began, live, place = time.monotonic(), state(), self._place
+        began, live, place, self._owed = time.monotonic(), state(), self._place, False
+        self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
+        self._join()
+        self._given_up = threading.Event()
+        draft = self.directory / f".{checkpoint.folder(step)}.{place.name}"
         pieces = self._stage.copy(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
-        stall_s = time.monotonic() - began
-        self._writing = threading.Thread(target=self._write, args=(step, draft, place, pieces, form, stall_s, self._lost), name="save")
+        stall_s, given_up = time.monotonic() - began, self._given_up
+        self._writing = threading.Thread(
+            target=self._write, args=(step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut()), name="save"
+        )
         self._writing.start()
+
+    def needed(self, step: int) -> bool:
+        """Asked of the leading rank between two steps: whether the state after `step` is not durable yet. Ends the save under way."""
+        self._join()
+        return self.directory is not None and self.durable != step
 
     def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
         """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not."""
-        self._join()
         self.soon(step, state)
         self._join()
 
@@ -89,41 +102,51 @@ class Saver:
     def load(self) -> dict[str, Any] | None:
         saved = restore.newest(self.directory) if self.directory else None
         if saved:
-            self._said(durable_step=saved.step, digest=saved.digest)
+            self._is_durable(saved)
         return restore.load(saved) if saved else None
 
+    def _is_durable(self, saved: checkpoint.Saved, **figures: Any) -> None:
+        self.durable = saved.step
+        self._said(durable_step=saved.step, digest=saved.digest, **figures)
+
     def _write(
-        self, step: int, draft: Path, place: Place, pieces: Sequence[Piece], form: dict[str, Any], stall_s: float, lost: threading.Event
-    ) -> None:
+        self, step: int, draft: Path, place: Place, pieces: Sequence[Piece], form: dict[str, Any], stall_s: float,
+        given_up: Callable[[], bool],
+    ) -> None:  # fmt: skip
         assert self.directory
         began = time.monotonic()
         try:
             if place.rank == 0:
-                checkpoint.remove_drafts(self.directory, place.name)
-            checkpoint.write_part(draft, place.rank, pieces, checkpoint.items(form) if form else {})
+                checkpoint.remove_drafts(self.directory, draft)
+            checkpoint.write_part(draft, place.rank, pieces, checkpoint.items(form) if form else {}, given_up)
             if place.rank == 0:
-                self._await_parts(draft, place.world, lost)
+                _await_parts(draft, place.world, given_up)
                 saved = checkpoint.conclude(self.directory, draft, step)
-                self._said(durable_step=step, digest=saved.digest, save_s=time.monotonic() - began, stall_s=stall_s, message="")
-        except OSError as error:  # training goes on; the status says what is wrong
+                self._is_durable(saved, save_s=time.monotonic() - began, stall_s=stall_s, message="")
+        except Exception as error:  # whatever it is: training goes on, and the status says what is wrong
             log.exception("save failed")
             if place.rank == 0:
                 shutil.rmtree(draft, ignore_errors=True)
             else:
-                self._refuse(draft, str(error))
+                _refuse(draft, place.rank, str(error))
             self._said(message=f"saving step {step} to {self.directory} failed: {error}")
 
-    def _await_parts(self, draft: Path, world: int, lost: threading.Event) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while not checkpoint.parts_said(draft, world):
-            if lost.wait(LOOK_S) or time.monotonic() > until:
-                raise OSError("a rank was lost or left before it had written its part")
 
-    def _refuse(self, draft: Path, why: str) -> None:
-        try:
-            checkpoint.refuse_part(draft, self._place.rank, why)
-        except OSError as error:
-            log.warning("the other ranks cannot be told", extra={"draft": str(draft), "reason": str(error)})
+def _await_parts(draft: Path, world: int, given_up: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not checkpoint.parts_said(draft, world):
+        time.sleep(LOOK_S)
+        if given_up():
+            raise OSError("it was given up, for a rank was lost or left")
+        if time.monotonic() > until:
+            raise OSError(f"a rank did not write its part in {PATIENCE_S:g} s")
+
+
+def _refuse(draft: Path, rank: int, why: str) -> None:
+    try:
+        checkpoint.refuse_part(draft, rank, why)
+    except OSError as error:
+        log.warning("the other ranks cannot be told", extra={"draft": str(draft), "reason": str(error)})
 
 
 def _form(state: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from elastic_runtime.membership import Record
 from elastic_runtime.standing import Said, Standing, compare
 
 log = logging.getLogger(__name__)
+RETRY_S = 2.0  # between two tries to save the state of a job that is stopped
 
 
 class Training(Protocol):
@@ -21,8 +22,8 @@ class Training(Protocol):
     def shards(self, world: int) -> int: ...
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
     def enter(self, group: Group | None, standing: Standing) -> None: ...
-    def entered(self, record: Record, before: int, pause_s: float | None) -> None: ...
-    def park(self, record: Record) -> int: ...
+    def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None: ...
+    def save_last(self) -> bool: ...
 
 
 class Seat:
@@ -47,29 +48,45 @@ class Seat:
             self.move()
         else:
             self._training.enter(None, compare([self._training.stand()]))
-            self._training.entered(Record(), 1, None)
+            self._training.entered(Record(), 1, None, left=False)
 
-    def wish(self) -> torch.Tensor:
-        """(2,): the generation to move to after this step (0: stay) and how often a save was asked for; the leading rank's count.
+    @property
+    def asked(self) -> int:
+        """How often somebody wished a save so far."""
+        return self.link.saves if self.link else 0
+
+    def wish(self, *, save: bool) -> torch.Tensor:
+        """(2,): the generation to move to after this step (0: stay), and whether its state is to be saved; the leading rank's word.
 
         Afterwards our parent knows that whatever takes long now is the others'.
         """
         self.say("arrived")
         wish = torch.zeros(2)
-        if self.link and self.rank == 0:
-            record = self.link.record
-            if record.generation > self.generation and not record.abrupt and (record.store or record.stop):
-                wish[0] = record.generation
-            wish[1] = self.link.saves
+        if self.rank == 0:
+            wish[1] = float(save)
+            if self.link and (record := self.link.record).generation > self.generation and not record.abrupt:
+                wish[0] = record.generation if record.store or record.stop else 0
         return wish
+
+    def agree(self, word: bool) -> bool:
+        """The leading rank's word, with every rank. Raises RuntimeError if one is lost."""
+        said = torch.tensor([float(word and self.rank == 0)])
+        if self.group:
+            self.group.all_reduce(said).wait()
+        return bool(said[0])
 
     def recover(self) -> None:
         """The step in flight is lost; form the next generation with those who are left."""
         if not self.link or not self.group:
             raise RuntimeError("a step failed in a job of one: there is nobody to recover from")
-        self.group.cut()  # errors reach ring neighbours only: pass it on
-        self.link.say("broken", generation=self.generation)
+        self._give_up(self.generation)
         self.move()
+
+    def _give_up(self, generation: int) -> None:
+        assert self.link
+        if self.group:
+            self.group.cut()  # errors reach ring neighbours only: pass it on
+        self.link.say("broken", generation=generation)
 
     def move_on(self) -> None:
         """All ranks stopped after the same step because the leading one wished it: nothing is lost on the way."""
@@ -100,7 +117,10 @@ class Seat:
             record = link.newer_than(tried)
             tried = record.generation
             if record.stop or link.index not in record.members:
-                self._park(record)
+                try:
+                    self._park(record)
+                except RuntimeError:
+                    self._give_up(record.generation)
                 continue
             world = len(record.members) * link.ranks
             rank = record.members.index(link.index) * link.ranks + link.local
@@ -124,22 +144,26 @@ class Seat:
         standing = compare([Said(int(a), bool(b), bool(c)) for a, b, c in group.all_gather(mine)])
         self._training.enter(group, standing)
         before, before_world = self.group, self.world if self.group else 0
+        left = record.abrupt or not {*self._members} <= {*record.members}
         self.group, self.rank, self.world, self.generation = group, group.rank, group.world, group.generation
         self._members = record.members
         if before:
             before.close()
         pause_s = time.monotonic() - began if said.has_state and standing.step else None
-        self._training.entered(record, before_world, pause_s)
+        self._training.entered(record, before_world, pause_s, left=left)
 
     def _park(self, record: Record) -> None:
-        """Hand over and wait: to be deleted, or to be asked back."""
-        step = self._training.park(record)
+        """Hand over and wait: to be deleted, or to be asked back. Raises RuntimeError if somebody was lost before the state was saved."""
         assert self.link
+        while record.stop and self.group and not self._training.save_last():
+            time.sleep(RETRY_S)  # who stops us decides how long it may take
+            if self.agree(self.link.record.generation > record.generation):
+                return
         group, self.group, self.generation = self.group, None, record.generation
         self.link.guard(None)
         if group:
             group.close()
-        self.link.say("parked", step=step, generation=record.generation)
+        self.link.say("parked", step=self._training.stand().step, generation=record.generation)
 
     def say(self, what: str, **facts: Any) -> None:
         if self.link:

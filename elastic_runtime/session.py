@@ -27,7 +27,7 @@ from elastic_runtime.link import Link
 from elastic_runtime.membership import Record
 from elastic_runtime.replicated import Replicated
 from elastic_runtime.saver import Place, Saver
-from elastic_runtime.seat import Seat
+from elastic_runtime.seat import RETRY_S, Seat
 from elastic_runtime.standing import Said, Standing
 from elastic_runtime.startup import defer_compiler
 from elastic_runtime.steps import Step
@@ -35,6 +35,7 @@ from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
 log = logging.getLogger(__name__)
+TRIES = 3  # to save what the last step made
 defer_compiler()  # before the script makes its optimizer
 
 
@@ -116,27 +117,46 @@ class Session:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
         mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
         self._places = []  # a strategy may put other parameters in their place
+        mistakes.refuse(mistakes.of_also(self.also))
         self._seat.take(newest_generation(self._journal_directory))
-        while self.step < until:
-            step = Step(self, self.step)
-            self._step_began, self._full, self.max_norm = time.monotonic(), False, None
-            self.strategy.start(self._seat.group)
-            self.buffers.start(self._seat.group)
-            try:
-                yield step
-            except GeneratorExit:
-                log.error(mistakes.LEFT, self.step, until)
-                raise
-            step.check()
-            if not self._commit(step):
-                self._seat.recover()
-        self._finish()
+        while True:
+            while self.step < until:
+                yield from self._step(until)
+            if self._finish():
+                return
+
+    def _step(self, until: int) -> Iterator[Step]:
+        step = Step(self, self.step)
+        self._step_began, self._full, self.max_norm = time.monotonic(), False, None
+        self.strategy.start(self._seat.group)
+        self.buffers.start(self._seat.group)
+        try:
+            yield step
+        except GeneratorExit:
+            log.error(mistakes.LEFT, self.step, until)
+            raise
+        step.check()
+        if not self._commit(step):
+            self._seat.recover()
+
+    def _finish(self) -> bool:
+        """Whether the job is over; False if somebody was lost first. Raises OSError if the state after the last step cannot be saved."""
+        try:
+            for _ in range(TRIES):
+                if self.save_last():
+                    self._seat.say("finished")
+                    return True
+                time.sleep(RETRY_S)
+        except RuntimeError:
+            self._seat.recover()
+            return False
+        raise OSError(f"the state after the last step, {self.step}, could not be saved: the log says why")
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
     def _commit(self, step: Step) -> bool:
         """Reduce, learn the wish, step the optimizer, and move if asked. False when somebody was lost on the way."""
-        wish = self._seat.wish()  # (2,)
+        wish = self._seat.wish(save=self.rank == 0 and self._saver.due(self.step + 1, self._seat.asked))  # (2,)
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
         if step.broken or not (self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()):
@@ -150,7 +170,8 @@ class Session:
         self._apply()
         if self._streams:
             self._streams.landed(wish[2:])
-        self._saver.after_step(self.step, int(wish[1]), self.state)
+        if wish[1]:
+            self._saver.soon(self.step, self.state)
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -168,10 +189,6 @@ class Session:
         self.journal.step(self.step, self.loss, self.world // self._seat.ranks, self.generation, self._pause)
         self._pause = None
         self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
-
-    def _finish(self) -> None:
-        self._saver.now(self.step, self.state)
-        self._seat.say("finished")
 
     # --- what the seat asks -------------------------------------------------------------------------------------------
 
@@ -191,25 +208,29 @@ class Session:
         self.strategy.enter(group, standing)
         self._has_state, self._full = True, False
 
-    def entered(self, record: Record, before: int, pause_s: float | None) -> None:
-        """`before`: the size of the generation left, 0 if there was none."""
+    def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None:
+        """`before`: the size of the generation left, 0 if there was none. `left`: some of its ranks are not in this one."""
         self._pause = pause_s
         link = self._seat.link
-        store = record.store.rpartition(":")[2]
-        self._saver.entered(Place(self.rank, self.world, self.shards(self.world), f"{self.generation}-{store}"), abrupt=record.abrupt)
+        group, shards = self._seat.group, self.shards(self.world)
+        name = f"{self.generation}-{record.store.rpartition(':')[2]}"
+        self._saver.entered(Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut), left=left)
         self._open_journal(f"{link.index}-{link.local}" if link else "0-0")
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
-            self._saver.soon(self.step, self.state)
+            self._saver.owe()
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
-    def park(self, record: Record) -> int:
-        """The step this rank stopped after; saved if everybody stops."""
-        if record.stop:
-            self._saver.now(self.step, self.state)
-        return self.step
+    def save_last(self) -> bool:
+        """By every rank, after the same step: whether the state is durable, if it is to be. Raises RuntimeError if a rank is lost."""
+        if not self._saver.directory:
+            return True
+        if not self._seat.agree(self.rank == 0 and self._saver.needed(self.step)):
+            return True
+        self._saver.now(self.step, self.state)
+        return self._seat.agree(self._saver.durable == self.step)
 
     # --- state --------------------------------------------------------------------------------------------------------
 

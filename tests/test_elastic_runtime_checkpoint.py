@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from elastic_runtime import checkpoint, restore
+from tests.saved import save
 
 STATE = "__0_0.distcp"
 
@@ -38,7 +39,7 @@ def files_at_most(size: int) -> Iterator[None]:
 
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
-    said = checkpoint.save(tmp_path, 7, state(7))
+    said = save(tmp_path, 7, state(7))
     found = restore.newest(tmp_path)
     assert found == said
     assert found
@@ -49,13 +50,22 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 
 def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     for step in (5, 20, 10, 100):
-        checkpoint.save(tmp_path, step, state(step))
+        save(tmp_path, step, state(step))
     assert steps(tmp_path) == [20, 100]
 
 
+def test_a_save_of_an_earlier_step_is_never_the_one_to_go(tmp_path: Path) -> None:
+    """The later ones may be torn: the job began again before them."""
+    for step in (50, 60):
+        truncate(save(tmp_path, step, state(step)).path)
+    made = [save(tmp_path, step, state(step)) for step in (5, 10, 15)]
+    assert steps(tmp_path) == [10, 15, 50, 60]
+    assert restore.newest(tmp_path) == made[-1]
+
+
 def test_a_step_saved_again_replaces_itself(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, 5, state(5, 10))
-    checkpoint.save(tmp_path, 5, state(5, 20))
+    save(tmp_path, 5, state(5, 10))
+    save(tmp_path, 5, state(5, 20))
     found = restore.newest(tmp_path)
     assert found
     assert len(restore.load(found)["model"]["w"]) == 20
@@ -103,24 +113,38 @@ def write_another_manifest(save: Path) -> None:
 def test_a_harmed_save_is_passed_over_with_a_line_that_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
 ) -> None:
-    old = checkpoint.save(tmp_path, 1, state(1))
-    harm(checkpoint.save(tmp_path, 2, state(2)).path)
+    old = save(tmp_path, 1, state(1))
+    harm(save(tmp_path, 2, state(2)).path)
     with caplog.at_level(logging.WARNING):
         assert restore.newest(tmp_path) == old
     assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
 
 
 def test_a_full_disk_is_said_and_the_old_save_stays(tmp_path: Path) -> None:
-    old = checkpoint.save(tmp_path, 1, state(1))
+    old = save(tmp_path, 1, state(1))
     with files_at_most(50_000), pytest.raises(OSError, match="saving step 2"):
-        checkpoint.save(tmp_path, 2, state(2, 1_000_000))
+        save(tmp_path, 2, state(2, 1_000_000))
     assert restore.newest(tmp_path) == old
     assert [p.name for p in tmp_path.iterdir()] == [old.path.name]
-    assert checkpoint.save(tmp_path, 3, state(3)).step == 3  # and saving works again once there is room
+    assert save(tmp_path, 3, state(3)).step == 3  # and saving works again once there is room
+
+
+def test_a_save_of_another_form_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    old = save(tmp_path, 1, state(1))
+    newer = save(tmp_path, 2, state(2)).path / checkpoint.MANIFEST
+    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": 2}))
+    assert restore.newest(tmp_path) == old
+    assert any("its form is version 2, ours is 1" in str(record.__dict__) for record in caplog.records)
+
+
+def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"saving step 1 to .*file.*: .*Not a directory"):
+        save(tmp_path / "file", 1, state(1))
 
 
 def test_a_writer_that_died_half_way_leaves_no_save(tmp_path: Path) -> None:
-    old = checkpoint.save(tmp_path, 1, state(1))
+    old = save(tmp_path, 1, state(1))
     draft = tmp_path / ".step-000000002.123"
     draft.mkdir()
     (draft / STATE).write_bytes(b"half")
@@ -132,6 +156,6 @@ def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
             return print, ("run",)
 
-    saved = checkpoint.save(tmp_path, 1, {"step": 1, "model": Evil()})
+    saved = save(tmp_path, 1, {"step": 1, "model": Evil()})
     with pytest.raises(Exception, match="Weights only load failed"):
         restore.load(saved)

@@ -15,6 +15,7 @@ from elastic_runtime import checkpoint, restore
 from elastic_runtime.__main__ import verify
 from elastic_runtime.pieces import owned, share
 from elastic_runtime.saver import Place, Saver
+from tests.saved import save
 
 
 def trained() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -32,9 +33,9 @@ def state() -> dict[str, Any]:
 
 
 def savers(directory: Path, world: int, said: Callable[..., None]) -> list[Saver]:
-    made = [Saver(directory, 1, said) for _ in range(world)]
+    made = [Saver(directory, 0, said) for _ in range(world)]
     for rank, saver in enumerate(made):
-        saver.entered(Place(rank, world, 0, "1-5000"), abrupt=False)
+        saver.entered(Place(rank, world, 0, "1-5000"), left=False)
     return made
 
 
@@ -111,21 +112,65 @@ def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(tmp_path: Pa
     assert [p.name for p in checkpoint.saves(tmp_path)] == [checkpoint.folder(5), checkpoint.folder(3)]
 
 
-@pytest.mark.parametrize("abrupt", [True, False], ids=["lost", "left"])
-def test_a_save_is_given_up_when_a_writer_is_gone(tmp_path: Path, *, abrupt: bool) -> None:
+@pytest.mark.parametrize("known", ["it left", "its group was cut"])
+def test_a_save_is_given_up_when_a_writer_is_gone(tmp_path: Path, known: str) -> None:
     messages: list[str] = []
-    leader = savers(tmp_path, 2, lambda **facts: messages.append(facts["message"]))[0]
+    cut = threading.Event()
+    leader = Saver(tmp_path, 0, lambda **facts: messages.append(facts["message"]))
+    leader.entered(Place(0, 2, 0, "1-5000", cut.is_set), left=False)
     leader.soon(3, state)
-    leader.entered(Place(0, 1, 0, "2-5001"), abrupt=abrupt)
+    assert not leader.due(4, asked=1)
+    if known == "it left":
+        leader.entered(Place(0, 1, 0, "2-5001"), left=True)
+        assert leader.due(4, asked=1)
+    else:
+        cut.set()
+        assert leader.needed(3)
+        leader.entered(Place(0, 1, 0, "2-5001"), left=True)
     leader.now(4, state)
-    assert "was lost or left" in messages[0]
+    assert "a rank was lost or left" in messages[0]
+    assert [p.name for p in tmp_path.iterdir()] == [checkpoint.folder(4)]
+
+
+def test_a_wish_that_comes_while_a_save_is_written_is_kept_until_that_one_is_over(tmp_path: Path) -> None:
+    leader, other = savers(tmp_path, 2, lambda **_: None)
+    leader.soon(3, state)
+    assert not leader.due(4, asked=1)
+    other.now(3, state)
+    assert not leader.needed(3)
+    assert leader.due(5, asked=1)
+    for saver in (leader, other):
+        saver.soon(5, state)
+    assert not leader.needed(5)
+    assert not leader.due(6, asked=1)
+
+
+def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: between two blocks, not at the end of its file."""
+    leader, other = savers(tmp_path, 2, lambda **_: None)
+    begun, write = threading.Event(), checkpoint.write_part
+
+    def slow(draft: Path, rank: int, pieces: Any, extra: Any, given_up: Callable[[], bool]) -> None:
+        begun.set()
+        while not given_up():
+            pass
+        raise OSError("given up")
+
+    with monkeypatch.context() as context:
+        context.setattr(checkpoint, "write_part", slow)
+        other.soon(3, state)
+        assert begun.wait(10)
+        context.setattr(checkpoint, "write_part", write)
+        for saver in (other, leader):
+            saver.soon(4, state)
+        assert not leader.needed(4)
     assert [p.name for p in tmp_path.iterdir()] == [checkpoint.folder(4)]
 
 
 def test_verify_says_the_newest_whole_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(tmp_path) == 1
-    saved = checkpoint.save(tmp_path, 3, state())
-    torn = checkpoint.save(tmp_path, 4, state()).path / "__0_0.distcp"
+    saved = save(tmp_path, 3, state())
+    torn = save(tmp_path, 4, state()).path / "__0_0.distcp"
     torn.write_bytes(torn.read_bytes()[:-1])
     assert verify(tmp_path) == 0
     assert saved.digest in capsys.readouterr().out

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_runtime import restore
 from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
 
 pytestmark = pytest.mark.processes
@@ -29,7 +30,8 @@ torch.manual_seed(0)
 data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, journal="log")
+session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, journal="log",
+                  checkpoint="save", save_every=7)
 for step in session.steps(int(sys.argv[1])):
     for batch in step:
         time.sleep(float(sys.argv[2]))
@@ -94,4 +96,8 @@ def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(job: Job, tmp_pat
         assert (b.processes, b.threads <= a.threads + 1, b.descriptors <= a.descriptors + 4) == (a.processes, True, True), (a, b)
         assert b.memory < a.memory + 16, (a, b)
     job.stop()
-    check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, []))
+    assert [path.name for path in (job.directory / "save").glob(".*")] == []
+    saved = restore.newest(job.directory / "save")
+    committed = check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, []))
+    assert saved
+    assert saved.step == committed
