@@ -106,15 +106,15 @@ class Coordinator:
                 setattr(self.progress, fact, said[fact])
         self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
         self.waiting = self.waiting | {index} if said.get("waits") else self.waiting - {index}
-        finished, record = self.progress.finished, self.view.record
+        record, known = self.view.record, (self.progress.finished, self.progress.durable_step)
         self._count(index, metrics.Done(**said.get("done", {})), said.get("progress", {}))
         if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
             self.view = replace(self.view, broke=now)
         store = said.get("store")
         if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
             self.view = replace(self.view, record=replace(record, store=f"{member.address}:{store['port']}"))
-        if self.view.record != record or self.progress.finished != finished:  # who waits outside may go when all is finished
-            await self._publish()
+        if self.view.record != record or (self.progress.finished, self.progress.durable_step) != known:
+            await self._publish()  # who waits outside may go when all is finished; a new coordinator will ask what was durable
         self._wake.set()
 
     def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:

@@ -39,7 +39,8 @@ def test_a_compiled_job_in_bfloat16_takes_the_same_steps_at_every_size(tmp_path:
     job = Job(tmp_path, SCRIPT)
     try:
         job.start(0, 1, 2)
-        for size in (3, 1, 2):
+        job.trains(3)
+        for size in (1, 2):
             job.resize(size)
             job.trains(size)
         job.stop()
