@@ -37,6 +37,7 @@ def test_a_job_is_not_back_before_all_of_it_is() -> None:
     ("row", "met"),
     [
         pytest.param(Row("r", "q", "g", "s", [1, 2, 3], at_most=2), True, id="the median is what counts"),
+        pytest.param(Row("r", "q", "g", "", [0, 0, 5], at_most=0, always=True), False, id="always is always"),
         pytest.param(
             Row("r", "q", "g", "s", [1, 2, 3], "p", [20, 30, 40], at_most=2, ratio_at_most=0.05), False, id="every bound must hold"
         ),

@@ -1,9 +1,11 @@
-"""Ours, as a user writes it: four micro-batches a step at any size."""
+"""Ours, as a user writes it: four micro-batches a step at any size, if not told otherwise."""
+
+import os
 
 from elastic_runtime.session import Session
 from tests.bench.runtime.workers import job
 
-MICRO_BATCHES = 4
+MICRO_BATCHES = int(os.environ.get("BENCH_MICRO_BATCHES", "4"))
 
 net = job.model()
 session = Session(
