@@ -101,6 +101,17 @@ def test_the_last_generation_saves(seen: View) -> None:
     assert (record.stop, record.members) == (True, (0, 1, 2, 3))
 
 
+@pytest.mark.parametrize(
+    ("parked", "members"),
+    [pytest.param(True, None, id="all had parked: its state is saved"), pytest.param(False, (0, 1, 2), id="the others were not done yet")],
+)
+def test_a_process_that_dies_while_its_job_stops(parked: bool, members: tuple[int, ...] | None) -> None:
+    others = [member(i, parked=parked, generation=0 if parked else 3) for i in range(3)]
+    stopping = view([*others, replace(member(3), incarnation="next-life")], wanted=0)
+    record = plan(replace(stopping, record=replace(stopping.record, stop=True)), NOW, LIMITS)
+    assert (record.members if record else None) == members
+
+
 def test_while_signals_still_come_in_nobody_decides_that_it_is_the_end() -> None:
     assert plan(view([replace(m, leaving=True) for m in FOUR], changed=JUST_NOW), NOW, LIMITS) is None
 

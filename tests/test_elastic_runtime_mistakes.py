@@ -174,6 +174,28 @@ def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], N
     assert own.step == 0
 
 
+class Holds:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"held": self.held}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.held = state_dict["held"]
+
+
+@pytest.mark.parametrize("held", [Holds(1), lambda: 1], ids=["an object", "what no pickle takes"])
+def test_a_state_that_could_be_saved_and_never_loaded_is_said_before_the_first_step(held: Any) -> None:
+    with pytest.raises(ValueError, match=r"the state of Holds is not plain data .*: give numbers, texts, lists, dicts and tensors"):
+        next(session(also=[Holds(held)]).steps(1))
+
+
+@pytest.mark.parametrize("held", [{"a": [1, 2.5, "x", None, (True,)]}, torch.ones(2)], ids=["plain data", "a tensor"])
+def test_a_state_that_can_be_loaded_is_no_mistake(held: Any) -> None:
+    next(session(also=[Holds(held)]).steps(1))
+
+
 def test_nothing_is_said_of_a_script_that_is_right() -> None:
     own = session()
     for step in own.steps(3):
