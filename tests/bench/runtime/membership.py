@@ -15,6 +15,7 @@ from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
+WATCHED_S = 3.0  # in a generation younger than that a rank is given time, to compile and to read
 HEARTBEAT_S = 1.0  # the limit at which a rank that says nothing is taken for lost
 
 
@@ -44,6 +45,7 @@ def ours(wanted: Collection[str], out: Samples) -> None:
             job.steady(4, after=back.first)
         if "hang" in wanted:
             try:
+                job.settled(4, WATCHED_S)
                 at, back = job.struck(3, signal.SIGSTOP, 3, 30)
                 out.add("hang", back.first - at)
                 out.add("hang step", back.step_s)

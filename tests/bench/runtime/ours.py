@@ -62,6 +62,16 @@ class Ours(Job):
         kill(victim, sign)
         return at, until(lambda: self._first(era, world), seconds, f"the next step of {world} ranks")
 
+    def settled(self, world: int, seconds: float) -> None:
+        """Returns when the newest generation is of `world` ranks and has trained for so long."""
+
+        def found() -> bool | None:
+            commits = self.commits()
+            times = [c.time for c in commits if c.era == self.generation() and c.world == world]
+            return True if times and max(times) - min(times) > seconds else None
+
+        until(found, 60, f"{seconds:g} s of {world} ranks")
+
     def _first(self, era: int, world: int) -> Resumed | None:
         """The first commits after `era`: whoever was lost may be back a generation later."""
         commits = self.commits()
