@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from elastic_runtime.pieces import SMALL, Piece, named
-from elastic_runtime.reshard import take_apart
+from elastic_runtime.reshard import pack, take_apart
 
 KEEP, VERSION = 2, 1
 METADATA, MANIFEST = ".metadata", "manifest.json"
@@ -38,6 +38,11 @@ def folder(step: int) -> str:
     return f"step-{step:09d}"
 
 
+def _file(rank: int) -> str:
+    """As torch.distributed.checkpoint names it."""
+    return f"__{rank}_0.distcp"
+
+
 def items(state: Mapping[str, Any]) -> dict[str, bytes]:
     """What of the state is no tensor, by its name in torch.distributed.checkpoint, and what `load` needs to put it together."""
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict
@@ -47,13 +52,7 @@ def items(state: Mapping[str, Any]) -> dict[str, bytes]:
     skeleton = take_apart(state, tensors)
     found = {name: value for name, value in flat.items() if not isinstance(value, torch.Tensor)}
     found[SKELETON] = (skeleton, [(name, tuple(t.shape), t.dtype) for name, t in named(state)])
-    return {name: _packed(value) for name, value in found.items()}
-
-
-def _packed(value: Any) -> bytes:
-    packed = io.BytesIO()
-    torch.save(value, packed)
-    return packed.getvalue()
+    return {name: pack(value) for name, value in found.items()}
 
 
 class _Out:
@@ -98,12 +97,10 @@ class _Out:
         self._file.close()
 
 
-def write_part(
-    draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool] = lambda: False
-) -> None:
+def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool]) -> None:
     """This rank's file is durable in the draft, and said. Raises OSError, also once it is `given_up`."""
     draft.mkdir(parents=True, exist_ok=True)
-    file = f"__{rank}_0.distcp"
+    file = _file(rank)
     for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
         (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
@@ -133,21 +130,17 @@ def write_part(
     os.rename(draft / f"{file}.part", draft / f"{file}.said")
 
 
-class Refused(OSError):
-    """Another rank will not write its part."""
-
-
 def refuse_part(draft: Path, rank: int, why: str) -> None:
     """The leading rank need not wait for this one. Raises OSError when not even that can be said."""
     draft.mkdir(parents=True, exist_ok=True)
-    (draft / f"__{rank}_0.distcp.refused").write_text(why)
+    (draft / f"{_file(rank)}.refused").write_text(why)
 
 
 def parts_said(draft: Path, world: int) -> bool:
-    """Whether every rank has said that its file is durable. Raises Refused if one has said that it will not be."""
+    """Whether every rank has said that its file is durable. Raises OSError if one has said that it will not be."""
     for path in draft.glob("*.refused"):
-        raise Refused(f"rank {path.name.split('_')[2]} did not write its part: {path.read_text() or 'no room to say why'}")
-    return all((draft / f"__{rank}_0.distcp.said").exists() for rank in range(world))
+        raise OSError(f"rank {path.name.split('_')[2]} did not write its part: {path.read_text() or 'no room to say why'}")
+    return all((draft / f"{_file(rank)}.said").exists() for rank in range(world))
 
 
 def conclude(directory: Path, draft: Path, step: int) -> Saved:

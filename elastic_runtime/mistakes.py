@@ -1,12 +1,13 @@
 """What scripts get wrong, each said in a line that names it and its cure."""
 
-import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from elastic_runtime.reshard import pack, unpack
 
 LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
 
@@ -100,11 +101,8 @@ def refuse(found: Iterable[str]) -> None:
 
 def of_also(also: Iterable[Any]) -> Iterator[str]:
     for part in also:
-        packed = io.BytesIO()
         try:
-            torch.save(part.state_dict(), packed)
-            packed.seek(0)
-            torch.load(packed, weights_only=True)
+            unpack(pack(part.state_dict()))
         except (pickle.PickleError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             yield f"the state of {type(part).__name__} is not plain data ({why[:100]}): give numbers, texts, lists, dicts and tensors"

@@ -35,14 +35,24 @@ def put_together(skeleton: Any, tensors: list[torch.Tensor]) -> Any:
     return skeleton
 
 
+def pack(value: Any) -> bytes:
+    """What `unpack` gives back. Raises what pickle raises of what it cannot take."""
+    packed = io.BytesIO()
+    torch.save(value, packed)
+    return packed.getvalue()
+
+
+def unpack(packed: bytes) -> Any:
+    """Plain data and tensors, in fresh memory. Raises pickle.UnpicklingError for anything else: no code is run."""
+    return torch.load(io.BytesIO(packed), weights_only=True)
+
+
 def send(group: Group, state: State, to: int) -> None:
     """Give `state` to rank `to`, tensors straight from where they are."""
     tensors: list[torch.Tensor] = []
     skeleton = take_apart(state, tensors)
     shapes = [(tuple(t.shape), t.dtype) for t in tensors]
-    packed = io.BytesIO()
-    torch.save((skeleton, shapes), packed)
-    head = torch.frombuffer(bytearray(packed.getvalue()), dtype=torch.uint8)  # (bytes,)
+    head = torch.frombuffer(bytearray(pack((skeleton, shapes))), dtype=torch.uint8)  # (bytes,)
     group.send([torch.tensor([head.numel()])], to)
     group.send([head, *(t.contiguous().view(-1) for t in tensors if t.numel())], to)
 
@@ -53,7 +63,7 @@ def receive(group: Group, source: int) -> State:
     group.receive([length], source)
     head = torch.empty(int(length), dtype=torch.uint8)
     group.receive([head], source)
-    skeleton, shapes = torch.load(io.BytesIO(head.numpy().tobytes()), weights_only=True)
+    skeleton, shapes = unpack(head.numpy().tobytes())
     tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
     flat = [t.view(-1) for t in tensors if t.numel()]
     group.receive(flat, source, first=1)

@@ -21,6 +21,20 @@ from elastic_runtime.contract import SizeRequest, State, Status
 
 KEY = b"0" * 64
 FOREVER = 1_000_000
+SCRIPT = """
+import sys, time, torch
+from elastic_runtime.session import Session
+torch.set_num_threads(1)
+torch.manual_seed(0)
+data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
+for step in session.steps(int(sys.argv[1])):
+    for batch in step:
+        time.sleep(float(sys.argv[2]))  # a step that takes its time
+        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
+"""
 
 
 def free_port() -> int:

@@ -4,7 +4,6 @@ import difflib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,9 +39,8 @@ def test_the_readme_says_between_how_few_and_how_many() -> None:
     assert [int(number) for number in said.groups()] == [min(come), max(come), min(gone), max(gone)]
 
 
-def lay_out(directory: Path, name: str) -> None:
-    """The script as `train.py`, and the data beside it; a sample takes 3 ms to read, so that there is time to resize."""
-    shutil.copy(PORTING / f"{name}.py", directory / "train.py")
+def lay_out(directory: Path) -> None:
+    """The data, beside where the script will be; a sample takes 3 ms to read, so that there is time to resize."""
     data = (PORTING / "made_up.py").read_text()
     slow, times = re.subn(r"^( +)(return self\.|values = )", r"\1__import__('time').sleep(0.003)\n\1\2", data, flags=re.MULTILINE)
     assert times == 2
@@ -90,7 +88,7 @@ def test_the_ordinary_script_runs_as_it_is_and_saves(plain: Path, name: str) -> 
 @pytest.mark.parametrize("name", PORTED)
 def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_path: Path, plain: Path, name: str) -> None:
     undisturbed = losses(plain / name)
-    lay_out(tmp_path, name)
+    lay_out(tmp_path)
     job = Job(tmp_path, f"{DOUBLES}\n{(PORTING / f'{name}.py').read_text()}", arguments=ARGUMENTS)
     try:
         job.start(0, 1)

@@ -12,24 +12,9 @@ import pytest
 
 from elastic_runtime import contract, control
 from elastic_runtime.contract import State, Status
-from tests.elastic_job import FOREVER, Job, check_exactly_once, children, free_port, undisturbed_losses
+from tests.elastic_job import FOREVER, SCRIPT, Job, check_exactly_once, children, free_port, undisturbed_losses
 
 pytestmark = pytest.mark.processes
-
-SCRIPT = """
-import sys, time, torch
-from elastic_runtime.session import Session
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))  # a step that takes its time
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
-"""
 
 
 @pytest.fixture

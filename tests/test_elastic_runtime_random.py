@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import restore
-from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
+from tests.elastic_job import SCRIPT, Job, check_exactly_once, children, undisturbed_losses
 
 pytestmark = pytest.mark.processes
 RESIZES = int(os.environ.get("CEDE_RESIZES", "10"))
@@ -22,21 +22,7 @@ LARGEST = 8 if RESIZES > 50 else 3
 SEED = 5
 MEGABYTE = 1 << 20
 
-SCRIPT = """
-import sys, time, torch
-from elastic_runtime.session import Session
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, journal="log",
-                  checkpoint="save", save_every=7)
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
-"""
+SAVING = SCRIPT.replace("journal=", "save_every=7, journal=")
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ class Held:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
+    job = Job(tmp_path, SAVING)
     job.arguments = (str(job.steps), "0.005")
     yield job
     job.kill()
@@ -98,6 +84,6 @@ def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(job: Job, tmp_pat
     job.stop()
     assert [path.name for path in (job.directory / "save").glob(".*")] == []
     saved = restore.newest(job.directory / "save")
-    committed = check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, []))
+    committed = check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SAVING, []))
     assert saved
     assert saved.step == committed
