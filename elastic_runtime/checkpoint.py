@@ -38,9 +38,17 @@ def folder(step: int) -> str:
     return f"step-{step:09d}"
 
 
-def _file(rank: int) -> str:
+def step_of(save: Path) -> int:
+    return int(save.name.removeprefix("step-"))
+
+
+def part_name(rank: int) -> str:
     """As torch.distributed.checkpoint names it."""
     return f"__{rank}_0.distcp"
+
+
+def rank_of(part: Path) -> int:
+    return int(part.name.split("_")[2])
 
 
 def items(state: Mapping[str, Any]) -> dict[str, bytes]:
@@ -100,7 +108,7 @@ class _Out:
 def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool]) -> None:
     """This rank's file is durable in the draft, and said. Raises OSError, also once it is `given_up`."""
     draft.mkdir(parents=True, exist_ok=True)
-    file = _file(rank)
+    file = part_name(rank)
     for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
         (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
@@ -133,14 +141,14 @@ def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[s
 def refuse_part(draft: Path, rank: int, why: str) -> None:
     """The leading rank need not wait for this one. Raises OSError when not even that can be said."""
     draft.mkdir(parents=True, exist_ok=True)
-    (draft / f"{_file(rank)}.refused").write_text(why)
+    (draft / f"{part_name(rank)}.refused").write_text(why)
 
 
 def parts_said(draft: Path, world: int) -> bool:
     """Whether every rank has said that its file is durable. Raises OSError if one has said that it will not be."""
     for path in draft.glob("*.refused"):
-        raise OSError(f"rank {path.name.split('_')[2]} did not write its part: {path.read_text() or 'no room to say why'}")
-    return all((draft / f"{_file(rank)}.said").exists() for rank in range(world))
+        raise OSError(f"rank {rank_of(path)} did not write its part: {path.read_text() or 'no room to say why'}")
+    return all((draft / f"{part_name(rank)}.said").exists() for rank in range(world))
 
 
 def conclude(directory: Path, draft: Path, step: int) -> Saved:

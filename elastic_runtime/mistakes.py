@@ -18,7 +18,6 @@ def of_session(
     samples: int | None,
     micro_batches: int,
     micro_batch_size: int,
-    save_every: int,
 ) -> Iterator[str]:
     """Everything wrong with what a session is made of."""
     if samples is not None and samples < 1:
@@ -27,8 +26,6 @@ def of_session(
         yield f"micro_batches is {micro_batches}: a step needs at least 1"
     if micro_batch_size < 1:
         yield f"micro_batch_size is {micro_batch_size}: a micro-batch needs at least 1 sample"
-    if save_every < 0:
-        yield f"save_every is {save_every}: give a number of steps, or 0 for none but those asked for"
     if isinstance(model, DistributedDataParallel | DataParallel):
         yield f"the model is wrapped in {type(model).__name__}: give the bare one, the session averages gradients"
         return
@@ -38,6 +35,18 @@ def of_session(
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if foreign := sum(parameter not in own for parameter in held):
         yield f"{foreign} of the optimizer's {len(held)} tensors are no parameters of the model: make it from this model's parameters()"
+
+
+def of_saves(shared: bool, save_every: int, local: bool, local_save_every: int) -> Iterator[str]:
+    """`shared`, `local`: whether a directory for it was given."""
+    if save_every < 0:
+        yield f"save_every is {save_every}: give a number of steps, or 0 for none but those asked for"
+    if local and local_save_every < 1:
+        yield f"local_save_every is {local_save_every}: give how many steps lie between two saves in local_checkpoint"
+    if local_save_every and not local:
+        yield f"local_save_every is {local_save_every}, with no local_checkpoint: give a directory on the pod's own disk"
+    if local and not shared:
+        yield "local_checkpoint is given without checkpoint: a pod's disk goes with the pod, give a directory that all pods share too"
 
 
 def of_start(before: Sequence["Place"], now: Sequence["Place"], data: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ Names are those of torch.distributed.checkpoint's flattened state dict: the keys
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,17 @@ import torch
 from elastic_runtime.overlaps import Part
 
 SMALL = 64 << 10  # bytes: below it the first rank writes the whole tensor. Buffers that differ by rank (batch norm's) are such.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one of them is known to be lost."""
+
+    rank: int = 0
+    world: int = 1
+    shards: int = 0
+    name: str = "alone"
+    is_cut: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,7 @@ class Replicated:
         rank = group.rank if group else 0
         holders, behind = [*standing.holders, *standing.commit], list(standing.behind)
         if standing.fresh:
-            if rank == 0:
-                self._session.load()
+            self._session.load(group)
             holders, behind = [0], behind[1:]
         for place, to in enumerate(behind):
             source = holders[place % len(holders)]

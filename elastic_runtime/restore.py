@@ -39,7 +39,7 @@ def verify(path: Path) -> Saved | None:
         if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(files):  # a rank may have nothing to write
             raise ValueError("the manifest does not list the files that its pieces are in")
         with ThreadPoolExecutor(4) as hashing:
-            for name, found in zip(files, hashing.map(_sha256, [path / name for name in files]), strict=True):
+            for name, found in zip(files, hashing.map(sha256, [path / name for name in files]), strict=True):
                 if found != files[name]["sha256"]:
                     raise ValueError(f"{name} is not what was written")
         return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path)
@@ -91,6 +91,6 @@ def _unpacked(file: Any, p: Mapping[str, Any]) -> Any:
     return unpack(file.read(p["length"]))
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,14 +9,16 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from elastic_runtime import checkpoint, restore
-from elastic_runtime.pieces import Piece, owned
+from elastic_runtime.group import Group
+from elastic_runtime.local_tier import LocalTier
+from elastic_runtime.pieces import Piece, Place, owned
 from elastic_runtime.reshard import put_together, take_apart
 from elastic_runtime.staging import Stage
 
@@ -25,22 +27,19 @@ PATIENCE_S = 120.0  # for the other ranks' files, once the leading rank's own is
 LOOK_S = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one of them is known to be lost."""
+class Order(IntEnum):
+    """What the leading rank wishes saved after a step."""
 
-    rank: int = 0
-    world: int = 1
-    shards: int = 0
-    name: str = "alone"
-    is_cut: Callable[[], bool] = lambda: False
+    NONE = 0
+    LOCAL = 1
+    SHARED = 2
 
 
 class Saver:
     """`durable`: the step of the newest save that this rank knows to be durable; -1 for none."""
 
-    def __init__(self, directory: Path | None, every: int, said: Callable[..., None]) -> None:
-        self.directory, self.every, self._said = directory, every, said
+    def __init__(self, directory: Path | None, every: int, said: Callable[..., None], local: LocalTier | None = None) -> None:
+        self.directory, self.every, self._said, self._local = directory, every, said, local
         self.durable = -1
         self._owed, self._asked = False, 0
         self._place = Place()
@@ -58,21 +57,28 @@ class Saver:
         """A save is due."""
         self._owed = True
 
-    def due(self, step: int, asked: int) -> bool:
-        """Asked of the leading rank: whether the state after `step` is to be saved. `asked`: how often somebody wished a save so far."""
+    def due(self, step: int, asked: int) -> Order:
+        """Asked of the leading rank: where the state after `step` is to be saved. `asked`: how often somebody wished a save so far."""
         wished, self._asked = asked > self._asked, max(asked, self._asked)
         if not self.directory:
             if wished:
                 self._said(message="nothing is saved: the session was given no checkpoint directory")
-            return False
+            return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
-        return self._owed and not (self._writing and self._writing.is_alive() and not self._given_up.is_set())
+        if self._owed and not (self._writing and self._writing.is_alive() and not self._given_up.is_set()):
+            return Order.SHARED
+        return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
-    def soon(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
+    def soon(self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED) -> None:
         """This rank's pieces are copied now and written in the background. `state`: the live one; every rank calls this after one step."""
         if not self.directory:
             return
-        began, live, place, self._owed = time.monotonic(), state(), self._place, False
+        began, live, place = time.monotonic(), state(), self._place
+        if order == Order.LOCAL:
+            if self._local:
+                self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
+            return
+        self._owed = False
         self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
         self._join()
         self._given_up = threading.Event()
@@ -99,11 +105,23 @@ class Saver:
         if self._writing:
             self._writing.join()
 
-    def load(self) -> dict[str, Any] | None:
-        saved = restore.newest(self.directory) if self.directory else None
+    def newest_step(self) -> int:
+        """By its name; -1 for none."""
+        return max((checkpoint.step_of(path) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
+
+    def load(self, group: Group | None) -> dict[str, Any] | None:
+        """By every rank, for the leading one: the newest state that was saved, in the shared directory or on the pods' own disks."""
+        leads = group is None or group.rank == 0
+        saved = restore.newest(self.directory) if self.directory and leads else None
         if saved:
             self._is_durable(saved)
-        return restore.load(saved) if saved else None
+        if not self._local:
+            return restore.load(saved) if saved else None
+        newer = self._local.collect(group, saved.step if saved else -1)
+        found = newer or saved
+        state = restore.load(found) if found else None
+        self._local.forget()
+        return state
 
     def _is_durable(self, saved: checkpoint.Saved, **figures: Any) -> None:
         self.durable = saved.step

@@ -55,8 +55,8 @@ class Seat:
         """How often somebody wished a save so far."""
         return self.link.saves if self.link else 0
 
-    def wish(self, *, save: bool) -> torch.Tensor:
-        """(2,): the generation to move to after this step (0: stay), and whether its state is to be saved; the leading rank's word.
+    def wish(self, *, save: int) -> torch.Tensor:
+        """(2,): the generation to move to after this step (0: stay), and where its state is to be saved; the leading rank's word.
 
         Afterwards our parent knows that whatever takes long now is the others'.
         """
@@ -140,8 +140,8 @@ class Seat:
 
     def _enter(self, group: Group, record: Record, began: float) -> None:
         said = self._training.stand()
-        mine = torch.tensor([said.step, int(said.full), int(said.has_state)])  # (3,)
-        standing = compare([Said(int(a), bool(b), bool(c)) for a, b, c in group.all_gather(mine)])
+        mine = torch.tensor([said.step, int(said.full), int(said.has_state), said.saved])  # (4,)
+        standing = compare([Said(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)])
         self._training.enter(group, standing)
         before, before_world = self.group, self.world if self.group else 0
         left = record.abrupt or not {*self._members} <= {*record.members}

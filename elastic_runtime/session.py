@@ -24,9 +24,11 @@ from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group
 from elastic_runtime.journal import Journal, newest_generation
 from elastic_runtime.link import Link
+from elastic_runtime.local_tier import LocalTier
 from elastic_runtime.membership import Record
+from elastic_runtime.pieces import Place
 from elastic_runtime.replicated import Replicated
-from elastic_runtime.saver import Place, Saver
+from elastic_runtime.saver import Order, Saver
 from elastic_runtime.seat import RETRY_S, Seat
 from elastic_runtime.standing import Said, Standing
 from elastic_runtime.startup import defer_compiler
@@ -54,6 +56,7 @@ class Session:
     A step is `micro_batches` micro-batches of `micro_batch_size` samples, whatever the size of the job.
     `samples`: size of the dataset, unless `loader` or `streams` is told where samples come from.
     `checkpoint`: a directory that all pods share; saved there every `save_every` steps (0: only when asked, at a shrink and before a stop).
+    `local_checkpoint`: a directory of each pod's own; every `local_save_every` steps each writes its part there. See local_tier.py.
     `schedules`: learning-rate schedulers; each is stepped once when a step is committed, so do not step them yourself.
     `also`: other things with a state_dict that are part of the state.
     `journal`: a directory for lines of every step and every sample used.
@@ -64,10 +67,11 @@ class Session:
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, micro_batches: int, micro_batch_size: int = 1,
         samples: int | None = None, seed: int = 0, checkpoint: str | Path | None = None, save_every: int = 0,
-        schedules: Sequence[Schedule] = (), also: Sequence[Stateful] = (), journal: str | Path | None = None,
-        strategy: Strategy | None = None,
+        local_checkpoint: str | Path | None = None, local_save_every: int = 0, schedules: Sequence[Schedule] = (),
+        also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
     ) -> None:  # fmt: skip
-        mistakes.refuse(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size, save_every))
+        wrong = list(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size))
+        mistakes.refuse([*wrong, *mistakes.of_saves(bool(checkpoint), save_every, bool(local_checkpoint), local_save_every)])
         self._places = mistakes.places(model)
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
@@ -82,7 +86,8 @@ class Session:
         self._has_state, self._full = False, False
         self._step_began = time.monotonic()
         self._pause: float | None = None
-        self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress)
+        local_tier = LocalTier(Path(local_checkpoint), local_save_every, self._say_progress) if local_checkpoint else None
+        self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier)
         self._journal_directory = Path(journal) if journal else None
         self.journal = Journal(None, "")
         self._streams: Streams | None = None
@@ -156,7 +161,7 @@ class Session:
 
     def _commit(self, step: Step) -> bool:
         """Reduce, learn the wish, step the optimizer, and move if asked. False when somebody was lost on the way."""
-        wish = self._seat.wish(save=self.rank == 0 and self._saver.due(self.step + 1, self._seat.asked))  # (2,)
+        wish = self._seat.wish(save=self._saver.due(self.step + 1, self._seat.asked) if self.rank == 0 else Order.NONE)  # (2,)
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
         if step.broken or not (self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()):
@@ -171,7 +176,7 @@ class Session:
         if self._streams:
             self._streams.landed(wish[2:])
         if wish[1]:
-            self._saver.soon(self.step, self.state)
+            self._saver.soon(self.step, self.state, Order(int(wish[1])))
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -193,7 +198,7 @@ class Session:
     # --- what the seat asks -------------------------------------------------------------------------------------------
 
     def stand(self) -> Said:
-        return Said(self.step, self._full, self._has_state)
+        return Said(self.step, self._full, self._has_state, self._saver.newest_step() if self._seat.group is None else -1)
 
     def shards(self, world: int) -> int:
         return self.strategy.shards(world)
@@ -252,9 +257,9 @@ class Session:
             part.load_state_dict(said)
         self.step = int(state["step"])
 
-    def load(self) -> bool:
-        """Whether there was a save; then its state is ours."""
-        saved = self._saver.load()
+    def load(self, group: Group | None) -> bool:
+        """By every rank. The leading one's: whether there was a save; then its state is ours."""
+        saved = self._saver.load(group)
         if saved:
             self.set_state(saved)
         return bool(saved)

@@ -162,13 +162,15 @@ class Sharded:
         """From the newest save, else from what rank 0's script has made; every rank holds the whole model for a moment."""
         model, optimizer = self._session.model, self._session.optimizer
         if fully_sharded.wrapped(model):
+            must_load = True  # what it was made with is gone
             fully_sharded.unwrap(model)
             fully_sharded.allocate(model, self._device)
             rows.point(model, optimizer, self._names)
+        loaded = self._session.load(group)
         if group.rank:
             self._session.set_state(reshard.receive(group, 0))
         else:
-            if not self._session.load() and must_load:
+            if not loaded and must_load:
                 raise LookupError("a part of the state was lost, with no spare or save of it to go back to: set spare_every or save_every")
             for to in range(1, group.world):
                 reshard.send(group, self._session.state(), to)

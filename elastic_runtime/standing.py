@@ -11,6 +11,7 @@ class Said(NamedTuple):
     step: int  # the last it committed
     full: bool  # it holds all reduced gradients of the step after that
     has_state: bool
+    saved: int = -1  # the step of the newest save, as far as one who comes from outside knows: others were there when it was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,19 @@ class Standing:
 
 
 def compare(all_said: Sequence[Said]) -> Standing:
-    """`all_said` by rank. The newest step that anybody may have committed is everybody's.
+    """`all_said` by rank. The newest step that anybody may have committed is everybody's, unless a save is newer: then nobody has a state.
 
     If every rank that is left holds all reduced gradients, one that was lost may have committed: then the step counts as done.
     """
     having = [rank for rank, said in enumerate(all_said) if said.has_state]
+    nobody = Standing(0, (), (), tuple(range(len(all_said))))
     if not having:
-        return Standing(0, (), (), tuple(range(len(all_said))))
+        return nobody
     top = max(all_said[rank].step for rank in having)
     if all(all_said[rank].full for rank in having if all_said[rank].step == top):
         top += 1
+    if max(said.saved for said in all_said) > top:
+        return nobody
     commit = tuple(rank for rank in having if all_said[rank].full and all_said[rank].step == top - 1)
     holders = tuple(rank for rank in having if all_said[rank].step == top)
     level = {*commit, *holders}

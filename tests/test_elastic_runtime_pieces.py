@@ -13,8 +13,8 @@ from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
 from elastic_runtime import checkpoint, restore
 from elastic_runtime.__main__ import verify
-from elastic_runtime.pieces import owned, share
-from elastic_runtime.saver import Place, Saver
+from elastic_runtime.pieces import Place, owned, share
+from elastic_runtime.saver import Saver
 from tests.saved import save
 
 

@@ -17,12 +17,12 @@ RANKS = 4
 def stall(runs: int, mib: int, out: Samples) -> None:
     """The longest of all ranks, each time."""
     path = peers.found("torch_checkpointing")
-    with Ours(RANKS, "stalls.py", str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)) as job:
+    with Ours(RANKS, "stalls.py", str(RANKS), str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)) as job:
 
         def all_there() -> bool | None:
             return True if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS else None
 
-        until(all_there, 600, f"{runs} saves ({job.said()})")
+        until(all_there, 240, f"{runs} saves ({job.said()})")
         said = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]
     for name in said[0]:
         for values in zip(*(of[name] for of in said), strict=False):

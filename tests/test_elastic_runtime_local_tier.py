@@ -1,0 +1,140 @@
+"""Saves on the pods' own disks: brought together when no process has a state, and passed over when a part is gone or harmed."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elastic_runtime import contract, restore
+from elastic_runtime.contract import State
+from elastic_runtime.local_tier import KEEP, LocalTier, complete
+from elastic_runtime.pieces import Place
+from elastic_runtime.standing import Said, compare
+from tests.elastic_job import SCRIPT, Job
+
+
+def state(step: int) -> dict[str, Any]:
+    torch.manual_seed(step)
+    return {"model": {"w": torch.randn(300, 100)}, "optimizer": {}, "step": step, "also": []}
+
+
+def say(**_: Any) -> None:
+    raise AssertionError("a save failed")
+
+
+def save(tier: LocalTier, step: int, *, world: int = 1) -> None:
+    """By every rank of one pod."""
+    for rank in range(world):
+        tier.soon(step, state(step), state(step) if rank == 0 else {}, Place(rank, world, 0, "1-5000"))
+        tier._writing.join()
+
+
+def test_a_save_counts_when_every_part_is_with_somebody_and_the_newest_comes_first() -> None:
+    older, newer, torn = "step-000000007.2-50.2", "step-000000009.2-50.2", "step-000000011.2-50.3"
+    said = [
+        [(older, 0, 5, 1), (newer, 0, 5, 1), (torn, 0, 5, 1)],
+        [(older, 1, 6, 1), (newer, 1, 6, 1), (torn, 2, 6, 1), (newer, 0, 5, 1)],
+    ]
+    assert complete(said, 3) == [(newer, {0: (0, 5, 1), 1: (1, 6, 1)}), (older, {0: (0, 5, 1), 1: (1, 6, 1)})]
+    assert [folder for folder, _ in complete(said, 7)] == [newer]
+    assert complete(said, 9) == []
+
+
+def test_what_a_pods_ranks_saved_is_whole_again_and_older_saves_go(tmp_path: Path) -> None:
+    tier = LocalTier(tmp_path, 1, say)
+    for step in range(1, KEEP + 3):
+        save(tier, step, world=2)
+    found = tier.collect(None, beyond=-1)
+    assert found
+    assert found.step == KEEP + 2
+    assert torch.equal(restore.load(found)["model"]["w"], state(KEEP + 2)["model"]["w"])
+    tier.forget()
+    assert len(list(tmp_path.iterdir())) == KEEP  # and they can be brought together again
+    assert tier.collect(None, beyond=KEEP + 2) is None
+
+
+def flip_a_bit(part: Path) -> None:
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+
+
+def test_a_harmed_part_costs_its_save_only_and_a_line_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tier = LocalTier(tmp_path, 1, say)
+    save(tier, 1, world=2)
+    save(tier, 2, world=2)
+    flip_a_bit(next(tmp_path.glob("step-000000002*/__1_0.distcp")))
+    with caplog.at_level(logging.WARNING):
+        found = tier.collect(None, beyond=-1)
+    assert found
+    assert found.step == 1
+    assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
+
+
+def test_a_disk_that_takes_nothing_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_text("a file, where there should be a directory")
+    said: list[str] = []
+    tier = LocalTier(tmp_path / "disk", 1, lambda message: said.append(message))
+    save(tier, 1)
+    assert "saving step 1 to" in said[0]
+    (tmp_path / "disk").unlink()
+    save(tier, 2)
+    found = tier.collect(None, beyond=-1)
+    assert found
+    assert found.step == 2
+
+
+def test_memory_older_than_the_newest_save_counts_for_nothing() -> None:
+    parked, fresh = Said(40, full=False, has_state=True, saved=90), Said(0, full=False, has_state=False, saved=90)
+    assert compare([parked, fresh]).fresh
+    assert compare([fresh, parked._replace(saved=-1)]).fresh
+    assert not compare([parked._replace(step=90), fresh]).fresh
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    local = "local_checkpoint='disk-' + __import__('os').environ['JOB_COMPLETION_INDEX'], local_save_every=5, "
+    job = Job(tmp_path, SCRIPT.replace('checkpoint="save"', local + 'checkpoint="save"'))
+    yield job
+    job.kill()
+
+
+def on_disks(job: Job) -> list[int]:
+    """Steps that lie whole on the disks of pods 0, 1 and 2."""
+    said = [list(LocalTier(job.directory / f"disk-{index}", 1, say)._parts()) for index in range(3)]
+    return [int(folder.split(".")[0].removeprefix("step-")) for folder, _ in complete(said, 0)]
+
+
+def lost_and_back(job: Job) -> int:
+    """All pods' processes are killed and started; the step from which the job went on."""
+    before = job.call("GET", contract.STATUS_PATH).generation
+    for index in range(3):
+        job.kill_pod(index)
+    for index in range(3):
+        job.start(index)
+    job.trains(3)
+    lines = [line for line in job.lines("steps-*") if line["generation"] > before]
+    return min(int(line["step"]) for line in lines) - 1
+
+
+@pytest.mark.processes
+def test_when_all_processes_are_lost_the_job_goes_on_from_the_pods_disks_or_the_shared_one_if_a_disk_is_gone(job: Job) -> None:
+    job.start(0, 1, 2)
+    job.trains(3)
+    job.call("POST", contract.CHECKPOINT_PATH)
+    shared = job.until(lambda s: s.durableStep > 0).durableStep
+    job.until(lambda s: any(step > shared for step in on_disks(job)))
+    newest = max(on_disks(job))
+    assert lost_and_back(job) >= newest
+    assert job.call("GET", contract.STATUS_PATH).durableStep == shared  # what lies on the pods' disks is not called durable
+    for index in range(3):
+        job.kill_pod(index)
+    shutil.rmtree(job.directory / "disk-1")  # this pod came back somewhere else
+    for index in range(3):
+        job.start(index)
+    job.until(lambda s: s.state == State.TRAINING and s.size == 3)
+    assert shared + 1 in {line["step"] for line in job.lines("steps-*")}
