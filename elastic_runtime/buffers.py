@@ -61,7 +61,7 @@ class Buffers:
                 length = _halfwords(buffer).numel()
                 _write([buffer], [_whole(self._said[at : at + length], buffer)])
                 at += length
-        seen = {name for name, moved in zip(self._names, self._said.tolist(), strict=False) if moved}
+        seen = {name for name, moved in zip(self._names, self._said[: len(self._names)].tolist(), strict=True) if moved}
         kept = () if self._first else self._moving
         self._first, self._moving = False, [name for name in self._names if name in seen or name in kept]
 

@@ -1,5 +1,7 @@
 """Saves of real jobs: ordered by the leading rank, made by all, known to be durable or known not to be."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,19 @@ for step in session.steps(int(sys.argv[1])):
     for batch in step:
         time.sleep(float(sys.argv[2]))
         step.backward(model(data[batch.indices]).square().mean())
+"""
+
+
+ILL = """
+import errno, os
+from pathlib import Path
+def ill(call, real):
+    def called(*args, **options):
+        for word in Path(f"ill-{call}").read_text().split() if Path(f"ill-{call}").exists() else []:
+            raise OSError(getattr(errno, word), os.strerror(getattr(errno, word)))
+        return real(*args, **options)
+    return called
+os.fsync, os.mkdir = ill("fsync", os.fsync), ill("mkdir", os.mkdir)  # what the disk says
 """
 
 
@@ -76,3 +91,28 @@ def test_a_place_that_takes_no_save_stops_no_training_and_is_said_and_the_end_wa
     end = job.until(lambda s: s.state == State.STOPPED)
     assert end.durableStep == end.step
     assert end.message == ""
+
+
+@pytest.mark.parametrize(("call", "answer"), [("fsync", "EIO"), ("fsync", "ENOSPC"), ("mkdir", "EROFS")])
+def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is_said_until_it_is_well(
+    tmp_path: Path, call: str, answer: str
+) -> None:
+    job = Job(tmp_path, ILL + SCRIPT)
+    try:
+        job.start(0, 1)
+        job.trains(2)
+        durable = saved(job)
+        (tmp_path / f"ill-{call}").write_text(answer)
+        job.call("POST", contract.CHECKPOINT_PATH)
+        said = job.until(lambda s: "failed" in s.message)
+        assert os.strerror(getattr(errno, answer)) in said.message
+        assert (said.durableStep, said.state) == (durable, State.TRAINING)
+        job.until(lambda s: s.step > said.step + 3)
+        found = restore.newest(tmp_path / "save")
+        assert found
+        assert found.step == durable
+        (tmp_path / f"ill-{call}").unlink()
+        assert saved(job) > durable
+        assert job.call("GET", contract.STATUS_PATH).message == ""
+    finally:
+        job.kill()

@@ -23,7 +23,7 @@ class Heavy(nn.Module):
         torch.manual_seed(0)
         self.layer = nn.Linear(32, 32)
         for number, part in enumerate(parts):
-            self.register_buffer(f"part_{number}", part)
+            self.register_parameter(f"part_{number}", nn.Parameter(part, requires_grad=False))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self.layer(x)

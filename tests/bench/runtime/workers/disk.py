@@ -46,7 +46,7 @@ def read(save: Path) -> float:
     began = time.perf_counter()
     next(one.steps(2))
     took = time.perf_counter() - began
-    assert all(torch.equal(net.get_buffer(f"part_{number}"), part) for number, part in enumerate(parts))
+    assert all(torch.equal(net.get_parameter(f"part_{number}"), part) for number, part in enumerate(parts))
     return took
 
 
