@@ -5,26 +5,24 @@ the draft too, so nobody waits for anybody on a network. The leading rank ends i
 """
 
 import hashlib
-import io
 import json
 import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from elastic_runtime.files import Out
 from elastic_runtime.pieces import SMALL, Piece, named
 from elastic_runtime.reshard import pack, take_apart
 
 KEEP, VERSION = 2, 1
 METADATA, MANIFEST = ".metadata", "manifest.json"
 SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs
-CHUNK = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,46 +61,18 @@ def items(state: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: pack(value) for name, value in found.items()}
 
 
-class _Out:
-    """A file written from front to back and hashed meanwhile; `large`: where its last large block began."""
+class _Large:
+    """A file that remembers where its last large block began."""
 
-    def __init__(self, path: Path, hashing: ThreadPoolExecutor, given_up: Callable[[], bool]) -> None:
-        self._file, self._hashing, self._given_up = io.FileIO(path, "xb"), hashing, given_up
-        self.sha256, self.position, self.large, self._small = hashlib.sha256(), 0, -1, bytearray()
+    def __init__(self, out: Out) -> None:
+        self._out, self.at = out, -1
 
-    def write(self, data: bytes | memoryview) -> int:
-        if len(data) >= SMALL:
-            self.flush()
-            self.large = self.position
-            self._put(memoryview(data))
-        else:
-            self._small += data
-        self.position += len(data)
-        return len(data)
+    def write(self, data: memoryview) -> int:
+        self.at = self._out.position if len(data) >= SMALL else self.at
+        return self._out.write(data)
 
     def flush(self) -> None:
-        if self._small:
-            small, self._small = self._small, bytearray()
-            self._put(memoryview(small))
-
-    def _put(self, data: memoryview) -> None:
-        hashed = self._hashing.submit(self.sha256.update, data)  # of large data it lets other threads run
-        try:
-            written = 0
-            while written < len(data):
-                if self._given_up():
-                    raise OSError("it was given up, for a rank was lost or left")
-                written += self._file.write(data[written : written + CHUNK])
-        finally:
-            hashed.result()
-
-    def end(self) -> None:
-        """Durable afterwards."""
-        self.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()
+        """`Out.end` does."""
 
 
 def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool]) -> None:
@@ -112,28 +82,26 @@ def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[s
     for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
         (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
+    out = Out(draft / file, given_up)
+    file_like = _Large(out)
     try:
-        with ThreadPoolExecutor(1) as hashing:
-            out = _Out(draft / file, hashing, given_up)
-            file_like: Any = out  # torch asks for no more than write and flush
-            try:
-                for piece in pieces:
-                    begin = out.position
-                    torch.save(piece.tensor, file_like)
-                    said.append({
-                        "name": piece.name, "offsets": piece.offsets, "shape": piece.shape, "rows": tuple(piece.tensor.shape),
-                        "dtype": str(piece.tensor.dtype).removeprefix("torch."), "file": file, "begin": begin,
-                        "length": out.position - begin, "data": out.large if piece.tensor.nbytes >= SMALL else -1,
-                    })  # fmt: skip
-                for name, packed in extra.items():
-                    said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})
-                    out.write(packed)
-                out.end()
-            finally:
-                out.close()
+        for piece in pieces:
+            begin = out.position
+            torch.save(piece.tensor, file_like)  # type: ignore[arg-type]  # torch asks for no more than write and flush
+            said.append({
+                "name": piece.name, "offsets": piece.offsets, "shape": piece.shape, "rows": tuple(piece.tensor.shape),
+                "dtype": str(piece.tensor.dtype).removeprefix("torch."), "file": file, "begin": begin,
+                "length": out.position - begin, "data": file_like.at if piece.tensor.nbytes >= SMALL else -1,
+            })  # fmt: skip
+        for name, packed in extra.items():
+            said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})
+            out.write(packed)
+        sha256 = out.end()
     except RuntimeError as error:  # torch.save wraps a failed write
         raise OSError(str(error)) from error
-    told = {"pieces": said, "sha256": out.sha256.hexdigest(), "bytes": out.position}
+    finally:
+        out.close()
+    told = {"pieces": said, "sha256": sha256, "bytes": out.position}
     _durable(draft / f"{file}.part", json.dumps(told).encode())
     os.rename(draft / f"{file}.part", draft / f"{file}.said")
 

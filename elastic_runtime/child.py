@@ -16,6 +16,8 @@ from elastic_runtime import control
 from elastic_runtime.watch import Pulse
 
 PARENT_FD_ENV, LOCAL_RANK_ENV, RANKS_ENV = "CEDE_PARENT_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
+NONE = "no stacks: "
+STOPPED = f"{NONE}State:\tT"  # it will not even take a signal
 STACKS_S = 0.1  # how long a process may take to write its stacks: its handler needs no lock of Python's
 
 
@@ -31,7 +33,7 @@ class Child:
         clock: Callable[[], float],
     ) -> None:
         self.process, self.reader, self.writer = process, reader, writer
-        self.ready = self.parked = self.finished = self.arrived = self.listens = self._killed = self._closed = False
+        self.ready = self.parked = self.finished = self.arrived = self.listens = self.killed = self._closed = False
         self.ended = False  # well, though its job may go on: a command that knows nothing of us
         self.steps = 0  # since it formed
         self._clock, self._stacks = clock, stacks  # `stacks`: descriptor of the file it writes them to
@@ -81,6 +83,8 @@ class Child:
         written = os.dup(self._stacks)  # ours until the end: meanwhile it may be closed, and the number given to something else
         try:
             before = os.fstat(written).st_size
+            if (state := _state(self.process.pid)).startswith(STOPPED):
+                return state
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGRTMIN)
             size, end = before, asyncio.get_running_loop().time() + STACKS_S
@@ -95,8 +99,8 @@ class Child:
 
     def kill(self) -> None:
         """It and whatever it started; what outlives it, as workers that read data do for seconds, holds its socket open."""
-        if not self._killed:  # once: later the number may be another's
-            self._killed = True
+        if not self.killed:  # once: later the number may be another's
+            self.killed = True
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -113,7 +117,7 @@ def _state(pid: int) -> str:
     for name, pattern in (("status", "State:"), ("wchan", "")):
         with suppress(OSError):
             found += [line.strip() for line in Path(f"/proc/{pid}/{name}").read_text().splitlines() if line.startswith(pattern)]
-    return "no stacks: " + ", ".join(found)
+    return NONE + ", ".join(found)
 
 
 async def spawn(script: Sequence[str], local: int, ranks: int, clock: Callable[[], float]) -> Child:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from elastic_runtime import checkpoint, restore
+from elastic_runtime import checkpoint, files, restore
 from elastic_runtime.group import Group
 from elastic_runtime.pieces import Place, owned
 from elastic_runtime.staging import Stage
@@ -97,7 +97,7 @@ class LocalTier:
     def _is_whole(self, folder: str, rank: int) -> bool:
         path = self.directory / folder / checkpoint.part_name(rank)
         with suppress(OSError, ValueError, LookupError):
-            return bool(json.loads(said_of(path).read_bytes())["sha256"] == restore.sha256(path))
+            return bool(json.loads(said_of(path).read_bytes())["sha256"] == files.read(path, []))
         return False
 
     def _bring(self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]) -> checkpoint.Saved | None:

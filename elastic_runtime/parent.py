@@ -19,7 +19,8 @@ from elastic_runtime.membership import Record
 
 log = logging.getLogger(__name__)
 BEAT_S = 0.3
-WATCH_S = 0.25  # between two looks at the processes
+MARGIN_S = 0.005  # a deadline is looked at so long after it
+WATCH_S = 0.1  # between two looks at the processes, at most
 
 
 class Parent:
@@ -127,13 +128,17 @@ class Parent:
 
     async def _watch(self) -> None:
         """Ask every process whether it lives; what hangs is shown, killed and started again like one that died."""
+        sleep_s = WATCH_S
         while True:
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(sleep_s)
             self._awake.tick()
-            for rank in self.ranks:
+            sleep_s = WATCH_S
+            for rank in (rank for rank in self.ranks if not rank.killed):
                 rank.ask()
-                others_wait = self._others_wait or self.facts.waits
-                if why := watch.hangs(rank.pulse(), self.settings.patience, others_wait):
+                others_wait, pulse = self._others_wait or self.facts.waits, rank.pulse()
+                left_s = watch.answer_s(pulse, self.settings.patience, others_wait) - pulse.unanswered_s
+                sleep_s = min(sleep_s, max(left_s, 0.0) + MARGIN_S)
+                if why := watch.hangs(pulse, self.settings.patience, others_wait):
                     log.error("rank hangs", extra={"rank": self.ranks.index(rank), "why": why, "step": self.facts.step})
                     await self._show_all(rank)
                     self._hung += 1

@@ -1,23 +1,22 @@
 """Reading saves back: the newest that is whole, whatever number of ranks wrote it."""
 
 import hashlib
-import io
 import json
 import logging
 import math
-import mmap
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from elastic_runtime import files
 from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, VERSION, Saved, saves
 from elastic_runtime.reshard import put_together, unpack
 
 log = logging.getLogger(__name__)
+HARM = (OSError, ValueError, LookupError, TypeError, AttributeError)  # of a file that is not what was written
 
 
 def newest(directory: Path) -> Saved | None:
@@ -28,69 +27,97 @@ def newest(directory: Path) -> Saved | None:
     return None
 
 
+def load_newest(directory: Path) -> tuple[Saved, dict[str, Any]] | None:
+    """The newest save that is whole, and its state."""
+    for path in saves(directory):
+        try:
+            saved, _ = _manifest(path)
+            return saved, load(saved)
+        except (*HARM, pickle.UnpicklingError, RuntimeError) as error:
+            _pass_over(path, error)
+    return None
+
+
 def verify(path: Path) -> Saved | None:
     """The save at `path` if every byte is as its manifest says."""
     try:
-        raw = (path / MANIFEST).read_bytes()
-        manifest = json.loads(raw)
-        if manifest["version"] != VERSION:
-            raise ValueError(f"its form is version {manifest['version']}, ours is {VERSION}")
-        files: dict[str, Any] = manifest["files"]
-        if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(files):  # a rank may have nothing to write
-            raise ValueError("the manifest does not list the files that its pieces are in")
-        with ThreadPoolExecutor(4) as hashing:
-            for name, found in zip(files, hashing.map(sha256, [path / name for name in files]), strict=True):
-                if found != files[name]["sha256"]:
-                    raise ValueError(f"{name} is not what was written")
-        return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
+        saved, manifest = _manifest(path)
+        for name, of in manifest["files"].items():
+            _check(name, of, files.read(path / name, []))
+    except HARM as error:
+        _pass_over(path, error)
+        return None
+    return saved
+
+
+def listed(path: Path) -> Saved | None:
+    """The save at `path`, if it has a manifest; nothing else of it is read."""
+    try:
+        return _manifest(path)[0]
+    except HARM as error:
+        _pass_over(path, error)
         return None
 
 
 def load(saved: Saved) -> dict[str, Any]:
-    """The whole state, in fresh memory, whatever number of ranks wrote it. Raises OSError or ValueError."""
-    pieces: list[dict[str, Any]] = json.loads((saved.path / MANIFEST).read_bytes())["pieces"]
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(io.FileIO(saved.path / name)) for name in sorted({p["file"] for p in pieces})}
-        [told] = [p for p in pieces if p["name"] == SKELETON]
-        skeleton, tensors = _unpacked(opened[told["file"]], told)
-        made: dict[str, tuple[torch.Tensor, memoryview]] = {name: _room(shape, dtype) for name, shape, dtype in tensors}
-        for p in pieces:
-            if "shape" in p:
-                tensor, memory = made[p["name"]]
-                _read_piece(opened[p["file"]], p, tensor, memory)
-        state: dict[str, Any] = put_together(skeleton, [made[name][0] for name, _, _ in tensors])
-        return state
+    """The whole state, in fresh memory, whatever number of ranks wrote it.
+
+    Raises OSError or ValueError if it is not what was written, and what torch raises for what it cannot read.
+    """
+    _, manifest = _manifest(saved.path)
+    tensors: dict[str, tuple[torch.Tensor, memoryview]] = {}
+    small: list[tuple[dict[str, Any], memoryview]] = []
+    for file, of in manifest["files"].items():
+        wanted: list[tuple[int, memoryview]] = []
+        for p in manifest["pieces"]:
+            if p["file"] != file:
+                continue
+            if "shape" in p and p["name"] not in tensors:
+                tensors[p["name"]] = _room(p["shape"], getattr(torch, p["dtype"]))
+            if "shape" in p and p["data"] >= 0:
+                wanted.append((p["data"], _rows(p, *tensors[p["name"]])))
+            else:
+                small.append((p, files.room(p["length"])))
+                wanted.append((p["begin"], small[-1][1]))
+        _check(file, of, files.read(saved.path / file, wanted))
+    told = {p["name"]: unpack(memory.tobytes()) for p, memory in small if "shape" not in p and p["name"] == SKELETON}
+    for p, memory in small:
+        if "shape" in p:
+            tensor, here = tensors[p["name"]][0], unpack(memory.tobytes())
+            (tensor[p["offsets"][0] : p["offsets"][0] + p["rows"][0]] if here.ndim else tensor).copy_(here)
+    skeleton, listed_tensors = told[SKELETON]
+    made = [tensors[name][0] if name in tensors else torch.empty(shape, dtype=dtype) for name, shape, dtype in listed_tensors]
+    state: dict[str, Any] = put_together(skeleton, made)
+    return state
 
 
-def _room(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, memoryview]:
+def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
+    raw = (path / MANIFEST).read_bytes()
+    manifest: dict[str, Any] = json.loads(raw)
+    if manifest["version"] != VERSION:
+        raise ValueError(f"its form is version {manifest['version']}, ours is {VERSION}")
+    if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(manifest["files"]):  # a rank may have nothing to write
+        raise ValueError("the manifest does not list the files that its pieces are in")
+    return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path), manifest
+
+
+def _check(name: str, of: Mapping[str, Any], found: str) -> None:
+    if found != of["sha256"]:
+        raise ValueError(f"{name} is not what was written")
+
+
+def _pass_over(path: Path, error: Exception) -> None:
+    log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
+
+
+def _room(shape: Sequence[int], dtype: torch.dtype) -> tuple[torch.Tensor, memoryview]:
     """A tensor and the bytes it is made of, which it keeps alive."""
     count = math.prod(shape)
-    memory = memoryview(mmap.mmap(-1, max(count * dtype.itemsize, 1)))
-    return (torch.frombuffer(memory, dtype=dtype, count=count) if count else torch.empty(0, dtype=dtype)).view(shape), memory
+    memory = files.room(count * dtype.itemsize)
+    return (torch.frombuffer(memory, dtype=dtype, count=count) if count else torch.empty(0, dtype=dtype)).view(tuple(shape)), memory
 
 
-def _read_piece(file: Any, p: Mapping[str, Any], tensor: torch.Tensor, memory: memoryview) -> None:
-    if p["data"] < 0:
-        here = _unpacked(file, p)
-        (tensor[p["offsets"][0] : p["offsets"][0] + p["rows"][0]] if here.ndim else tensor).copy_(here)
-        return
-    size = tensor.element_size()
-    begin, left = p["offsets"][0] * math.prod(p["shape"][1:]) * size, math.prod(p["rows"]) * size
-    file.seek(p["data"])
-    while left:
-        got = file.readinto(memory[begin : begin + left])
-        if not got:
-            raise OSError(f"{p['file']} ends within {p['name']}")
-        begin, left = begin + got, left - got
-
-
-def _unpacked(file: Any, p: Mapping[str, Any]) -> Any:
-    file.seek(p["begin"])
-    return unpack(file.read(p["length"]))
-
-
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _rows(p: Mapping[str, Any], tensor: torch.Tensor, memory: memoryview) -> memoryview:
+    """The bytes of the tensor that a large piece holds."""
+    row = math.prod(p["shape"][1:]) * tensor.element_size()
+    return memory[p["offsets"][0] * row :][: math.prod(p["rows"]) * tensor.element_size()]

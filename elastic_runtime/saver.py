@@ -20,7 +20,7 @@ from elastic_runtime.group import Group
 from elastic_runtime.local_tier import LocalTier
 from elastic_runtime.pieces import Piece, Place, owned
 from elastic_runtime.reshard import put_together, take_apart
-from elastic_runtime.staging import Stage
+from elastic_runtime.staging import Stage, as_they_are
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 120.0  # for the other ranks' files, once the leading rank's own is durable
@@ -78,12 +78,16 @@ class Saver:
             if self._local:
                 self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
             return
-        self._owed = False
+        self._begin(step, live, began, self._stage.copy)
+
+    def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:
+        assert self.directory
+        place, self._owed = self._place, False
         self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
         self._join()
         self._given_up = threading.Event()
         draft = self.directory / f".{checkpoint.folder(step)}.{place.name}"
-        pieces = self._stage.copy(owned(live, place.rank, place.world, place.shards))
+        pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
         stall_s, given_up = time.monotonic() - began, self._given_up
         self._writing = threading.Thread(
@@ -97,9 +101,10 @@ class Saver:
         return self.directory is not None and self.durable != step
 
     def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
-        """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not."""
-        self.soon(step, state)
-        self._join()
+        """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not. Nobody trains."""
+        if self.directory:
+            self._begin(step, state(), time.monotonic(), as_they_are)
+            self._join()
 
     def _join(self) -> None:
         if self._writing:
@@ -112,16 +117,20 @@ class Saver:
     def load(self, group: Group | None) -> dict[str, Any] | None:
         """By every rank, for the leading one: the newest state that was saved, in the shared directory or on the pods' own disks."""
         leads = group is None or group.rank == 0
-        saved = restore.newest(self.directory) if self.directory and leads else None
-        if saved:
-            self._is_durable(saved)
-        if not self._local:
-            return restore.load(saved) if saved else None
-        newer = self._local.collect(group, saved.step if saved else -1)
-        found = newer or saved
-        state = restore.load(found) if found else None
-        self._local.forget()
-        return state
+        newer = self._local.collect(group, self.newest_step()) if self._local else None
+        if not self.directory or not leads:
+            return None
+        if self._local and newer:
+            try:
+                state = restore.load(newer)
+            finally:
+                self._local.forget()
+            if saved := next(filter(None, map(restore.listed, checkpoint.saves(self.directory))), None):
+                self._is_durable(saved)
+            return state
+        if found := restore.load_newest(self.directory):
+            self._is_durable(found[0])
+        return found[1] if found else None
 
     def _is_durable(self, saved: checkpoint.Saved, **figures: Any) -> None:
         self.durable = saved.step

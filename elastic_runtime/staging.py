@@ -15,6 +15,17 @@ def _room(piece: Piece) -> int:
     return -(-piece.tensor.numel() * piece.tensor.element_size() // ALIGN) * ALIGN
 
 
+def as_they_are(pieces: Sequence[Piece]) -> list[Piece]:
+    """The live pieces, each in a storage of its own size, for as long as nobody trains; what is not in the CPU's memory is copied."""
+    found = []
+    for piece in pieces:
+        tensor = piece.tensor.cpu().contiguous()
+        begin, size = tensor.storage_offset() * tensor.element_size(), tensor.nbytes
+        own = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage()[begin : begin + size], 0, tensor.shape)  # type: ignore[call-overload]
+        found.append(replace(piece, tensor=own))
+    return found
+
+
 class Stage:
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, ALIGN)

@@ -38,16 +38,22 @@ class Pulse:
     slowest_step_s: float = 0.0
 
 
+def _early(pulse: Pulse) -> bool:
+    return pulse.steps < STEPS or pulse.answers < ANSWERS
+
+
+def answer_s(pulse: Pulse, patience: Patience, others_wait: bool) -> float:
+    """How long it may be silent."""
+    found = max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
+    return max(found, patience.early_s) if _early(pulse) or not others_wait else found
+
+
 def hangs(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
     """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of the job has arrived at this step."""
-    early = pulse.steps < STEPS or pulse.answers < ANSWERS
-    answer_s = max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
-    if early or not others_wait:
-        answer_s = max(answer_s, patience.early_s)
-    if pulse.unanswered_s > answer_s:
+    if pulse.unanswered_s > answer_s(pulse, patience, others_wait):
         return f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most {pulse.slowest_answer_s:.2f} s before"
     step_s = max(patience.step_s, patience.step_times * pulse.step_s, patience.slowest_times * pulse.slowest_step_s)
-    if others_wait and not early and not pulse.arrived and pulse.since_step_s > step_s:
+    if others_wait and not _early(pulse) and not pulse.arrived and pulse.since_step_s > step_s:
         return f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; the median is {pulse.step_s:.2f} s"
     return ""
 
