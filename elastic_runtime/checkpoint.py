@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.files import Out
+from elastic_runtime.files import Desk, Out
 from elastic_runtime.pieces import SMALL, Piece, named
 from elastic_runtime.reshard import pack, take_apart
 
@@ -75,14 +75,16 @@ class _Large:
         """`Out.end` does."""
 
 
-def write_part(draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], given_up: Callable[[], bool]) -> None:
+def write_part(
+    draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], desk: Desk, given_up: Callable[[], bool]
+) -> None:
     """This rank's file is durable in the draft, and said. Raises OSError, also once it is `given_up`."""
     draft.mkdir(parents=True, exist_ok=True)
     file = part_name(rank)
     for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
         (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
-    out = Out(draft / file, given_up)
+    out = Out(draft / file, desk, given_up)
     file_like = _Large(out)
     try:
         for piece in pieces:

@@ -6,11 +6,19 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-BLOCK, BLOCKS = 4 << 20, 4  # bytes of a block, and how many are on their way
+BLOCK, BLOCKS = 2 << 20, 4  # bytes of a block, and how many are on their way
+
+
+class Desk:
+    """Blocks and threads for one file at a time: kept from file to file, so that a new one costs neither."""
+
+    def __init__(self) -> None:
+        self.blocks = [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]  # direct writes need whole pages
+        self.hashing, self.writing = ThreadPoolExecutor(1, "hash"), ThreadPoolExecutor(1, "write")
 
 
 class Out:
@@ -19,21 +27,19 @@ class Out:
     Raises OSError from any of them, also once the work is `given_up`.
     """
 
-    def __init__(self, path: Path, given_up: Callable[[], bool]) -> None:
-        self._given_up = given_up
+    def __init__(self, path: Path, desk: Desk, given_up: Callable[[], bool]) -> None:
+        self._desk, self._given_up = desk, given_up
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         self._direct = _past_cache(self._descriptor, True)
         self._hash, self.position = hashlib.sha256(), 0
-        self._blocks = [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]  # direct writes need whole pages
         self._works: list[list[Future[Any]]] = [[] for _ in range(BLOCKS)]
         self._at, self._filled = 0, 0
-        self._hashing, self._writing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
 
     def write(self, data: bytes | memoryview) -> int:
         left = memoryview(data)
         while left:
             part = left[: BLOCK - self._filled]
-            self._blocks[self._at][self._filled : self._filled + len(part)] = part
+            self._desk.blocks[self._at][self._filled : self._filled + len(part)] = part
             self._filled, left = self._filled + len(part), left[len(part) :]
             if self._filled == BLOCK:
                 self._pass_on()
@@ -41,8 +47,8 @@ class Out:
         return len(data)
 
     def _pass_on(self) -> None:
-        block = self._blocks[self._at][: self._filled]
-        self._works[self._at] = [self._hashing.submit(self._hash.update, block), self._writing.submit(self._put, block)]
+        block = self._desk.blocks[self._at][: self._filled]
+        self._works[self._at] = [self._desk.hashing.submit(self._hash.update, block), self._desk.writing.submit(self._put, block)]
         self._at, self._filled = (self._at + 1) % BLOCKS, 0
         for work in self._works[self._at]:
             work.result()
@@ -68,8 +74,8 @@ class Out:
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        self._hashing.shutdown()
-        self._writing.shutdown()
+        for works in self._works:
+            wait(works)  # the blocks are the next file's
         os.close(self._descriptor)
 
 

@@ -9,8 +9,8 @@ import json
 import logging
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from elastic_runtime import checkpoint, files, restore
+from elastic_runtime.files import Desk
 from elastic_runtime.group import Group
 from elastic_runtime.pieces import Place, owned
 from elastic_runtime.staging import Stage
@@ -35,22 +36,24 @@ class LocalTier:
 
     def __init__(self, directory: Path, every: int, said: Callable[..., None]) -> None:
         self.directory, self.every, self._said = directory, every, said
-        self._stage, self._writing = Stage(), threading.Thread()
+        self._stage, self._desk = Stage(), Desk()
+        self._thread = ThreadPoolExecutor(1, "save-locally")
+        self._writing: Future[None] | None = None
 
     def due(self, step: int) -> bool:
         """Asked of the leading rank: whether the state after `step` is to be saved. Not while it still writes the last one."""
-        return step % self.every == 0 and not self._writing.is_alive()
+        return step % self.every == 0 and not self._busy()
 
     def soon(self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Place) -> None:
         """This rank's pieces are copied now and written in the background; a rank that still writes its last ones leaves these out."""
-        if self._writing.is_alive():
+        if self._busy():
             return
         folder = self.directory / f"{checkpoint.folder(step)}.{place.name}.{place.world}"  # `complete` reads it
         pieces = self._stage.copy(owned(state, place.rank, place.world, place.shards))
 
         def write() -> None:
             try:
-                checkpoint.write_part(folder, place.rank, pieces, checkpoint.items(form) if form else {}, place.is_cut)
+                checkpoint.write_part(folder, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, place.is_cut)
                 for old in self._folders()[KEEP:]:
                     shutil.rmtree(old, ignore_errors=True)
             except Exception as error:  # training goes on, and the status says what is wrong
@@ -59,8 +62,10 @@ class LocalTier:
                     (folder / checkpoint.part_name(place.rank)).unlink()
                 self._said(message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}")
 
-        self._writing = threading.Thread(target=write, name="save-locally")
-        self._writing.start()
+        self._writing = self._thread.submit(write)
+
+    def _busy(self) -> bool:
+        return self._writing is not None and not self._writing.done()
 
     def _folders(self) -> list[Path]:
         """Newest first."""

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from elastic_runtime import checkpoint, restore
+from elastic_runtime.files import Desk
 from elastic_runtime.group import Group
 from elastic_runtime.local_tier import LocalTier
 from elastic_runtime.pieces import Piece, Place, owned
@@ -43,7 +45,8 @@ class Saver:
         self.durable = -1
         self._owed, self._asked = False, 0
         self._place = Place()
-        self._writing: threading.Thread | None = None
+        self._thread, self._desk = ThreadPoolExecutor(1, "save"), Desk()  # started before: a thread that starts keeps its starter waiting
+        self._writing: Future[None] | None = None
         self._given_up = threading.Event()
         self._stage = Stage()
 
@@ -65,7 +68,7 @@ class Saver:
                 self._said(message="nothing is saved: the session was given no checkpoint directory")
             return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
-        if self._owed and not (self._writing and self._writing.is_alive() and not self._given_up.is_set()):
+        if self._owed and not (self._writing and not self._writing.done() and not self._given_up.is_set()):
             return Order.SHARED
         return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
@@ -90,10 +93,8 @@ class Saver:
         pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
         stall_s, given_up = time.monotonic() - began, self._given_up
-        self._writing = threading.Thread(
-            target=self._write, args=(step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut()), name="save"
-        )
-        self._writing.start()
+        stopped = lambda: given_up.is_set() or place.is_cut()  # noqa: E731
+        self._writing = self._thread.submit(self._write, step, draft, place, pieces, form, stall_s, stopped)
 
     def needed(self, step: int) -> bool:
         """Asked of the leading rank between two steps: whether the state after `step` is not durable yet. Ends the save under way."""
@@ -108,7 +109,7 @@ class Saver:
 
     def _join(self) -> None:
         if self._writing:
-            self._writing.join()
+            self._writing.result()
 
     def newest_step(self) -> int:
         """By its name; -1 for none."""
@@ -145,7 +146,7 @@ class Saver:
         try:
             if place.rank == 0:
                 checkpoint.remove_drafts(self.directory, draft)
-            checkpoint.write_part(draft, place.rank, pieces, checkpoint.items(form) if form else {}, given_up)
+            checkpoint.write_part(draft, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, given_up)
             if place.rank == 0:
                 _await_parts(draft, place.world, given_up)
                 saved = checkpoint.conclude(self.directory, draft, step)

@@ -150,7 +150,7 @@ def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(tmp_p
     leader, other = savers(tmp_path, 2, lambda **_: None)
     begun, write = threading.Event(), checkpoint.write_part
 
-    def slow(draft: Path, rank: int, pieces: Any, extra: Any, given_up: Callable[[], bool]) -> None:
+    def slow(draft: Path, rank: int, pieces: Any, extra: Any, desk: Any, given_up: Callable[[], bool]) -> None:
         begun.set()
         while not given_up():
             pass

@@ -79,7 +79,9 @@ def main() -> None:
     meeting: Any = dist.new_group(backend="gloo")  # the peers save with collectives of the default group, on threads, while we meet
     # What a first call imports and makes is done before the job begins: a minute of it between two steps would be taken for a hang.
     other: Any = other_manager(net) if importlib.util.find_spec("torch_checkpointing") else None
-    async_save({"one": torch.zeros(1)}, checkpoint_id=job.FOLDER / "first").result()  # type: ignore[union-attr]
+    async_save({"one": torch.zeros(1)}, checkpoint_id=job.FOLDER / "first-dcp").result()  # type: ignore[union-attr]
+    if other:
+        other.save(str(job.FOLDER / "first-other"), {"model": net.state_dict()}).result()
     quarter = parts[dist.get_rank() :: RANKS]
     kept = [torch.zeros_like(part) for part in quarter]
 
