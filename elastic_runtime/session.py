@@ -69,6 +69,7 @@ class Session:
     ) -> None:  # fmt: skip
         mistakes.refuse(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size, save_every))
         self._places = mistakes.places(model)
+        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
         self.step = 0
