@@ -18,6 +18,12 @@ from elastic_runtime.watch import Pulse
 PARENT_FD_ENV, LOCAL_RANK_ENV, RANKS_ENV = "CEDE_PARENT_FD", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
 NONE = "no stacks: "
 STOPPED = f"{NONE}State:\tT"  # it will not even take a signal
+# For torch's NCCL, where a user has not said otherwise: who is lost is told by the parents, and the runtime aborts; torch ends nobody.
+NCCL = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_NONBLOCKING_TIMEOUT": "60",  # seconds; for torch to give up a communicator that does not connect. It is 1800 unset
+}
 STACKS_S = 0.1  # how long a process may take to write its stacks: its handler needs no lock of Python's
 
 
@@ -124,7 +130,7 @@ async def spawn(script: Sequence[str], local: int, ranks: int, clock: Callable[[
     """The process, told where to write its stacks when signal SIGRTMIN asks for them."""
     ours, theirs = socket.socketpair()
     stacks = os.memfd_create("stacks")
-    env = {**os.environ, PARENT_FD_ENV: str(theirs.fileno()), LOCAL_RANK_ENV: str(local), RANKS_ENV: str(ranks)}
+    env = {**NCCL, **os.environ, PARENT_FD_ENV: str(theirs.fileno()), LOCAL_RANK_ENV: str(local), RANKS_ENV: str(ranks)}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-u", *script, env=env, pass_fds=[theirs.fileno(), stacks], start_new_session=True
     )

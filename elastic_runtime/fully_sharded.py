@@ -13,7 +13,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
-from elastic_runtime.group import Group, HashStore
+from elastic_runtime.gloo import HashStore
+from elastic_runtime.group import Group
 
 BACKEND = "cede"
 HANDLES = ("_pre_forward_hook_handle", "_post_forward_hook_handle", "_root_post_backward_hook_handle")
@@ -42,7 +43,10 @@ def _names() -> tuple[str, str, Any]:
 
 
 def make_mesh(group: Group, device: str) -> DeviceMesh:
-    """A mesh over the ranks that share one copy of the model, which are torch.distributed's default group from now on."""
+    """A mesh over the ranks that share one copy of the model, which are torch.distributed's default group from now on.
+
+    Over gloo also where the model is on a GPU: no collective of torch's own runs in it, and torch would wait for NCCL's to end well.
+    """
     if not dist.is_initialized() and not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, lambda *_: _current[0], devices=["cpu", "cuda"])
     drop_mesh()
@@ -115,7 +119,7 @@ class _Quiet:
 
 
 def set_collectives(model: nn.Module, all_gather: Collective, reduce_scatter: Collective) -> None:
-    """The model gathers its parameters and sums (never averages) its gradients by these. They finish before they return."""
+    """The model gathers its parameters and sums (never averages) its gradients by these. What follows finds them done."""
     for module in wrapped(model):
         module.set_custom_all_gather(_Quiet(all_gather))  # type: ignore[arg-type]
         module.set_custom_reduce_scatter(_Quiet(reduce_scatter))  # type: ignore[arg-type]

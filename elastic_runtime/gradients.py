@@ -16,10 +16,13 @@ class Buckets:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._buckets = _split(list(reversed(self.parameters)))
         numbers = [sum(p.numel() for p in bucket) for bucket in self._buckets]
-        self._buffers = [torch.zeros(n, dtype=bucket[0].dtype) for n, bucket in zip(numbers, self._buckets, strict=True)]
-        self._loss, self._during = torch.zeros(1), len(self._buckets)  # so many buckets are reduced while backward still runs
+        self._buffers = [
+            torch.zeros(n, dtype=bucket[0].dtype, device=bucket[0].device) for n, bucket in zip(numbers, self._buckets, strict=True)
+        ]
+        self._loss = torch.zeros(1, device=self._buffers[-1].device)
+        self._during = len(self._buckets)  # so many buckets are reduced while backward still runs
         if self._buffers[-1].dtype in (torch.float32, torch.float64):  # the last one waits for the loss, which rides at its end
-            self._buffers[-1] = torch.zeros(numbers[-1] + 1, dtype=self._buffers[-1].dtype)
+            self._buffers[-1] = self._buffers[-1].new_zeros(numbers[-1] + 1)
             self._loss, self._during = self._buffers[-1][-1:], self._during - 1
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         self.expect_last, self.broken = False, False
@@ -85,14 +88,18 @@ class Buckets:
 
 
 def _split(parameters: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:
-    """Neighbours of one type together, up to `BUCKET_BYTES` each."""
+    """Neighbours of one type and device together, up to `BUCKET_BYTES` each."""
     buckets: list[list[torch.nn.Parameter]] = []
     room = 0
     for parameter in parameters:
         size = parameter.numel() * parameter.element_size()
-        if not buckets or room < size or buckets[-1][0].dtype != parameter.dtype:
+        if not buckets or room < size or _kind(buckets[-1][0]) != _kind(parameter):
             buckets.append([])
             room = BUCKET_BYTES
         buckets[-1].append(parameter)
         room -= size
     return buckets
+
+
+def _kind(parameter: torch.nn.Parameter) -> tuple[torch.dtype, torch.device]:
+    return parameter.dtype, parameter.device

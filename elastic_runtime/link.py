@@ -9,7 +9,8 @@ import socket
 import threading
 from typing import Any
 
-from elastic_runtime.group import Group, open_store
+from elastic_runtime.gloo import open_store
+from elastic_runtime.group import Group
 from elastic_runtime.membership import Record
 
 log = logging.getLogger(__name__)

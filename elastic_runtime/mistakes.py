@@ -30,6 +30,8 @@ def of_session(
         yield f"the model is wrapped in {type(model).__name__}: give the bare one, the session averages gradients"
         return
     own = set(model.parameters())
+    if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
+        yield from of_devices(on_gpus)
     if not any(parameter.requires_grad for parameter in own):
         yield "the model has no parameter that requires a gradient: there is nothing to train"
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -54,6 +56,12 @@ def of_start(before: Sequence["Place"], now: Sequence["Place"], data: bool) -> I
     yield from of_move(before, now)
     if not data:
         yield "nobody said what to train on: give samples=len(dataset), or use session.loader(dataset) or session.streams(open_stream)"
+
+
+def of_devices(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
+    first, *others = dict.fromkeys(parameter.device for parameter in parameters)
+    if others:
+        yield f"the model is on {first} and on {others[0]}: put it on one device"
 
 
 Place = tuple[torch.nn.Parameter, torch.device, torch.dtype]

@@ -1,4 +1,4 @@
-"""State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors."""
+"""State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors. By way of the host's memory."""
 
 import io
 from collections.abc import Mapping
@@ -48,17 +48,17 @@ def unpack(packed: bytes) -> Any:
 
 
 def send(group: Group, state: State, to: int) -> None:
-    """Give `state` to rank `to`, tensors straight from where they are."""
+    """Give `state` to rank `to`, tensors on the CPU straight from where they are."""
     tensors: list[torch.Tensor] = []
     skeleton = take_apart(state, tensors)
     shapes = [(tuple(t.shape), t.dtype) for t in tensors]
     head = torch.frombuffer(bytearray(pack((skeleton, shapes))), dtype=torch.uint8)  # (bytes,)
     group.send([torch.tensor([head.numel()])], to)
-    group.send([head, *(t.contiguous().view(-1) for t in tensors if t.numel())], to)
+    group.send([head, *(t.contiguous().view(-1).cpu() for t in tensors if t.numel())], to)
 
 
 def receive(group: Group, source: int) -> State:
-    """The state that rank `source` sends, in fresh memory."""
+    """The state that rank `source` sends, in fresh memory of the CPU."""
     length = torch.zeros(1, dtype=torch.int64)
     group.receive([length], source)
     head = torch.empty(int(length), dtype=torch.uint8)

@@ -64,8 +64,8 @@ def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Part) -> Held
             if isinstance(value, torch.Tensor) and value.shape == p.shape:
                 keys.append((name, kind))
                 wholes.append(value)
-            else:
-                small.append([name, kind, value])
+            else:  # the optimizer may want it beside the parameter, or on the CPU
+                small.append([name, kind, value, value.device.type if isinstance(value, torch.Tensor) else ""])
     table = Table(keys, [tuple(t.shape) for t in wholes], [t.dtype for t in wholes])
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
     rest = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
@@ -89,8 +89,8 @@ def write(held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names:
             p.to_local().detach().copy_(tensor)
         else:
             optimizer.state[p][kind] = like(p, tensor)
-    for name, kind, value in held.rest["small"]:
-        optimizer.state[parameters[name]][kind] = value.clone() if isinstance(value, torch.Tensor) else value
+    for name, kind, value, device in held.rest["small"]:
+        optimizer.state[parameters[name]][kind] = value.to(device, copy=True) if device else value
     point(model, optimizer, names)
     for group, of in zip(optimizer.param_groups, held.rest["groups"], strict=True):
         group.update(of)
@@ -110,9 +110,13 @@ def carry(
     group: Group, moves: Sequence[Move], counts: Sequence[int],
     held: Mapping[Part, Sequence[torch.Tensor]], made: Mapping[Part, Sequence[torch.Tensor]],
 ) -> int:  # fmt: skip
-    """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises RuntimeError if a peer is lost."""
+    """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises RuntimeError if a peer is lost.
+
+    By way of the host's memory: not yet from GPU to GPU.
+    """
     tags: dict[tuple[int, int], int] = {}
     posted: list[Any] = []
+    arriving: list[tuple[torch.Tensor, torch.Tensor]] = []  # where to, and where it is on the host
     received = 0
     for move in moves:
         here, there = move.source == group.rank, move.to == group.rank
@@ -124,11 +128,15 @@ def carry(
         if here and there:
             place.copy_(given)
         elif here:
-            posted += group.post([given], move.to, out=True, tag=tag)
+            posted += group.post([given.cpu()], move.to, out=True, tag=tag)
         elif there:
-            posted += group.post([place], move.source, out=False, tag=tag)
+            landing = torch.empty_like(place, device="cpu") if place.is_cuda else place
+            posted += group.post([landing], move.source, out=False, tag=tag)
+            arriving += [(place, landing)] if place.is_cuda else []
             received += place.nbytes
     group.finish(posted)
+    for place, landing in arriving:
+        place.copy_(landing)
     return received
 
 

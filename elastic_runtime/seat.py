@@ -18,6 +18,8 @@ RETRY_S = 2.0  # between two tries to save the state of a job that is stopped
 class Training(Protocol):
     """What a seat asks of the one who sits in it."""
 
+    @property
+    def device(self) -> torch.device: ...
     def stand(self) -> Said: ...
     def shards(self, world: int) -> int: ...
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
@@ -124,7 +126,7 @@ class Seat:
                 continue
             world = len(record.members) * link.ranks
             rank = record.members.index(link.index) * link.ranks + link.local
-            group = Group(record.generation, rank, world, self._training.shards(world))
+            group = Group(record.generation, rank, world, self._training.shards(world), self._training.device)
             link.guard(group)
             try:
                 group.form(record.store)

@@ -73,6 +73,7 @@ class Session:
         wrong = list(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size))
         mistakes.refuse([*wrong, *mistakes.of_saves(bool(checkpoint), save_every, bool(local_checkpoint), local_save_every)])
         self._places = mistakes.places(model)
+        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
         self.step = 0

@@ -16,7 +16,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
-from elastic_runtime import fully_sharded, overlaps, reshard, rows, shares
+from elastic_runtime import fully_sharded, mistakes, overlaps, reshard, rows, shares
 from elastic_runtime.group import Group
 from elastic_runtime.overlaps import Part
 from elastic_runtime.rows import Held, Table, carry
@@ -45,14 +45,18 @@ class Sharded:
         self._staged: dict[Part, list[torch.Tensor]] = {}  # handed over by those who leave
         self._last: Held | None = None  # what this rank held when a regrouping began that has not succeeded yet
         self._max_norm: float | None = None
-        self._totals = torch.zeros(2)  # (2,): the step's loss, the square of its gradient's norm
 
     def attach(self, session: Training) -> None:
         fully_sharded.require()
         self._session = session
         name_of = {id(p): name for name, p in session.model.named_parameters()}
         self._names = [[name_of[id(p)] for p in group["params"]] for group in session.optimizer.param_groups]
-        self._device = next(session.model.parameters()).device.type
+        mistakes.refuse(mistakes.of_devices(session.model.parameters()))
+        device = next(session.model.parameters()).device
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # fully_shard takes the current one
+        self._device = device.type
+        self._totals = torch.zeros(2, device=device)  # (2,): the step's loss, the square of its gradient's norm
 
     def shards(self, world: int) -> int:
         return overlaps.shards(world, self._copies_of or world)
@@ -212,7 +216,7 @@ class Sharded:
         needed = {rank: [_part(group, rank)] for rank in range(group.world) if _part(group, rank) not in having.get(rank, ())}
         moves = overlaps.plan(table.counts, having, needed, table.row_bytes)
         assert moves is not None  # it was whole
-        mine = kept[part] if part in kept else table.empty(part, self._device)
+        mine = [tensor.to(self._device) for tensor in kept[part]] if part in kept else table.empty(part, self._device)
         carry(group, moves, table.counts, kept, {part: mine})
         self._rewrap(group)
         self._put(Held(part, table, mine, held.rest), rest)

@@ -1,4 +1,4 @@
-"""Copies of a sharded state in the memory of two ranks: its own, and its neighbour's. For parts that no other rank holds."""
+"""Copies of a sharded state in the host memory of two ranks: its own, and its neighbour's. For parts that no other rank holds."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -40,10 +40,10 @@ class Spares:
 
     def take(self, group: Group, held: Held, rest: dict[str, Any]) -> None:
         """Every rank's part is with itself and the next in its copy. Raises RuntimeError if a peer is lost; then the one before counts."""
-        copied = Held(held.part, held.table, [t.clone() for t in held.tensors], _copied(held.rest))
+        copied = Held(held.part, held.table, [t.to("cpu", copy=True) for t in held.tensors], _copied(held.rest))
         of, first = group.shards, group.rank - group.rank % group.shards
         neighbour = Part((held.part.at - 1) % of, of)
-        theirs = held.table.empty(neighbour, held.tensors[0].device.type)
+        theirs = held.table.empty(neighbour, "cpu")
         moves = [
             Move(tensor, first + at, Part(at, of), first + (at + 1) % of, Part(at, of), *Part(at, of).rows(count))
             for tensor, count in enumerate(held.table.counts) for at in range(of)

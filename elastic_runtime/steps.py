@@ -26,7 +26,7 @@ class Step:
 
     def __init__(self, session: "Session", number: int) -> None:
         self._session, self.number = session, number
-        self.loss = torch.zeros(1)  # (1,) this rank's part of the mean loss
+        self.loss = torch.zeros(1, device=session.device)  # (1,) this rank's part of the mean loss
         self._weight = 1.0
         self._waiting: int | None = None  # the micro-batch that is in the script's hands
         self._left: int | None = None  # how many it has not taken yet

@@ -10,7 +10,7 @@ from functools import reduce
 
 import torch
 
-from elastic_runtime import shares, trees
+from elastic_runtime import mistakes, shares, trees
 from elastic_runtime.group import Group
 from elastic_runtime.replicated import Replicated
 from elastic_runtime.strategy import Training, Turn
@@ -23,7 +23,8 @@ class Tree(Replicated):
         self._session = session
         self._parameters = [p for p in session.model.parameters() if p.requires_grad]
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
-        self._lost, self._loss = False, torch.zeros(1)
+        mistakes.refuse(mistakes.of_devices(session.model.parameters()))
+        self._lost, self._loss = False, torch.zeros(1, device=self._parameters[0].device)
         self._group: Group | None = None
 
     @property
@@ -70,7 +71,7 @@ class Tree(Replicated):
         world, n = group.world, sum(p.numel() for p in self._parameters)
         nodes = [trees.cover(shares.owned(rank, world, len(self._root)), self._root) for rank in range(world)]
         most, piece = max(map(len, nodes)), -(-n // world)
-        given = torch.zeros(world, most, piece, dtype=self._dtype)
+        given = torch.zeros(world, most, piece, dtype=self._dtype, device=self._loss.device)
         for at, (_, flat) in enumerate(self._nodes):
             given[:, at] = torch.nn.functional.pad(flat, (0, world * piece - n)).view(world, piece)
         got = torch.empty_like(given)

@@ -1,11 +1,14 @@
 """What a parent holds of a process, while it ends."""
 
 import asyncio
+import json
 import os
 import time
 from pathlib import Path
 
-from elastic_runtime.child import Child
+import pytest
+
+from elastic_runtime.child import Child, spawn
 
 
 async def a_child(folder: Path) -> Child:
@@ -36,3 +39,15 @@ async def test_a_process_that_was_let_go_has_no_stacks(tmp_path: Path) -> None:
     child.close()
     assert await child.stacks() == "it is gone"
     await child.process.wait()
+
+
+async def test_a_rank_is_told_how_to_use_nccl_unless_the_user_has_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NCCL_NONBLOCKING_TIMEOUT", "7")
+    monkeypatch.delenv("TORCH_NCCL_ENABLE_MONITORING", raising=False)
+    script = tmp_path / "write.py"
+    script.write_text(f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))")
+    child = await spawn([str(script)], 0, 1, time.monotonic)
+    await child.process.wait()
+    child.close()
+    env = json.loads((tmp_path / "env").read_text())
+    assert (env["TORCH_NCCL_NONBLOCKING_TIMEOUT"], env["TORCH_NCCL_ENABLE_MONITORING"]) == ("7", "0")

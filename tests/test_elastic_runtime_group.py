@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from elastic_runtime.group import Call, Group, open_store
+from elastic_runtime.gloo import Call, open_store
+from elastic_runtime.group import Group
 
 PEER = """
 import os, signal, sys

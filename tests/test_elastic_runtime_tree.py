@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime import shares, trees
-from elastic_runtime.group import Group, open_store
+from elastic_runtime.gloo import open_store
+from elastic_runtime.group import Group
 from elastic_runtime.tree import Tree
 
 
