@@ -5,19 +5,21 @@ import fcntl
 import hashlib
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-BLOCK, BLOCKS = 2 << 20, 4  # bytes of a block, and how many are on their way
+BLOCK, BLOCKS = 4 << 20, 4  # bytes of a block, and how many are on their way
 
 
 class Desk:
     """Blocks and threads for one file at a time: kept from file to file, so that a new one costs neither."""
 
     def __init__(self) -> None:
-        self.blocks = [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]  # direct writes need whole pages
+        self.blocks = _blocks()
         self.hashing, self.writing = ThreadPoolExecutor(1, "hash"), ThreadPoolExecutor(1, "write")
 
 
@@ -30,7 +32,7 @@ class Out:
     def __init__(self, path: Path, desk: Desk, given_up: Callable[[], bool]) -> None:
         self._desk, self._given_up = desk, given_up
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        self._direct = _past_cache(self._descriptor, True)
+        _past_cache(self._descriptor, True)
         self._hash, self.position = hashlib.sha256(), 0
         self._works: list[list[Future[Any]]] = [[] for _ in range(BLOCKS)]
         self._at, self._filled = 0, 0
@@ -60,9 +62,9 @@ class Out:
             try:
                 block = block[os.write(self._descriptor, block) :]
             except OSError as error:
-                if error.errno != errno.EINVAL or not self._direct:
+                if error.errno != errno.EINVAL or not _is_past_cache(self._descriptor):
                     raise
-                self._direct = _past_cache(self._descriptor, False)  # this file system cannot, or the file's end is no whole page
+                _past_cache(self._descriptor, False)  # this file system cannot, or the file's end is no whole page
 
     def end(self) -> str:
         """Durable afterwards; its sha256."""
@@ -79,14 +81,19 @@ class Out:
         os.close(self._descriptor)
 
 
-def _past_cache(descriptor: int, wished: bool) -> bool:
-    """Whether writes go past the page cache now."""
+def _blocks() -> list[memoryview]:
+    return [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]  # past the page cache go whole pages only
+
+
+def _past_cache(descriptor: int, wished: bool) -> None:
+    """What is read and written goes past the page cache from now on, where the file system can do that."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    try:
+    with suppress(OSError):
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wished else flags & ~os.O_DIRECT)
-    except OSError:
-        return False
-    return wished
+
+
+def _is_past_cache(descriptor: int) -> bool:
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
 
 
 def room(size: int) -> memoryview:
@@ -97,27 +104,40 @@ def room(size: int) -> memoryview:
 
 
 def read(path: Path, wanted: Sequence[tuple[int, memoryview]]) -> str:
-    """The file's sha256; each memory of `wanted` is filled from its offset on, as far as the file goes. None overlap."""
-    with open(path, "rb", buffering=0) as file, ThreadPoolExecutor(1) as hashing:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
-        found, works = hashlib.sha256(), list[Future[None]]()
-        for memory in _in_order(wanted, os.fstat(file.fileno()).st_size):
-            left = memory
-            while left and (got := file.readinto(left[:BLOCK])):
-                works.append(hashing.submit(found.update, left[:got]))
-                left = left[got:]
-        for work in works:
-            work.result()
+    """The file's sha256; each memory of `wanted` is filled from its offset on, as far as the file goes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _past_cache(descriptor, True)
+        size, blocks, found = os.fstat(descriptor).st_size, _blocks(), hashlib.sha256()
+        with ThreadPoolExecutor(2) as reading, ThreadPoolExecutor(1) as hashing:
+            coming = deque(reading.submit(_fill, descriptor, block, n * BLOCK, None) for n, block in enumerate(blocks))
+            for begin in range(0, size, BLOCK):
+                block = coming.popleft().result()
+                hashed = hashing.submit(found.update, block)
+                for at, memory in wanted:
+                    first, last = max(at, begin), min(at + len(memory), begin + len(block))
+                    if first < last:
+                        memory[first - at : last - at] = block[first - begin : last - begin]
+                coming.append(reading.submit(_fill, descriptor, blocks[begin // BLOCK % BLOCKS], begin + BLOCKS * BLOCK, hashed))
         return found.hexdigest()
+    finally:
+        os.close(descriptor)
 
 
-def _in_order(wanted: Sequence[tuple[int, memoryview]], size: int) -> Iterable[memoryview]:
-    """Memory for every byte of a file: what is wanted, and what lies between."""
-    at = 0
-    for begin, memory in sorted(wanted, key=lambda w: w[0]):
-        for gap in range(at, begin, BLOCK):
-            yield room(min(BLOCK, begin - gap))
-        yield memory
-        at = begin + len(memory)
-    for gap in range(at, size, BLOCK):
-        yield room(min(BLOCK, size - gap))
+def _fill(descriptor: int, block: memoryview, offset: int, last: Future[None] | None) -> memoryview:
+    """As much of it as the file has from there, once what was in it last is hashed."""
+    if last:
+        last.result()
+    filled = 0
+    while filled < len(block):
+        try:
+            got = os.preadv(descriptor, [block[filled:]], offset + filled)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not _is_past_cache(descriptor):
+                raise
+            _past_cache(descriptor, False)
+            continue
+        if not got:
+            break
+        filled += got
+    return block[:filled]

@@ -1,5 +1,6 @@
 """Reading saves back: the newest that is whole, whatever number of ranks wrote it."""
 
+import ctypes
 import hashlib
 import json
 import logging
@@ -27,14 +28,22 @@ def newest(directory: Path) -> Saved | None:
     return None
 
 
-def load_newest(directory: Path) -> tuple[Saved, dict[str, Any]] | None:
-    """The newest save that is whole, and its state."""
-    for path in saves(directory):
+def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]] | None:
+    """The newest save that is whole, and its state; None where there are no saves. `live`: as `load` has it.
+
+    Raises LookupError if there are saves and none is whole: nobody wants to begin anew without being told.
+    """
+    found = list(saves(directory))
+    for path in found:
         try:
             saved, _ = _manifest(path)
-            return saved, load(saved)
+            return saved, load(saved, live)
         except (*HARM, pickle.UnpicklingError, RuntimeError) as error:
             _pass_over(path, error)
+    if found:
+        raise LookupError(
+            f"none of the {len(found)} saves in {directory} is whole (the log says why): bring one back, or remove them to begin anew"
+        )
     return None
 
 
@@ -59,8 +68,8 @@ def listed(path: Path) -> Saved | None:
         return None
 
 
-def load(saved: Saved) -> dict[str, Any]:
-    """The whole state, in fresh memory, whatever number of ranks wrote it.
+def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[str, Any]:
+    """The whole state, whatever number of ranks wrote it, in the memory of `live` (by name) where that fits, else in fresh memory.
 
     Raises OSError or ValueError if it is not what was written, and what torch raises for what it cannot read.
     """
@@ -73,7 +82,7 @@ def load(saved: Saved) -> dict[str, Any]:
             if p["file"] != file:
                 continue
             if "shape" in p and p["name"] not in tensors:
-                tensors[p["name"]] = _room(p["shape"], getattr(torch, p["dtype"]))
+                tensors[p["name"]] = _room(p["shape"], getattr(torch, p["dtype"]), (live or {}).get(p["name"]))
             if "shape" in p and p["data"] >= 0:
                 wanted.append((p["data"], _rows(p, *tensors[p["name"]])))
             else:
@@ -110,8 +119,10 @@ def _pass_over(path: Path, error: Exception) -> None:
     log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
 
 
-def _room(shape: Sequence[int], dtype: torch.dtype) -> tuple[torch.Tensor, memoryview]:
-    """A tensor and the bytes it is made of, which it keeps alive."""
+def _room(shape: Sequence[int], dtype: torch.dtype, live: torch.Tensor | None) -> tuple[torch.Tensor, memoryview]:
+    """A tensor and the bytes it is made of, which it keeps alive: those of `live` if that is such a tensor, for fresh memory costs time."""
+    if live is not None and (tuple(live.shape), live.dtype, live.device.type) == (tuple(shape), dtype, "cpu") and live.is_contiguous():
+        return live, memoryview((ctypes.c_char * live.nbytes).from_address(live.data_ptr())).cast("B")
     count = math.prod(shape)
     memory = files.room(count * dtype.itemsize)
     return (torch.frombuffer(memory, dtype=dtype, count=count) if count else torch.empty(0, dtype=dtype)).view(tuple(shape)), memory

@@ -20,7 +20,7 @@ from elastic_runtime import checkpoint, restore
 from elastic_runtime.files import Desk
 from elastic_runtime.group import Group
 from elastic_runtime.local_tier import LocalTier
-from elastic_runtime.pieces import Piece, Place, owned
+from elastic_runtime.pieces import Piece, Place, named, owned
 from elastic_runtime.reshard import put_together, take_apart
 from elastic_runtime.staging import Stage, as_they_are
 
@@ -115,23 +115,27 @@ class Saver:
         """By its name; -1 for none."""
         return max((checkpoint.step_of(path) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
 
-    def load(self, group: Group | None) -> dict[str, Any] | None:
-        """By every rank, for the leading one: the newest state that was saved, in the shared directory or on the pods' own disks."""
+    def load(self, group: Group | None, state: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """By every rank, for the leading one: the newest state that was saved, in the shared directory or on the pods' own disks.
+
+        It lies in the memory of the live `state` where that fits. Raises LookupError if there are saves and none is whole.
+        """
         leads = group is None or group.rank == 0
         newer = self._local.collect(group, self.newest_step()) if self._local else None
         if not self.directory or not leads:
             return None
+        live = dict(named(state()))
         if self._local and newer:
             try:
-                state = restore.load(newer)
+                found = restore.load(newer, live)
             finally:
                 self._local.forget()
             if saved := next(filter(None, map(restore.listed, checkpoint.saves(self.directory))), None):
                 self._is_durable(saved)
-            return state
-        if found := restore.load_newest(self.directory):
-            self._is_durable(found[0])
-        return found[1] if found else None
+            return found
+        if newest := restore.load_newest(self.directory, live):
+            self._is_durable(newest[0])
+        return newest[1] if newest else None
 
     def _is_durable(self, saved: checkpoint.Saved, **figures: Any) -> None:
         self.durable = saved.step

@@ -260,7 +260,7 @@ class Session:
 
     def load(self, group: Group | None) -> bool:
         """By every rank. The leading one's: whether there was a save; then its state is ours."""
-        saved = self._saver.load(group)
+        saved = self._saver.load(group, self.state)
         if saved:
             self.set_state(saved)
         return bool(saved)
