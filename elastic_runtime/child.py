@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -45,6 +46,7 @@ class Child:
         self._clock, self._stacks = clock, stacks  # `stacks`: descriptor of the file it writes them to
         self._stepped = clock()
         self._asked: float | None = None
+        self._alive = clock()  # when it answered last, or was asked first
         self._answers, self._seconds = deque[float](maxlen=64), deque[float](maxlen=64)
 
     def tell(self, **message: Any) -> None:
@@ -55,12 +57,14 @@ class Child:
         """Whether it lives; one question at a time."""
         if self._asked is None:
             self._asked = self._clock()
+            self._alive = self._alive if self.listens else self._asked
             self.tell(tell="ping")
 
     def answered(self) -> None:
         self.listens = True
         if self._asked is not None:
-            self._answers.append(self._clock() - self._asked)
+            self._alive = self._clock()
+            self._answers.append(self._alive - self._asked)
             self._asked = None
 
     def stepped(self, seconds: float) -> None:
@@ -75,7 +79,7 @@ class Child:
 
     def pulse(self) -> Pulse:
         now, seconds = self._clock(), self._seconds
-        unanswered = 0.0 if self._asked is None or not self.ready else now - self._asked
+        unanswered = 0.0 if self._asked is None or not self.ready else now - self._alive
         slowest_answer, slowest_step = max(self._answers, default=0.0), max(seconds, default=0.0)
         step_s = median(seconds) if seconds else 0.0
         return Pulse(self.steps, len(self._answers), self.arrived, unanswered, now - self._stepped, slowest_answer, step_s, slowest_step)
@@ -143,6 +147,8 @@ async def spawn(script: Sequence[str], local: int, ranks: int, clock: Callable[[
 
 async def spied(pid: int) -> str:
     """What py-spy sees of the process, native frames included; empty where it is not installed."""
+    if not shutil.which("py-spy"):
+        return ""
     try:
         spy = await asyncio.create_subprocess_exec(
             "py-spy", "dump", "--nonblocking", "--native", "--pid", str(pid),

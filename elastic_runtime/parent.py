@@ -20,7 +20,7 @@ from elastic_runtime.membership import Record
 log = logging.getLogger(__name__)
 BEAT_S = 0.3
 MARGIN_S = 0.005  # a deadline is looked at so long after it
-WATCH_S = 0.1  # between two looks at the processes, at most
+WATCH_S = 0.05  # between two looks at the processes, at most
 
 
 class Parent:
@@ -37,7 +37,7 @@ class Parent:
         self._deaths = 0  # since the last step
         self._all_deaths, self._hung, self._done = 0, 0, metrics.Done()
         self._others_wait, self._stacks = False, -1  # as pod 0 said last; how often stacks were asked for
-        self._awake = watch.Awake(time.monotonic, 2 * WATCH_S)
+        self._awake = watch.Awake(time.monotonic, 4 * WATCH_S)
 
     async def run(self) -> int:
         """Until the job is finished, this pod has left, or the script fails for good; the exit code."""
@@ -148,11 +148,14 @@ class Parent:
     async def _show_all(self, hung: Child) -> None:
         """Into the log: the stacks of this pod's processes, and, through pod 0, of all others'."""
         self._stacks += 1  # before it is asked for: we may be told of our own question before its answer
-        with suppress(OSError, control.Refused):
-            self._stacks = json.loads(await self._ask("POST", STACKS_PATH, timeout_s=0.3))["stacks"]
+        self._asking = asyncio.create_task(self._ask_for_stacks())  # beside us: others wait for this process to be killed
         await self._show()
         if seen := await spied(hung.process.pid):
             log.info("py-spy", extra={"stacks": seen})
+
+    async def _ask_for_stacks(self) -> None:
+        with suppress(OSError, control.Refused):
+            self._stacks = json.loads(await self._ask("POST", STACKS_PATH, timeout_s=0.3))["stacks"]
 
     async def _show(self) -> None:
         for local, stacks in enumerate(await asyncio.gather(*(rank.stacks() for rank in self.ranks))):

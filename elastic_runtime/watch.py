@@ -9,7 +9,7 @@ script may do other things between two steps, as to evaluate, and must not die f
 from collections.abc import Callable
 from dataclasses import dataclass
 
-STEPS, ANSWERS = 3, 4  # of a generation before a process is watched closely: the first ones compile
+STEPS, ANSWERS = 3, 8  # of a generation before a process is watched closely: the first ones compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Pulse:
     steps: int = 0  # committed since its generation formed
     answers: int = 0  # since then
     arrived: bool = False  # its part of the step is done, it waits for the others
-    unanswered_s: float = 0.0  # since it was asked and did not answer; 0 when it did
+    unanswered_s: float = 0.0  # since its last answer, if it was asked again; 0 if not
     since_step_s: float = 0.0  # since it last committed
     slowest_answer_s: float = 0.0  # of the last ones
     step_s: float = 0.0  # the median of the last ones
