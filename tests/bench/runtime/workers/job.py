@@ -33,7 +33,8 @@ def batch(step: int, number: int) -> torch.Tensor:
 
 
 def loss_of(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    loss: torch.Tensor = net(x).square().mean()
+    """A loss that does not go to zero, where nothing could be compared."""
+    loss: torch.Tensor = (net(x) - x.flip(-1)).square().mean()
     return loss
 
 
