@@ -128,14 +128,15 @@ def _fill(descriptor: int, block: memoryview, offset: int, last: Future[None] | 
     """As much of it as the file has from there, once what was in it last is hashed."""
     if last:
         last.result()
-    filled = 0
+    filled, through_cache = 0, False
     while filled < len(block):
         try:
             got = os.preadv(descriptor, [block[filled:]], offset + filled)
         except OSError as error:
-            if error.errno != errno.EINVAL or not _is_past_cache(descriptor):
+            if error.errno != errno.EINVAL or through_cache:
                 raise
             _past_cache(descriptor, False)
+            through_cache = True  # the other thread may have found out at the same time
             continue
         if not got:
             break
