@@ -8,8 +8,10 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ from elastic_runtime.files import Desk, Out
 from elastic_runtime.pieces import SMALL, Piece, named
 from elastic_runtime.reshard import pack, take_apart
 
-KEEP, VERSION = 2, 1
+KEEP, VERSION = 2, 2
 METADATA, MANIFEST = ".metadata", "manifest.json"
+SEAL = "sha256 of the rest"
 SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs
 
 
@@ -104,8 +107,25 @@ def write_part(
     finally:
         out.close()
     told = {"pieces": said, "sha256": sha256, "bytes": out.position}
-    _durable(draft / f"{file}.part", json.dumps(told).encode())
+    write_durably(draft / f"{file}.part", seal(told))
     os.rename(draft / f"{file}.part", draft / f"{file}.said")
+
+
+def seal(said: Mapping[str, Any]) -> bytes:
+    """As JSON, with a checksum of its own: `unseal` takes it back."""
+    return json.dumps({**said, SEAL: _checksum(said)}, sort_keys=True).encode()
+
+
+def unseal(sealed: bytes) -> dict[str, Any]:
+    """Raises ValueError or LookupError if it is not what was sealed."""
+    said: dict[str, Any] = json.loads(sealed)
+    if said.pop(SEAL) != _checksum(said):
+        raise ValueError("it is not what was written")
+    return said
+
+
+def _checksum(said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def refuse_part(draft: Path, rank: int, why: str) -> None:
@@ -126,21 +146,21 @@ def conclude(directory: Path, draft: Path, step: int) -> Saved:
     pieces: list[dict[str, Any]] = []
     files: dict[str, dict[str, Any]] = {}
     for path in sorted(draft.glob("*.said")):
-        told = json.loads(path.read_bytes())
+        told = unseal(path.read_bytes())
         pieces += told["pieces"]
         files[path.stem] = {"sha256": told["sha256"], "bytes": told["bytes"]}
         path.unlink()
     metadata = _metadata(pieces)
-    _durable(draft / METADATA, metadata)
+    write_durably(draft / METADATA, metadata)
     files[METADATA] = {"sha256": hashlib.sha256(metadata).hexdigest(), "bytes": len(metadata)}
-    manifest = json.dumps({"version": VERSION, "step": step, "files": files, "pieces": pieces}, sort_keys=True).encode()
-    _durable(draft / MANIFEST, manifest)
-    _sync_directory(draft)
+    manifest = seal({"version": VERSION, "step": step, "files": files, "pieces": pieces})
+    write_durably(draft / MANIFEST, manifest)
+    sync_directory(draft)
     target, before = directory / folder(step), directory / f".{folder(step)}.before"
     if target.exists():
         os.rename(target, before)
     os.rename(draft, target)
-    _sync_directory(directory)
+    sync_directory(directory)
     for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
         shutil.rmtree(old, ignore_errors=True)
     return Saved(step, hashlib.sha256(manifest).hexdigest(), target)
@@ -182,17 +202,23 @@ def remove_drafts(directory: Path, but: Path) -> None:
 
 def saves(directory: Path) -> Iterator[Path]:
     """Newest first."""
-    yield from sorted((p for p in directory.glob("step-*") if p.is_dir()), reverse=True)
+    yield from sorted((p for p in directory.glob("step-*") if re.fullmatch(r"step-\d{9,}", p.name) and p.is_dir()), reverse=True)
 
 
-def _durable(path: Path, data: bytes) -> None:
+def set_aside(save: Path) -> None:
+    """A save that is not whole is no longer one; it is left for people to look at."""
+    with suppress(OSError):
+        os.rename(save, save.with_name(f"harmed-{save.name}"))
+
+
+def write_durably(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

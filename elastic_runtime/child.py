@@ -47,7 +47,7 @@ class Child:
         self._stepped = clock()
         self._asked: float | None = None
         self._alive = clock()  # when it answered last, or was asked first
-        self._answers, self._seconds = deque[float](maxlen=64), deque[float](maxlen=64)
+        self._answers, self._seconds = deque[float](maxlen=320), deque[float](maxlen=64)  # of 16 s, of 64 steps
 
     def tell(self, **message: Any) -> None:
         with suppress(OSError):
@@ -157,7 +157,7 @@ async def spied(pid: int) -> str:
     except OSError:
         return ""
     try:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(1.0):
             return (await spy.communicate())[0].decode(errors="replace")
     except TimeoutError:
         spy.kill()

@@ -75,6 +75,12 @@ def unwrap(model: nn.Module) -> None:
         for handle in HANDLES:
             if hasattr(state, handle):
                 getattr(state, handle).remove()
+        for params in state._fsdp_param_groups:  # left behind, they would hold the old shards for ever
+            hooks = [p._post_load_hook_handle for p in params.fsdp_params]
+            hooks += params._module_to_pre_save_state_dict_hook_handle.values()
+            hooks += params._module_to_pre_load_state_dict_hook_handle.values()
+            for hook in hooks:
+                hook.remove()
         for key in (state_key, registry_key):
             module.__dict__.pop(key, None)
         states.pop(module, None)
@@ -89,14 +95,14 @@ def unwrap(model: nn.Module) -> None:
 
 
 def allocate(model: nn.Module, device: str) -> None:
-    """Every sharded parameter that has no memory gets it, unfilled; those that were shared still are."""
+    """Every parameter that has no memory gets it, unfilled; those that were shared still are."""
     real: dict[int, nn.Parameter] = {}
     for module in model.modules():
         for name, p in list(module._parameters.items()):
-            if isinstance(p, DTensor) and p.device.type == "meta":
+            if p is not None and p.device.type == "meta":
                 if id(p) not in real:
-                    local = torch.empty_like(p.to_local(), device=device)
-                    real[id(p)] = nn.Parameter(like(p, local), requires_grad=p.requires_grad)
+                    local = torch.empty_like(p.to_local() if isinstance(p, DTensor) else p, device=device)
+                    real[id(p)] = nn.Parameter(like(p, local) if isinstance(p, DTensor) else local, requires_grad=p.requires_grad)
                 module._parameters[name] = real[id(p)]
 
 

@@ -5,13 +5,13 @@ are (a script that failed everywhere, nodes that started again), what lies there
 deleted takes its part along: then the shared directory has the newest save.
 """
 
-import json
 import logging
-import os
+import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,31 @@ import torch
 from elastic_runtime import checkpoint, files, restore
 from elastic_runtime.files import Desk
 from elastic_runtime.group import Group
-from elastic_runtime.pieces import Place, owned
+from elastic_runtime.pieces import Piece, Place, owned
 from elastic_runtime.staging import Stage
 
 log = logging.getLogger(__name__)
 KEEP = 3  # the newest may not be whole yet on every pod, nor the one before it on a slow one
 CHUNK = 64 << 20  # bytes
-COLLECTED = "collected"
+COLLECTED, ID = "collected", "id"
+NAME = re.compile(r"step-\d{9,}\.[^.]+\.\d+")  # step, generation and its store's port, ranks
 Part = tuple[str, int, int, int]  # folder, which rank's, bytes of its file, bytes of what it said of it
 Source = tuple[int, int, int]  # the rank that has a part, and the same bytes
 
 
 class LocalTier:
-    """`every`: so many steps."""
+    """`every`: so many steps. The saves of each job lie apart, by an `id` that the job's `shared` directory keeps."""
 
-    def __init__(self, directory: Path, every: int, said: Callable[..., None]) -> None:
-        self.directory, self.every, self._said = directory, every, said
+    def __init__(self, directory: Path, shared: Path, every: int, said: Callable[..., None]) -> None:
+        self._root, self._shared, self.every, self._said = directory, shared, every, said
+        self._id = ""
         self._stage, self._desk = Stage(), Desk()
         self._thread = ThreadPoolExecutor(1, "save-locally")
         self._writing: Future[None] | None = None
+
+    @property
+    def directory(self) -> Path:
+        return self._root / self._id
 
     def due(self, step: int) -> bool:
         """Asked of the leading rank: whether the state after `step` is to be saved. Not while it still writes the last one."""
@@ -48,94 +54,119 @@ class LocalTier:
         """This rank's pieces are copied now and written in the background; a rank that still writes its last ones leaves these out."""
         if self._busy():
             return
-        folder = self.directory / f"{checkpoint.folder(step)}.{place.name}.{place.world}"  # `complete` reads it
         pieces = self._stage.copy(owned(state, place.rank, place.world, place.shards))
-
-        def write() -> None:
-            try:
-                checkpoint.write_part(folder, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, place.is_cut)
-                for old in self._folders()[KEEP:]:
-                    shutil.rmtree(old, ignore_errors=True)
-            except Exception as error:  # training goes on, and the status says what is wrong
-                log.exception("local save failed")
-                with suppress(OSError):  # it is not said to be there, so it counts for nothing: it takes room only
-                    (folder / checkpoint.part_name(place.rank)).unlink()
-                self._said(message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}")
-
-        self._writing = self._thread.submit(write)
+        self._writing = self._thread.submit(self._write, step, pieces, form, place)
 
     def _busy(self) -> bool:
         return self._writing is not None and not self._writing.done()
 
+    def settle(self) -> None:
+        """What this rank was writing is over."""
+        if self._writing:
+            self._writing.result()
+
+    def _write(self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Place) -> None:
+        name = f"{checkpoint.folder(step)}.{place.name}.{place.world}"  # as NAME has it
+        try:
+            self._id = self._id or (self._shared / ID).read_text()
+            folder = self.directory / name
+            checkpoint.write_part(folder, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, place.is_cut)
+            for changed in (folder, self.directory):
+                checkpoint.sync_directory(changed)
+            for old in [path for path in self._folders() if _step(path.name) <= step][KEEP:]:
+                shutil.rmtree(old, ignore_errors=True)
+        except Exception as error:  # training goes on, and the status says what is wrong
+            log.exception("local save failed")
+            with suppress(OSError):  # it is not said to be there, so it counts for nothing: it takes room only
+                (self.directory / name / checkpoint.part_name(place.rank)).unlink()
+            self._said(message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}")
+
     def _folders(self) -> list[Path]:
         """Newest first."""
-        return sorted((path for path in self.directory.glob("step-*") if path.is_dir()), reverse=True)
+        return sorted((path for path in self.directory.glob("step-*") if NAME.fullmatch(path.name) and path.is_dir()), reverse=True)
 
     def collect(self, group: Group | None, beyond: int) -> checkpoint.Saved | None:
         """By every rank. The leading one's: a whole save of a step after its `beyond`, newest first; None if there is none.
 
-        It lies in `directory/collected`, for the leading rank to load and to `forget`. Raises RuntimeError if a rank is lost.
+        It lies in `directory/collected`, for the leading rank to load and to `forget`. Saves of later steps are gone: the job begins before
+        them. Raises RuntimeError if a rank is lost.
         """
-        self.forget()
         rank = group.rank if group else 0
+        self._id = _all_say(group, self._new_id() if rank == 0 else "")[0]
+        self.forget()
         said = _all_say(group, [beyond, list(self._parts())])
-        for folder, parts in complete([of for _, of in said], said[0][0]):
+        step, saved = said[0][0], None
+        for folder, parts in complete([of for _, of in said], step):
             mine = [part for part, (source, *_) in parts.items() if source == rank]
             if all(_all_say(group, all(self._is_whole(folder, part) for part in mine))):
                 saved = self._bring(group, rank, folder, parts)
                 if _all_say(group, rank > 0 or saved is not None)[0]:
-                    return saved
-            log.warning("local save passed over: a part of it is not what was written, or has no room", extra={"save": folder})
-        return None
+                    step = _step(folder)
+                    break
+            log.warning("local save passed over: a part of it is not what was written, or there is no room for it", extra={"save": folder})
+        for later in [path for path in self._folders() if _step(path.name) > step]:
+            shutil.rmtree(later, ignore_errors=True)
+        return saved
+
+    def _new_id(self) -> str:
+        """The job's, made if there is none; empty where the shared directory does not take it, and then there are no local saves."""
+        path = self._shared / ID
+        with suppress(OSError):
+            if not path.exists():
+                self._shared.mkdir(parents=True, exist_ok=True)
+                checkpoint.write_durably(path, secrets.token_hex(8).encode())
+            return path.read_text()
+        return ""
 
     def forget(self) -> None:
         """What was brought together here is gone."""
         shutil.rmtree(self.directory / COLLECTED, ignore_errors=True)
 
     def _parts(self) -> Iterator[Part]:
-        for folder in self._folders():
-            for said in folder.glob("*.said"):
+        for folder in self._folders() if self._id else []:
+            for said in folder.glob("__*_0.distcp.said"):
                 path = said.with_suffix("")
-                with suppress(OSError):
+                with suppress(OSError, ValueError):
                     yield folder.name, checkpoint.rank_of(path), path.stat().st_size, said.stat().st_size
 
     def _is_whole(self, folder: str, rank: int) -> bool:
         path = self.directory / folder / checkpoint.part_name(rank)
-        with suppress(OSError, ValueError, LookupError):
-            return bool(json.loads(said_of(path).read_bytes())["sha256"] == files.read(path, []))
+        with suppress(*restore.HARM):
+            return bool(checkpoint.unseal(said_of(path).read_bytes())["sha256"] == files.read(path, []))
         return False
 
     def _bring(self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]) -> checkpoint.Saved | None:
-        """The leading rank's: the save, if every part has come and is what was written."""
-        draft = self.directory / COLLECTED / f".{folder}"
-        try:
-            if rank == 0:
+        """The leading rank's: the save, if every part has come."""
+        draft, failed = self.directory / COLLECTED / f".{folder}", list[OSError]()
+        if rank == 0:
+            with noted(failed):
                 draft.mkdir(parents=True)
-            failed: OSError | None = None
-        except OSError as error:
-            failed = error
-        for part, (source, size, said_size) in sorted(parts.items()):
+        for part, (source, *sizes) in sorted(parts.items()):
             path = self.directory / folder / checkpoint.part_name(part)
-            for file, bytes_ in ((path, size), (said_of(path), said_size)):
-                try:
-                    if source == 0 == rank and not failed:
-                        os.link(file, draft / file.name)
-                    elif group and source == rank:
-                        _send(group, file, bytes_)
-                    elif group and rank == 0:
-                        _receive(group, source, draft / file.name, bytes_, keep=not failed)
-                except OSError as error:
-                    failed = error
-        if rank:
+            for file, size in zip((path, said_of(path)), sizes, strict=True):
+                if source == rank == 0 and not failed:
+                    with noted(failed):
+                        shutil.copyfile(file, draft / file.name)
+                elif group and source == rank > 0:
+                    _send(group, file, size)
+                elif group and source > rank == 0:
+                    _receive(group, source, draft / file.name, size, failed)
+        if rank or failed:
             return None
         try:
-            if failed:
-                raise failed
-            concluded = checkpoint.conclude(draft.parent, draft, int(folder.split(".")[0].removeprefix("step-")))
-            return restore.verify(concluded.path)
-        except OSError as error:
+            return checkpoint.conclude(draft.parent, draft, _step(folder))
+        except restore.HARM as error:
             log.warning("a local save could not be brought together", extra={"save": folder, "reason": str(error)})
             return None
+
+
+@contextmanager
+def noted(failed: list[OSError]) -> Iterator[None]:
+    """What goes wrong here is kept in `failed`: the others of the job must not wait for one who left."""
+    try:
+        yield
+    except OSError as error:
+        failed.append(error)
 
 
 def complete(said: Sequence[Sequence[Sequence[Any]]], beyond: int) -> list[tuple[str, dict[int, Source]]]:
@@ -149,10 +180,13 @@ def complete(said: Sequence[Sequence[Sequence[Any]]], beyond: int) -> list[tuple
             found.setdefault(folder, {}).setdefault(part, (rank, size, said_size))
     whole = []
     for folder, sources in found.items():
-        step, _, world = folder.removeprefix("step-").split(".")
-        if int(step) > beyond and sources.keys() == set(range(int(world))):
+        if _step(folder) > beyond and sources.keys() == set(range(int(folder.rsplit(".", 1)[1]))):
             whole.append((folder, sources))
     return sorted(whole, reverse=True)
+
+
+def _step(folder: str) -> int:
+    return int(folder.removeprefix("step-").split(".")[0])
 
 
 def said_of(path: Path) -> Path:
@@ -164,26 +198,27 @@ def _all_say(group: Group | None, word: Any) -> list[Any]:
 
 
 def _send(group: Group, file: Path, size: int) -> None:
-    """`size` bytes, whatever becomes of the file meanwhile: its checksum shows it."""
-    with open(file, "rb") as opened:
+    """`size` bytes, whatever becomes of the file meanwhile: checksums show it."""
+    with ExitStack() as stack:
+        failed: list[OSError] = []
+        with noted(failed):
+            opened = stack.enter_context(open(file, "rb"))
         for begin in range(0, size, CHUNK):
             chunk = bytearray(min(CHUNK, size - begin))
-            opened.readinto(chunk)
+            with noted(failed):
+                if not failed:
+                    opened.readinto(chunk)
             group.send([torch.frombuffer(chunk, dtype=torch.uint8)], 0)
 
 
-def _receive(group: Group, source: int, file: Path, size: int, *, keep: bool) -> None:
-    """Raises OSError when all has come and could not be written."""
-    failed: OSError | None = None
+def _receive(group: Group, source: int, file: Path, size: int, failed: list[OSError]) -> None:
+    """All of it, and into the file as long as nothing `failed`."""
     with ExitStack() as stack:
-        opened = stack.enter_context(open(file, "wb")) if keep else None
+        with noted(failed):
+            opened = stack.enter_context(open(file, "wb")) if not failed else None
         for begin in range(0, size, CHUNK):
             chunk = bytearray(min(CHUNK, size - begin))
             group.receive([torch.frombuffer(chunk, dtype=torch.uint8)], source)
-            try:
+            with noted(failed):
                 if opened and not failed:
                     opened.write(chunk)
-            except OSError as error:
-                failed = error
-    if failed:
-        raise failed

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,14 +40,16 @@ def of_session(
         yield f"{foreign} of the optimizer's {len(held)} tensors are no parameters of the model: make it from this model's parameters()"
 
 
-def of_saves(shared: bool, save_every: int, local: bool, local_save_every: int) -> Iterator[str]:
-    """`shared`, `local`: whether a directory for it was given."""
+def of_saves(shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int) -> Iterator[str]:
+    """`shared`, `local`: directories."""
     if save_every < 0:
         yield f"save_every is {save_every}: give a number of steps, or 0 for none but those asked for"
     if local and local_save_every < 1:
         yield f"local_save_every is {local_save_every}: give how many steps lie between two saves in local_checkpoint"
     if local_save_every and not local:
         yield f"local_save_every is {local_save_every}, with no local_checkpoint: give a directory on the pod's own disk"
+    if local and shared and Path(local).absolute() == Path(shared).absolute():
+        yield f"checkpoint and local_checkpoint are both {local}: give a directory that all pods share, and one of each pod's own"
     if local and not shared:
         yield "local_checkpoint is given without checkpoint: a pod's disk goes with the pod, give a directory that all pods share too"
 

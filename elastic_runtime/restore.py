@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from elastic_runtime import files
-from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, VERSION, Saved, saves
+from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, VERSION, Saved, saves, set_aside, unseal
 from elastic_runtime.reshard import put_together, unpack
 
 log = logging.getLogger(__name__)
 HARM = (OSError, ValueError, LookupError, TypeError, AttributeError)  # of a file that is not what was written
+UNREADABLE = (*HARM, pickle.UnpicklingError, RuntimeError)  # and of what torch reads
 
 
 def newest(directory: Path) -> Saved | None:
@@ -33,16 +34,21 @@ def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Save
 
     Raises LookupError if there are saves and none is whole: nobody wants to begin anew without being told.
     """
-    found = list(saves(directory))
-    for path in found:
+    harmed: list[Path] = []
+    for path in saves(directory):
         try:
             saved, _ = _manifest(path)
-            return saved, load(saved, live)
-        except (*HARM, pickle.UnpicklingError, RuntimeError) as error:
-            _pass_over(path, error)
-    if found:
+            state = load(saved, live)
+        except UNREADABLE as error:
+            pass_over(path, error)
+            harmed.append(path)
+            continue
+        for newer in harmed:  # else it would go for the newest ever again
+            set_aside(newer)
+        return saved, state
+    if harmed:
         raise LookupError(
-            f"none of the {len(found)} saves in {directory} is whole (the log says why): bring one back, or remove them to begin anew"
+            f"none of the {len(harmed)} saves in {directory} is whole, see the log: bring one back, or remove the directory to begin anew"
         )
     return None
 
@@ -54,18 +60,9 @@ def verify(path: Path) -> Saved | None:
         for name, of in manifest["files"].items():
             _check(name, of, files.read(path / name, []))
     except HARM as error:
-        _pass_over(path, error)
+        pass_over(path, error)
         return None
     return saved
-
-
-def listed(path: Path) -> Saved | None:
-    """The save at `path`, if it has a manifest; nothing else of it is read."""
-    try:
-        return _manifest(path)[0]
-    except HARM as error:
-        _pass_over(path, error)
-        return None
 
 
 def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[str, Any]:
@@ -102,9 +99,9 @@ def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[s
 
 def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
     raw = (path / MANIFEST).read_bytes()
-    manifest: dict[str, Any] = json.loads(raw)
-    if manifest["version"] != VERSION:
-        raise ValueError(f"its form is version {manifest['version']}, ours is {VERSION}")
+    if (version := json.loads(raw)["version"]) != VERSION:
+        raise ValueError(f"its form is version {version}, ours is {VERSION}")
+    manifest = unseal(raw)
     if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(manifest["files"]):  # a rank may have nothing to write
         raise ValueError("the manifest does not list the files that its pieces are in")
     return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path), manifest
@@ -115,12 +112,12 @@ def _check(name: str, of: Mapping[str, Any], found: str) -> None:
         raise ValueError(f"{name} is not what was written")
 
 
-def _pass_over(path: Path, error: Exception) -> None:
+def pass_over(path: Path, error: Exception) -> None:
     log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
 
 
 def _room(shape: Sequence[int], dtype: torch.dtype, live: torch.Tensor | None) -> tuple[torch.Tensor, memoryview]:
-    """A tensor and the bytes it is made of, which it keeps alive: those of `live` if that is such a tensor, for fresh memory costs time."""
+    """A tensor and the bytes it is made of, there as long as it is; `live` if it is such a tensor, for fresh memory costs time."""
     if live is not None and (tuple(live.shape), live.dtype, live.device.type) == (tuple(shape), dtype, "cpu") and live.is_contiguous():
         return live, memoryview((ctypes.c_char * live.nbytes).from_address(live.data_ptr())).cast("B")
     count = math.prod(shape)

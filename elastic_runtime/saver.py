@@ -115,27 +115,41 @@ class Saver:
         """By its name; -1 for none."""
         return max((checkpoint.step_of(path) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
 
-    def load(self, group: Group | None, state: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """By every rank, for the leading one: the newest state that was saved, in the shared directory or on the pods' own disks.
+    def collect(self, group: Group | None) -> checkpoint.Saved | None:
+        """By every rank, for the leading one: what the pods' own disks hold, if it is newer than the shared directory's newest."""
+        return self._local.collect(group, self.newest_step()) if self._local else None
 
-        It lies in the memory of the live `state` where that fits. Raises LookupError if there are saves and none is whole.
+    def load(self, local: checkpoint.Saved | None, state: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """By the leading rank: what was collected, else the newest shared state; in the memory of the live `state` where that fits.
+
+        Raises LookupError if there are saves and none is whole.
         """
-        leads = group is None or group.rank == 0
-        newer = self._local.collect(group, self.newest_step()) if self._local else None
-        if not self.directory or not leads:
-            return None
-        live = dict(named(state()))
-        if self._local and newer:
+        live, found = dict(named(state())), None
+        if self._local and local:
             try:
-                found = restore.load(newer, live)
-            finally:
-                self._local.forget()
-            if saved := next(filter(None, map(restore.listed, checkpoint.saves(self.directory))), None):
-                self._is_durable(saved)
-            return found
-        if newest := restore.load_newest(self.directory, live):
+                found = restore.load(local, live)
+            except restore.UNREADABLE as error:
+                restore.pass_over(local.path, error)
+            self._local.forget()
+        if found and self.directory:
+            self._writing = self._thread.submit(self._look, self.directory)
+        elif self.directory and (newest := restore.load_newest(self.directory, live)):
             self._is_durable(newest[0])
-        return newest[1] if newest else None
+            return newest[1]
+        elif local:
+            raise LookupError(f"what the pods' own disks held of step {local.step} could not be read, and there is no other save")
+        return found
+
+    def _look(self, directory: Path) -> None:
+        """What is durable, for the status."""
+        if (saved := restore.newest(directory)) and saved.step > self.durable:
+            self._is_durable(saved)
+
+    def settle(self) -> None:
+        """Whatever this rank was writing is over."""
+        self._join()
+        if self._local:
+            self._local.settle()
 
     def _is_durable(self, saved: checkpoint.Saved, **figures: Any) -> None:
         self.durable = saved.step

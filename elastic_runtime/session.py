@@ -71,7 +71,7 @@ class Session:
         also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
     ) -> None:  # fmt: skip
         wrong = list(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size))
-        mistakes.refuse([*wrong, *mistakes.of_saves(bool(checkpoint), save_every, bool(local_checkpoint), local_save_every)])
+        mistakes.refuse([*wrong, *mistakes.of_saves(checkpoint, save_every, local_checkpoint, local_save_every)])
         self._places = mistakes.places(model)
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
@@ -87,7 +87,9 @@ class Session:
         self._has_state, self._full = False, False
         self._step_began = time.monotonic()
         self._pause: float | None = None
-        local_tier = LocalTier(Path(local_checkpoint), local_save_every, self._say_progress) if local_checkpoint else None
+        local_tier = None
+        if checkpoint and local_checkpoint:
+            local_tier = LocalTier(Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress)
         self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier)
         self._journal_directory = Path(journal) if journal else None
         self.journal = Journal(None, "")
@@ -150,6 +152,7 @@ class Session:
         try:
             for _ in range(TRIES):
                 if self.save_last():
+                    self._saver.settle()
                     self._seat.say("finished")
                     return True
                 time.sleep(RETRY_S)
@@ -211,6 +214,7 @@ class Session:
         """Bring this rank to the newest step."""
         if (group.rank if group else 0) in standing.commit:
             self._apply()
+        self._full = self._full and not standing.fresh
         self.strategy.enter(group, standing)
         self._has_state, self._full = True, False
 
@@ -259,11 +263,23 @@ class Session:
         self.step = int(state["step"])
 
     def load(self, group: Group | None) -> bool:
-        """By every rank. The leading one's: whether there was a save; then its state is ours."""
-        saved = self._saver.load(group, self.state)
-        if saved:
-            self.set_state(saved)
-        return bool(saved)
+        """By every rank. The leading one's: whether there was a save; then its state is ours.
+
+        Raises LookupError, on every rank, if there are saves and none can be taken.
+        """
+        found = None
+        collected, wrong = self._saver.collect(group), ""
+        if group is None or group.rank == 0:
+            try:
+                if found := self._saver.load(collected, self.state):
+                    self.set_state(found)
+            except (LookupError, ValueError) as error:
+                wrong = str(error)
+            except RuntimeError as error:  # elsewhere it says that a rank was lost
+                wrong = f"the newest save is not of this model: {error}"
+        if wrong := group.all_gather_said(wrong)[0] if group else wrong:
+            raise LookupError(wrong)
+        return bool(found)
 
     def _say_progress(self, **facts: Any) -> None:
         self._seat.say("progress", facts=facts)

@@ -169,6 +169,7 @@ class Sharded:
             must_load = True  # what it was made with is gone
             fully_sharded.unwrap(model)
             fully_sharded.allocate(model, self._device)
+            optimizer.state.clear()
             rows.point(model, optimizer, self._names)
         loaded = self._session.load(group)
         if group.rank:

@@ -9,7 +9,7 @@ script may do other things between two steps, as to evaluate, and must not die f
 from collections.abc import Callable
 from dataclasses import dataclass
 
-STEPS, ANSWERS = 3, 8  # of a generation before a process is watched closely: the first ones compile
+STEPS, ANSWERS = 3, 20  # of a generation before a process is watched closely: the first ones compile
 
 
 @dataclass(frozen=True, slots=True)

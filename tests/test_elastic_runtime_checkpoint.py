@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from elastic_runtime import checkpoint, restore
+from elastic_runtime.saver import Saver
 from tests.saved import save
 
 STATE = "__0_0.distcp"
@@ -107,9 +108,45 @@ def write_another_manifest(save: Path) -> None:
     (save / checkpoint.MANIFEST).write_text(json.dumps([{"step": 2, "files": []}]))
 
 
-@pytest.mark.parametrize(
-    "harm", [truncate, flip_a_bit, lose_the_state, lose_the_manifest, tear_the_manifest, empty_the_manifest, write_another_manifest]
-)
+def change_a_digit(save: Path) -> None:
+    """Where the first piece's data begins: what is there instead has the right size."""
+    manifest = json.loads((save / checkpoint.MANIFEST).read_text())
+    manifest["pieces"][0]["begin"] += 64
+    (save / checkpoint.MANIFEST).write_text(json.dumps(manifest))
+
+
+HARMS = [
+    truncate, flip_a_bit, lose_the_state, lose_the_manifest, tear_the_manifest, empty_the_manifest, write_another_manifest, change_a_digit
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_job_begins_from_the_save_before_a_harmed_one_and_does_not_take_that_for_the_newest_again(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    numbers = 30_000  # large enough to be read into place
+    live = {"model.w": torch.zeros(numbers)}
+    old = save(tmp_path, 1, state(1, numbers))
+    harm(save(tmp_path, 2, {**state(2, numbers), "model": {"w": torch.ones(numbers)}}).path)
+    (tmp_path / "step-000000001.bak").mkdir()  # somebody's copy
+    found = restore.load_newest(tmp_path, live)
+    assert found
+    assert found[0] == old
+    assert found[1]["model"]["w"] is live["model.w"]  # no fresh memory
+    assert torch.equal(live["model.w"], state(1, numbers)["model"]["w"])
+    assert Saver(tmp_path, 0, lambda **_: None).newest_step() == 1
+    assert (tmp_path / "harmed-step-000000002").is_dir()  # for people to look at
+
+
+def test_saves_of_which_none_is_whole_are_no_beginning_anew(tmp_path: Path) -> None:
+    for step in (1, 2):
+        flip_a_bit(save(tmp_path, step, state(step)).path)
+    with pytest.raises(LookupError, match=r"none of the 2 saves in .* is whole"):
+        restore.load_newest(tmp_path, {})
+    assert steps(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_harmed_save_is_passed_over_with_a_line_that_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
 ) -> None:
@@ -132,9 +169,11 @@ def test_a_full_disk_is_said_and_the_old_save_stays(tmp_path: Path) -> None:
 def test_a_save_of_another_form_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     old = save(tmp_path, 1, state(1))
     newer = save(tmp_path, 2, state(2)).path / checkpoint.MANIFEST
-    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": 2}))
+    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": checkpoint.VERSION + 1}))
     assert restore.newest(tmp_path) == old
-    assert any("its form is version 2, ours is 1" in str(record.__dict__) for record in caplog.records)
+    assert any(
+        f"its form is version {checkpoint.VERSION + 1}, ours is {checkpoint.VERSION}" in str(record.__dict__) for record in caplog.records
+    )
 
 
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:

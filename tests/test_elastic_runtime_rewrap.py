@@ -1,6 +1,9 @@
 """A model taken out of fully_shard and put back in place is the model it was."""
 
+import copy
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,6 +84,49 @@ def test_a_wrapping_that_leaves_parameters_out_is_refused() -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match="unsharded"):
         next(session.steps(1))
+
+
+def test_going_in_and_out_of_the_wrapping_leaves_nothing_behind() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+    session = Session(model, torch.optim.AdamW(model.parameters()), samples=9, micro_batches=1, strategy=Sharded(whole))
+
+    def hooks() -> int:
+        kinds = ("load_state_dict_post", "load_state_dict_pre", "state_dict_pre", "forward", "forward_pre")
+        return sum(len(getattr(module, f"_{kind}_hooks")) for module in model.modules() for kind in kinds)
+
+    first = 0
+    for step in session.steps(4):
+        first = first or hooks()
+        assert hooks() == first
+        for _ in step:
+            step.backward(model(torch.ones(1, 8)).square().mean())
+        session.strategy.enter(None, Standing(step.number, (), (0,), ()))
+
+
+def whole(model: nn.Module, mesh: DeviceMesh) -> None:
+    fully_shard(model, mesh=mesh)
+
+
+def test_a_wrapped_model_goes_back_to_the_newest_save(tmp_path: Path) -> None:
+    """As when a part was lost that nobody else has: in the same processes."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    session = Session(model, optimizer, samples=9, micro_batches=1, strategy=Sharded(whole), checkpoint=tmp_path)
+    for step in session.steps(3):
+        for _ in step:
+            step.backward(model(torch.ones(1, 8)).square().mean())
+
+    def all_of_it() -> list[Any]:
+        tensors: list[Any] = [t for p in model.parameters() for t in (p, optimizer.state[p]["exp_avg"])]
+        return [t.to_local().detach() for t in tensors]
+
+    saved = copy.deepcopy(all_of_it())
+    for tensor in all_of_it():
+        tensor.zero_()
+    session.strategy.enter(None, Standing(0, (), (), (0,)))
+    assert all(torch.equal(now, was) for now, was in zip(all_of_it(), saved, strict=True))
+    assert session.step == 3
 
 
 def test_a_torch_without_the_names_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
