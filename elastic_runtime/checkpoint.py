@@ -65,14 +65,19 @@ def items(state: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 class _Large:
-    """A file that remembers where its last large block began."""
+    """A file that remembers where its last large block began, and its size."""
 
     def __init__(self, out: Out) -> None:
-        self._out, self.at = out, -1
+        self._out, self._begin, self._size = out, -1, -1
 
     def write(self, data: memoryview) -> int:
-        self.at = self._out.position if len(data) >= SMALL else self.at
+        if len(data) >= SMALL:
+            self._begin, self._size = self._out.position, len(data)
         return self._out.write(data)
+
+    def begin_of(self, size: int) -> int:
+        """Where the `size` bytes of the tensor just written are, to be read into place; -1 if they are few or not in one block."""
+        return self._begin if SMALL <= size == self._size else -1
 
     def flush(self) -> None:
         """`Out.end` does."""
@@ -96,7 +101,7 @@ def write_part(
             said.append({
                 "name": piece.name, "offsets": piece.offsets, "shape": piece.shape, "rows": tuple(piece.tensor.shape),
                 "dtype": str(piece.tensor.dtype).removeprefix("torch."), "file": file, "begin": begin,
-                "length": out.position - begin, "data": file_like.at if piece.tensor.nbytes >= SMALL else -1,
+                "length": out.position - begin, "data": file_like.begin_of(piece.tensor.nbytes),
             })  # fmt: skip
         for name, packed in extra.items():
             said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})

@@ -51,3 +51,24 @@ async def test_a_rank_is_told_how_to_use_nccl_unless_the_user_has_said_so(tmp_pa
     child.close()
     env = json.loads((tmp_path / "env").read_text())
     assert (env["TORCH_NCCL_NONBLOCKING_TIMEOUT"], env["TORCH_NCCL_ENABLE_MONITORING"]) == ("7", "0")
+
+
+async def test_silence_counts_from_the_last_answer_once_it_was_asked_again(tmp_path: Path) -> None:
+    child = await a_child(tmp_path)
+    now = 100.0
+    child._clock = lambda: now
+    child.ready = True
+    child.listens = False
+    child.ask()
+    now = 101.0
+    assert child.pulse().unanswered_s == 1.0  # never an answer: since the first question
+    child.answered()
+    now = 101.5
+    assert child.pulse().unanswered_s == 0.0  # nobody asked it since
+    child.ask()
+    now = 101.6
+    child.ask()
+    assert child.pulse().unanswered_s == pytest.approx(0.6)
+    child.process.kill()
+    child.close()
+    await child.process.wait()
