@@ -77,7 +77,8 @@ class _Large:
 
     def begin_of(self, size: int) -> int:
         """Where the `size` bytes of the tensor just written are, to be read into place; -1 if they are few or not in one block."""
-        return self._begin if SMALL <= size == self._size else -1
+        found, self._size = self._begin if SMALL <= size == self._size else -1, -1
+        return found
 
     def flush(self) -> None:
         """`Out.end` does."""
