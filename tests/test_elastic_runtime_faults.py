@@ -9,15 +9,15 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.contract import State, Status
+from tests import elastic_job
 from tests.elastic_job import Job, check_exactly_once, undisturbed_losses
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = """
-import os, signal, sys, time, torch
+LOSES = """
+import os, signal
 from pathlib import Path
 from elastic_runtime.group import Group
-from elastic_runtime.session import Session
 
 def loses(name, call):
     '''A call in which its process is lost, once, when a file asks for it.'''
@@ -30,17 +30,8 @@ def loses(name, call):
     return wrapped
 
 Group.send, Group.receive = loses("donor", Group.send), loses("joiner", Group.receive)
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
 """
+SCRIPT = LOSES + elastic_job.SCRIPT
 
 
 @pytest.fixture

@@ -11,31 +11,23 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.contract import State
+from tests import elastic_job
 from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = """
-import os, sys, time, torch
+HANGS = """
+import os, time
 from pathlib import Path
-from elastic_runtime.session import Session
 
 def wait_for_ever(lock):
     while lock.exists():
         time.sleep(0.05)
-
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))
-        wait_for_ever(Path("hang-" + os.environ.get("JOB_COMPLETION_INDEX", "")))
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
 """
+BACKWARD = "        step.backward("
+SCRIPT = HANGS + elastic_job.SCRIPT.replace(
+    BACKWARD, f'        wait_for_ever(Path("hang-" + os.environ.get("{contract.INDEX_ENV}", "")))\n{BACKWARD}'
+)
 
 
 @pytest.fixture
