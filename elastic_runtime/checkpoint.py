@@ -39,13 +39,19 @@ def folder(step: int) -> str:
     return f"step-{step:09d}"
 
 
-def step_of(save: Path) -> int:
-    return int(save.name.removeprefix("step-"))
+def step_of(name: str) -> int:
+    """Of a save's folder, whatever follows the step after a dot."""
+    return int(name.removeprefix("step-").split(".")[0])
 
 
 def part_name(rank: int) -> str:
     """As torch.distributed.checkpoint names it."""
     return f"__{rank}_0.distcp"
+
+
+def said_of(part: Path) -> Path:
+    """What its rank said of it."""
+    return part.with_name(f"{part.name}.said")
 
 
 def rank_of(part: Path) -> int:
@@ -114,7 +120,7 @@ def write_part(
         out.close()
     told = {"pieces": said, "sha256": sha256, "bytes": out.position}
     write_durably(draft / f"{file}.part", seal(told))
-    os.rename(draft / f"{file}.part", draft / f"{file}.said")
+    os.rename(draft / f"{file}.part", said_of(draft / file))
 
 
 def seal(said: Mapping[str, Any]) -> bytes:
@@ -144,7 +150,7 @@ def parts_said(draft: Path, world: int) -> bool:
     """Whether every rank has said that its file is durable. Raises OSError if one has said that it will not be."""
     for path in draft.glob("*.refused"):
         raise OSError(f"rank {rank_of(path)} did not write its part: {path.read_text() or 'no room to say why'}")
-    return all((draft / f"{part_name(rank)}.said").exists() for rank in range(world))
+    return all(said_of(draft / part_name(rank)).exists() for rank in range(world))
 
 
 def conclude(directory: Path, draft: Path, step: int) -> Saved:

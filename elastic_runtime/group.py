@@ -232,3 +232,8 @@ class Group:
     def receive(self, tensors: Sequence[torch.Tensor], source: int, first: int = 0) -> None:
         """What `send` gave, from its tensor number `first` on, into these tensors."""
         self.finish(self.post(tensors, source, out=False, tag=first))
+
+
+def all_say(group: Group | None, said: Any) -> list[Any]:
+    """Plain data of every rank, by rank; in a job of one, its own."""
+    return group.all_gather_said(said) if group else [said]

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from elastic_runtime import checkpoint, files, restore
+from elastic_runtime.checkpoint import said_of, step_of
 from elastic_runtime.files import Desk
-from elastic_runtime.group import Group
+from elastic_runtime.group import Group, all_say
 from elastic_runtime.pieces import Piece, Place, owned
 from elastic_runtime.staging import Stage
 
@@ -73,7 +74,7 @@ class LocalTier:
             checkpoint.write_part(folder, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, place.is_cut)
             for changed in (folder, self.directory):
                 checkpoint.sync_directory(changed)
-            for old in [path for path in self._folders() if _step(path.name) <= step][KEEP:]:
+            for old in [path for path in self._folders() if step_of(path.name) <= step][KEEP:]:
                 shutil.rmtree(old, ignore_errors=True)
         except Exception as error:  # training goes on, and the status says what is wrong
             log.exception("local save failed")
@@ -92,19 +93,19 @@ class LocalTier:
         them. Raises RuntimeError if a rank is lost.
         """
         rank = group.rank if group else 0
-        self._id = _all_say(group, self._new_id() if rank == 0 else "")[0]
+        self._id = all_say(group, self._new_id() if rank == 0 else "")[0]
         self.forget()
-        said = _all_say(group, [beyond, list(self._parts())])
+        said = all_say(group, [beyond, list(self._parts())])
         step, saved = said[0][0], None
         for folder, parts in complete([of for _, of in said], step):
             mine = [part for part, (source, *_) in parts.items() if source == rank]
-            if all(_all_say(group, all(self._is_whole(folder, part) for part in mine))):
+            if all(all_say(group, all(self._is_whole(folder, part) for part in mine))):
                 saved = self._bring(group, rank, folder, parts)
-                if _all_say(group, rank > 0 or saved is not None)[0]:
-                    step = _step(folder)
+                if all_say(group, rank > 0 or saved is not None)[0]:
+                    step = step_of(folder)
                     break
             log.warning("local save passed over: a part of it is not what was written, or there is no room for it", extra={"save": folder})
-        for later in [path for path in self._folders() if _step(path.name) > step]:
+        for later in [path for path in self._folders() if step_of(path.name) > step]:
             shutil.rmtree(later, ignore_errors=True)
         return saved
 
@@ -154,7 +155,7 @@ class LocalTier:
         if rank or failed:
             return None
         try:
-            return checkpoint.conclude(draft.parent, draft, _step(folder))
+            return checkpoint.conclude(draft.parent, draft, step_of(folder))
         except restore.HARM as error:
             log.warning("a local save could not be brought together", extra={"save": folder, "reason": str(error)})
             return None
@@ -180,21 +181,9 @@ def complete(said: Sequence[Sequence[Sequence[Any]]], beyond: int) -> list[tuple
             found.setdefault(folder, {}).setdefault(part, (rank, size, said_size))
     whole = []
     for folder, sources in found.items():
-        if _step(folder) > beyond and sources.keys() == set(range(int(folder.rsplit(".", 1)[1]))):
+        if step_of(folder) > beyond and sources.keys() == set(range(int(folder.rsplit(".", 1)[1]))):
             whole.append((folder, sources))
     return sorted(whole, reverse=True)
-
-
-def _step(folder: str) -> int:
-    return int(folder.removeprefix("step-").split(".")[0])
-
-
-def said_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.said")
-
-
-def _all_say(group: Group | None, word: Any) -> list[Any]:
-    return group.all_gather_said(word) if group else [word]
 
 
 def _send(group: Group, file: Path, size: int) -> None:

@@ -37,8 +37,8 @@ def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Save
     harmed: list[Path] = []
     for path in saves(directory):
         try:
-            saved, _ = _manifest(path)
-            state = load(saved, live)
+            saved, manifest = _manifest(path)
+            state = _state(path, manifest, live)
         except UNREADABLE as error:
             pass_over(path, error)
             harmed.append(path)
@@ -70,7 +70,10 @@ def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[s
 
     Raises OSError or ValueError if it is not what was written, and what torch raises for what it cannot read.
     """
-    _, manifest = _manifest(saved.path)
+    return _state(saved.path, _manifest(saved.path)[1], live or {})
+
+
+def _state(path: Path, manifest: Mapping[str, Any], live: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     tensors: dict[str, tuple[torch.Tensor, memoryview]] = {}
     small: list[tuple[dict[str, Any], memoryview]] = []
     for file, of in manifest["files"].items():
@@ -79,13 +82,13 @@ def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[s
             if p["file"] != file:
                 continue
             if "shape" in p and p["name"] not in tensors:
-                tensors[p["name"]] = _room(p["shape"], getattr(torch, p["dtype"]), (live or {}).get(p["name"]))
+                tensors[p["name"]] = _room(p["shape"], getattr(torch, p["dtype"]), live.get(p["name"]))
             if "shape" in p and p["data"] >= 0:
                 wanted.append((p["data"], _rows(p, *tensors[p["name"]])))
             else:
                 small.append((p, files.room(p["length"])))
                 wanted.append((p["begin"], small[-1][1]))
-        _check(file, of, files.read(saved.path / file, wanted))
+        _check(file, of, files.read(path / file, wanted))
     told = {p["name"]: unpack(memory.tobytes()) for p, memory in small if "shape" not in p and p["name"] == SKELETON}
     for p, memory in small:
         if "shape" in p:

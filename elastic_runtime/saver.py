@@ -93,8 +93,9 @@ class Saver:
         pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
         stall_s, given_up = time.monotonic() - began, self._given_up
-        stopped = lambda: given_up.is_set() or place.is_cut()  # noqa: E731
-        self._writing = self._thread.submit(self._write, step, draft, place, pieces, form, stall_s, stopped)
+        self._writing = self._thread.submit(
+            self._write, step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut()
+        )
 
     def needed(self, step: int) -> bool:
         """Asked of the leading rank between two steps: whether the state after `step` is not durable yet. Ends the save under way."""
@@ -113,7 +114,7 @@ class Saver:
 
     def newest_step(self) -> int:
         """By its name; -1 for none."""
-        return max((checkpoint.step_of(path) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
+        return max((checkpoint.step_of(path.name) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
 
     def collect(self, group: Group | None) -> checkpoint.Saved | None:
         """By every rank, for the leading one: what the pods' own disks hold, if it is newer than the shared directory's newest."""

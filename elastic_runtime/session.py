@@ -21,7 +21,7 @@ import torch
 from elastic_runtime import mistakes
 from elastic_runtime.buffers import Buffers
 from elastic_runtime.data import Indexed, Loader
-from elastic_runtime.group import Group
+from elastic_runtime.group import Group, all_say
 from elastic_runtime.journal import Journal, newest_generation
 from elastic_runtime.link import Link
 from elastic_runtime.local_tier import LocalTier
@@ -202,7 +202,10 @@ class Session:
     # --- what the seat asks -------------------------------------------------------------------------------------------
 
     def stand(self) -> Said:
-        return Said(self.step, self._full, self._has_state, self._saver.newest_step() if self._seat.group is None else -1)
+        return Said(self.step, self._full, self._has_state)
+
+    def newest_save(self) -> int:
+        return self._saver.newest_step()
 
     def shards(self, world: int) -> int:
         return self.strategy.shards(world)
@@ -277,7 +280,7 @@ class Session:
                 wrong = str(error)
             except RuntimeError as error:  # elsewhere it says that a rank was lost
                 wrong = f"the newest save is not of this model: {error}"
-        if wrong := group.all_gather_said(wrong)[0] if group else wrong:
+        if wrong := all_say(group, wrong)[0]:
             raise LookupError(wrong)
         return bool(found)
 
