@@ -1,10 +1,11 @@
-"""Files written and read from front to back and hashed meanwhile, each on a thread of its own; written past the page cache."""
+"""Files written and read from front to back and hashed meanwhile, each on threads of its own; written past the page cache."""
 
 import errno
 import fcntl
 import hashlib
 import mmap
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,14 +14,42 @@ from pathlib import Path
 from typing import Any
 
 BLOCK, BLOCKS = 4 << 20, 4  # bytes of a block, and how many are on their way
+HASHING = 2  # threads; one keeps up with 1.6 GB/s
+NICE = 10  # of the threads that write: training goes first where there is work for both
 
 
 class Desk:
-    """Blocks and threads for one file at a time: kept from file to file, so that a new one costs neither."""
+    """One piece of work at a time in the background, with blocks and threads for one file at a time: kept, so that none is made anew."""
 
     def __init__(self) -> None:
         self.blocks = _blocks()
-        self.hashing, self.writing = ThreadPoolExecutor(1, "hash"), ThreadPoolExecutor(1, "write")
+        self._working, self.hashing, self.writing = _threads(1, "save"), _threads(HASHING, "hash"), _threads(1, "write")
+        self._work: Future[None] | None = None
+
+    def start(self, work: Callable[..., None], *words: Any) -> None:
+        """`work` begins when the work before it is over."""
+        self._work = self._working.submit(work, *words)
+
+    @property
+    def busy(self) -> bool:
+        return self._work is not None and not self._work.done()
+
+    def settle(self) -> None:
+        """The work is over. Raises what it raised."""
+        if self._work:
+            self._work.result()
+
+
+def _threads(count: int, name: str) -> ThreadPoolExecutor:
+    """Started: a thread that starts keeps its starter waiting."""
+    found = ThreadPoolExecutor(count, name, initializer=_begin)
+    wait([found.submit(bool) for _ in range(count)])
+    return found
+
+
+def _begin() -> None:
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone, as Linux has it
 
 
 class Out:
@@ -33,7 +62,7 @@ class Out:
         self._desk, self._given_up = desk, given_up
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         _past_cache(self._descriptor, True)
-        self._hash, self.position = hashlib.sha256(), 0
+        self._sum, self.position = hashlib.sha256(), 0
         self._works: list[list[Future[Any]]] = [[] for _ in range(BLOCKS)]
         self._at, self._filled = 0, 0
 
@@ -50,10 +79,15 @@ class Out:
 
     def _pass_on(self) -> None:
         block = self._desk.blocks[self._at][: self._filled]
-        self._works[self._at] = [self._desk.hashing.submit(self._hash.update, block), self._desk.writing.submit(self._put, block)]
+        self._works[self._at] = [self._desk.hashing.submit(_sha256, block), self._desk.writing.submit(self._put, block)]
         self._at, self._filled = (self._at + 1) % BLOCKS, 0
-        for work in self._works[self._at]:
-            work.result()
+        self._settle()
+
+    def _settle(self) -> None:
+        """The block that is next to be filled has been written and hashed."""
+        works, self._works[self._at] = self._works[self._at], []
+        if found := [work.result() for work in works]:
+            self._sum.update(found[0])
 
     def _put(self, block: memoryview) -> None:
         while block:
@@ -67,18 +101,28 @@ class Out:
                 _past_cache(self._descriptor, False)  # this file system cannot, or the file's end is no whole page
 
     def end(self) -> str:
-        """Durable afterwards; its sha256."""
-        self._pass_on()
-        for works in self._works:
-            for work in works:
-                work.result()
+        """Durable afterwards; its checksum."""
+        if self._filled:
+            self._pass_on()
+        for _ in range(BLOCKS):
+            self._settle()
+            self._at = (self._at + 1) % BLOCKS
         os.fsync(self._descriptor)
-        return self._hash.hexdigest()
+        return self._sum.hexdigest()
 
     def close(self) -> None:
         for works in self._works:
             wait(works)  # the blocks are the next file's
         os.close(self._descriptor)
+
+
+def checksum(data: bytes) -> str:
+    """sha256 over the sha256s of its blocks of `BLOCK` bytes: that of a file, made by several threads."""
+    return hashlib.sha256(b"".join(_sha256(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))).hexdigest()
+
+
+def _sha256(block: bytes | memoryview) -> bytes:
+    return hashlib.sha256(block).digest()
 
 
 def _blocks() -> list[memoryview]:
@@ -104,27 +148,32 @@ def room(size: int) -> memoryview:
 
 
 def read(path: Path, wanted: Sequence[tuple[int, memoryview]]) -> str:
-    """The file's sha256; each memory of `wanted` is filled from its offset on, as far as the file goes."""
+    """The file's checksum; each memory of `wanted` is filled from its offset on, as far as the file goes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _past_cache(descriptor, True)
         size, blocks, found = os.fstat(descriptor).st_size, _blocks(), hashlib.sha256()
-        with ThreadPoolExecutor(2) as reading, ThreadPoolExecutor(1) as hashing:
+        hashed = deque[Future[bytes]]()
+        with ThreadPoolExecutor(2) as reading, ThreadPoolExecutor(HASHING) as hashing:
             coming = deque(reading.submit(_fill, descriptor, block, n * BLOCK, None) for n, block in enumerate(blocks))
             for begin in range(0, size, BLOCK):
                 block = coming.popleft().result()
-                hashed = hashing.submit(found.update, block)
+                hashed.append(hashing.submit(_sha256, block))
                 for at, memory in wanted:
                     first, last = max(at, begin), min(at + len(memory), begin + len(block))
                     if first < last:
                         memory[first - at : last - at] = block[first - begin : last - begin]
-                coming.append(reading.submit(_fill, descriptor, blocks[begin // BLOCK % BLOCKS], begin + BLOCKS * BLOCK, hashed))
+                coming.append(reading.submit(_fill, descriptor, blocks[begin // BLOCK % BLOCKS], begin + BLOCKS * BLOCK, hashed[-1]))
+                if len(hashed) == BLOCKS:
+                    found.update(hashed.popleft().result())
+        for last_one in hashed:
+            found.update(last_one.result())
         return found.hexdigest()
     finally:
         os.close(descriptor)
 
 
-def _fill(descriptor: int, block: memoryview, offset: int, last: Future[None] | None) -> memoryview:
+def _fill(descriptor: int, block: memoryview, offset: int, last: Future[bytes] | None) -> memoryview:
     """As much of it as the file has from there, once what was in it last is hashed."""
     if last:
         last.result()

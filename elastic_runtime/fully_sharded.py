@@ -3,7 +3,7 @@
 Private names of torch 2.13 to 2.15; `require` says at the start of a job which one is missing, not at its first resize.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -94,14 +94,17 @@ def unwrap(model: nn.Module) -> None:
                 part._parameters[name] = bare[id(p)]
 
 
-def allocate(model: nn.Module, device: str) -> None:
-    """Every parameter that has no memory gets it, unfilled; those that were shared still are."""
+def allocate(model: nn.Module, device: str, given: Mapping[str, torch.Tensor] | None = None) -> None:
+    """Every parameter that has no memory gets it: what this rank holds of it is `given` by name, else unfilled. Shared ones still are."""
+    names = {id(p): name for name, p in model.named_parameters()}
     real: dict[int, nn.Parameter] = {}
     for module in model.modules():
         for name, p in list(module._parameters.items()):
             if p is not None and p.device.type == "meta":
                 if id(p) not in real:
-                    local = torch.empty_like(p.to_local() if isinstance(p, DTensor) else p, device=device)
+                    local = (given or {}).get(names[id(p)])
+                    if local is None:
+                        local = torch.empty_like(p.to_local() if isinstance(p, DTensor) else p, device=device)
                     real[id(p)] = nn.Parameter(like(p, local) if isinstance(p, DTensor) else local, requires_grad=p.requires_grad)
                 module._parameters[name] = real[id(p)]
 

@@ -1,4 +1,4 @@
-"""Gradients averaged by hooks of our own: buckets reduced while backward still runs, into buffers apart from the gradients."""
+"""Gradients summed by hooks of our own, in buckets that are reduced while backward still runs. Every gradient lives in its bucket."""
 
 from typing import Any
 
@@ -10,36 +10,47 @@ BUCKET_BYTES = 8 << 20
 
 
 class Buckets:
-    """`start`, backward passes, `reduce`, `give_gradients`: one step. Nothing of a rank's own is touched before `give_gradients`."""
+    """`start`, backward passes, `reduce`, `give_gradients`: one step. A parameter's `grad` is its place in a bucket, so none is copied.
+
+    A step that breaks leaves sums of some ranks behind; the next `start` forgets them.
+    """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._buckets = _split(list(reversed(self.parameters)))
-        numbers = [sum(p.numel() for p in bucket) for bucket in self._buckets]
-        self._buffers = [
-            torch.zeros(n, dtype=bucket[0].dtype, device=bucket[0].device) for n, bucket in zip(numbers, self._buckets, strict=True)
-        ]
-        self._loss = torch.zeros(1, device=self._buffers[-1].device)
-        self._during = len(self._buckets)  # so many buckets are reduced while backward still runs
-        if self._buffers[-1].dtype in (torch.float32, torch.float64):  # the last one waits for the loss, which rides at its end
-            self._buffers[-1] = self._buffers[-1].new_zeros(numbers[-1] + 1)
-            self._loss, self._during = self._buffers[-1][-1:], self._during - 1
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         self.expect_last, self.broken = False, False
         self._group: Group | None = None
         self._works: list[Any] = []
         self._missing: list[int] = []
+        self._allocate()
         for parameter in self.parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
 
+    def _allocate(self) -> None:
+        first = [bucket[0] for bucket in self._buckets]
+        sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
+        rides = first[-1].dtype in (torch.float32, torch.float64)  # the loss, at the end of the last bucket, which waits for it
+        sizes[-1] += rides
+        self._memory = [torch.empty(n, dtype=p.dtype, device=p.device).zero_() for n, p in zip(sizes, first, strict=True)]
+        self._places = [_places(memory, bucket) for memory, bucket in zip(self._memory, self._buckets, strict=True)]
+        self._loss = self._memory[-1][-1:] if rides else torch.zeros(1, device=first[-1].device)
+        self._during = len(self._buckets) - rides  # so many buckets are reduced while backward still runs
+
     def start(self, group: Group | None) -> None:
+        if self.broken:
+            self._allocate()  # a sum that was cut off may still be written
         self._group, self._works, self.expect_last, self.broken = group, [], False, False
         self._missing = [len(bucket) for bucket in self._buckets]
-        for parameter in self.parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            else:
-                parameter.grad.zero_()
+        for at, memory in enumerate(self._memory):
+            memory.zero_()
+            self._place(at)
+
+    def _place(self, at: int) -> None:
+        """The gradients of a bucket are in it, also where the script has put others in their place, as `zero_grad` does."""
+        for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
+            if parameter.grad is not place:
+                parameter.grad = place
 
     def _accumulated(self, parameter: torch.nn.Parameter) -> None:
         """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one order all ranks keep."""
@@ -51,13 +62,14 @@ class Buckets:
 
     def _launch(self) -> None:
         at = len(self._works)
-        offset = 0
-        for parameter in self._buckets[at]:
-            assert parameter.grad is not None
-            self._buffers[at][offset : offset + parameter.numel()].copy_(parameter.grad.view(-1))
-            offset += parameter.numel()
+        for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
+            if parameter.grad is None:
+                place.zero_()
+            elif parameter.grad is not place:
+                place.copy_(parameter.grad)
+        self._place(at)
         try:
-            self._works.append(self._group.all_reduce(self._buffers[at]) if self._group else None)
+            self._works.append(self._group.all_reduce(self._memory[at]) if self._group else None)
         except RuntimeError:  # a peer is gone; raising inside backward would end the user's script
             self.broken = True
 
@@ -77,14 +89,20 @@ class Buckets:
         return not self.broken
 
     def give_gradients(self) -> float:
-        """Write the reduced gradients where the optimizer reads them; the step's loss."""
-        for bucket, buffer in zip(self._buckets, self._buffers, strict=True):
-            offset = 0
-            for parameter in bucket:
-                assert parameter.grad is not None
-                parameter.grad.copy_(buffer[offset : offset + parameter.numel()].view_as(parameter))
-                offset += parameter.numel()
+        """The reduced gradients are where the optimizer reads them; the step's loss."""
+        for at in range(len(self._buckets)):
+            self._place(at)
         return float(self._loss)
+
+
+def _places(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:
+    """One after the other, each laid out as `zero_grad` and backward would make the parameter's gradient."""
+    found, offset = [], 0
+    for parameter in bucket:
+        strides = torch.empty_like(parameter, device="meta").stride()
+        found.append(memory.as_strided(parameter.shape, strides, offset))
+        offset += parameter.numel()
+    return found
 
 
 def _split(parameters: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:

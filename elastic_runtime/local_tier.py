@@ -10,7 +10,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ class LocalTier:
         self._root, self._shared, self.every, self._said = directory, shared, every, said
         self._id = ""
         self._stage, self._desk = Stage(), Desk()
-        self._thread = ThreadPoolExecutor(1, "save-locally")
-        self._writing: Future[None] | None = None
 
     @property
     def directory(self) -> Path:
@@ -49,22 +46,18 @@ class LocalTier:
 
     def due(self, step: int) -> bool:
         """Asked of the leading rank: whether the state after `step` is to be saved. Not while it still writes the last one."""
-        return step % self.every == 0 and not self._busy()
+        return step % self.every == 0 and not self._desk.busy
 
     def soon(self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Place) -> None:
         """This rank's pieces are copied now and written in the background; a rank that still writes its last ones leaves these out."""
-        if self._busy():
+        if self._desk.busy:
             return
         pieces = self._stage.copy(owned(state, place.rank, place.world, place.shards))
-        self._writing = self._thread.submit(self._write, step, pieces, form, place)
-
-    def _busy(self) -> bool:
-        return self._writing is not None and not self._writing.done()
+        self._desk.start(self._write, step, pieces, form, place)
 
     def settle(self) -> None:
         """What this rank was writing is over."""
-        if self._writing:
-            self._writing.result()
+        self._desk.settle()
 
     def _write(self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Place) -> None:
         name = f"{checkpoint.folder(step)}.{place.name}.{place.world}"  # as NAME has it
@@ -133,7 +126,7 @@ class LocalTier:
     def _is_whole(self, folder: str, rank: int) -> bool:
         path = self.directory / folder / checkpoint.part_name(rank)
         with suppress(*restore.HARM):
-            return bool(checkpoint.unseal(said_of(path).read_bytes())["sha256"] == files.read(path, []))
+            return bool(checkpoint.unseal(said_of(path).read_bytes())["checksum"] == files.read(path, []))
         return False
 
     def _bring(self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]) -> checkpoint.Saved | None:

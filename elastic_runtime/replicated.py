@@ -58,4 +58,4 @@ class Replicated:
             if group and rank == source:
                 reshard.send(group, self._session.state(), to)
             elif group and rank == to:
-                self._session.set_state(reshard.receive(group, source))
+                self._session.receive(group, source)

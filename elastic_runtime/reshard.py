@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from elastic_runtime.group import Group
+from elastic_runtime.pieces import named
 
 State = dict[str, Any]
 
@@ -51,21 +52,32 @@ def send(group: Group, state: State, to: int) -> None:
     """Give `state` to rank `to`, tensors on the CPU straight from where they are."""
     tensors: list[torch.Tensor] = []
     skeleton = take_apart(state, tensors)
-    shapes = [(tuple(t.shape), t.dtype) for t in tensors]
-    head = torch.frombuffer(bytearray(pack((skeleton, shapes))), dtype=torch.uint8)  # (bytes,)
+    said = [(name, tuple(t.shape), t.dtype) for name, t in named(state)]
+    head = torch.frombuffer(bytearray(pack((skeleton, said))), dtype=torch.uint8)  # (bytes,)
     group.send([torch.tensor([head.numel()])], to)
     group.send([head, *(t.contiguous().view(-1).cpu() for t in tensors if t.numel())], to)
 
 
-def receive(group: Group, source: int) -> State:
-    """The state that rank `source` sends, in fresh memory of the CPU."""
+def receive(group: Group, source: int, live: State | None = None) -> State:
+    """The state that rank `source` sends: in the memory of `live` where that has the same tensor, else in fresh memory of the CPU.
+
+    Raises RuntimeError if a peer is lost; then the tensors of `live` hold anything.
+    """
     length = torch.zeros(1, dtype=torch.int64)
     group.receive([length], source)
     head = torch.empty(int(length), dtype=torch.uint8)
     group.receive([head], source)
-    skeleton, shapes = unpack(head.numpy().tobytes())
-    tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in shapes]
+    skeleton, said = unpack(head.numpy().tobytes())
+    here = dict(enumerate(named(live or {})))
+    tensors = [_room(here.get(at), *of) for at, of in enumerate(said)]
     flat = [t.view(-1) for t in tensors if t.numel()]
     group.receive(flat, source, first=1)
-    found: State = put_together(skeleton, tensors)
-    return found
+    state: State = put_together(skeleton, tensors)
+    return state
+
+
+def _room(here: tuple[str, torch.Tensor] | None, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """The tensor that is `here` if it can take what comes, for fresh memory costs time."""
+    if here and (here[0], here[1].shape, here[1].dtype, here[1].device.type) == (name, shape, dtype, "cpu") and here[1].is_contiguous():
+        return here[1]
+    return torch.empty(shape, dtype=dtype)

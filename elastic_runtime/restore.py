@@ -111,7 +111,7 @@ def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
 
 
 def _check(name: str, of: Mapping[str, Any], found: str) -> None:
-    if found != of["sha256"]:
+    if found != of["checksum"]:
         raise ValueError(f"{name} is not what was written")
 
 

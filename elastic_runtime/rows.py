@@ -51,6 +51,10 @@ class Held:
     tensors: list[torch.Tensor]
     rest: dict[str, Any]
 
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """By name."""
+        return {name: tensor for (name, kind), tensor in zip(self.table.keys, self.tensors, strict=True) if kind == PARAMETER}
+
 
 def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Part) -> Held:
     """The live tensors, none copied; of a model that is not wrapped, as the only part of one."""
@@ -79,14 +83,15 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
 def write(held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]) -> None:
     """`held` is the state of the wrapped model and its optimizer. `names`: of the parameters of each of the optimizer's groups.
 
-    Parameters are copied, what the optimizer keeps is taken as it is.
+    What the optimizer keeps is taken as it is; so is a parameter that has been given the same memory, others are copied.
     """
     parameters: dict[str, Any] = dict(model.named_parameters())
     optimizer.state.clear()
     for (name, kind), tensor in zip(held.table.keys, held.tensors, strict=True):
         p = parameters[name]
         if kind == PARAMETER:
-            p.to_local().detach().copy_(tensor)
+            if (local := p.to_local().detach()).data_ptr() != tensor.data_ptr():
+                local.copy_(tensor)
         else:
             optimizer.state[p][kind] = like(p, tensor)
     for name, kind, value, device in held.rest["small"]:

@@ -9,7 +9,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -45,10 +44,8 @@ class Saver:
         self.durable = -1
         self._owed, self._asked = False, 0
         self._place = Place()
-        self._thread, self._desk = ThreadPoolExecutor(1, "save"), Desk()  # started before: a thread that starts keeps its starter waiting
-        self._writing: Future[None] | None = None
+        self._stage, self._desk = Stage(), Desk()
         self._given_up = threading.Event()
-        self._stage = Stage()
 
     def entered(self, place: Place, *, left: bool) -> None:
         """A new generation. A save that the last one began goes on, unless one of its writers `left`."""
@@ -68,7 +65,7 @@ class Saver:
                 self._said(message="nothing is saved: the session was given no checkpoint directory")
             return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
-        if self._owed and not (self._writing and not self._writing.done() and not self._given_up.is_set()):
+        if self._owed and (not self._desk.busy or self._given_up.is_set()):
             return Order.SHARED
         return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
@@ -87,30 +84,24 @@ class Saver:
         assert self.directory
         place, self._owed = self._place, False
         self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
-        self._join()
+        self._desk.settle()
         self._given_up = threading.Event()
         draft = self.directory / f".{checkpoint.folder(step)}.{place.name}"
         pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
         stall_s, given_up = time.monotonic() - began, self._given_up
-        self._writing = self._thread.submit(
-            self._write, step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut()
-        )
+        self._desk.start(self._write, step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut())
 
     def needed(self, step: int) -> bool:
         """Asked of the leading rank between two steps: whether the state after `step` is not durable yet. Ends the save under way."""
-        self._join()
+        self._desk.settle()
         return self.directory is not None and self.durable != step
 
     def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
         """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not. Nobody trains."""
         if self.directory:
             self._begin(step, state(), time.monotonic(), as_they_are)
-            self._join()
-
-    def _join(self) -> None:
-        if self._writing:
-            self._writing.result()
+            self._desk.settle()
 
     def newest_step(self) -> int:
         """By its name; -1 for none."""
@@ -133,7 +124,7 @@ class Saver:
                 restore.pass_over(local.path, error)
             self._local.forget()
         if found and self.directory:
-            self._writing = self._thread.submit(self._look, self.directory)
+            self._desk.start(self._look, self.directory)
         elif self.directory and (newest := restore.load_newest(self.directory, live)):
             self._is_durable(newest[0])
             return newest[1]
@@ -148,7 +139,7 @@ class Saver:
 
     def settle(self) -> None:
         """Whatever this rank was writing is over."""
-        self._join()
+        self._desk.settle()
         if self._local:
             self._local.settle()
 

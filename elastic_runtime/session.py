@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from elastic_runtime import mistakes
+from elastic_runtime import mistakes, reshard
 from elastic_runtime.buffers import Buffers
 from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group, all_say
@@ -76,7 +76,7 @@ class Session:
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
-        self.step = 0
+        self.step, self._step_began = 0, time.monotonic()
         self.loss: float | None = None  # of the last step, over all its micro-batches
         self.max_norm: float | None = None  # of the step in flight
         self.gradient_norm: float | None = None  # of the last step's whole gradient, where it was asked to be clipped
@@ -84,15 +84,13 @@ class Session:
         descriptor = os.environ.get("CEDE_PARENT_FD")
         local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self._seat = Seat(Link(int(descriptor), local, ranks) if descriptor else None, self)
-        self._has_state, self._full = False, False
-        self._step_began = time.monotonic()
+        self._has_state = self._torn = self._full = False
         self._pause: float | None = None
         local_tier = None
         if checkpoint and local_checkpoint:
             local_tier = LocalTier(Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress)
         self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier)
-        self._journal_directory = Path(journal) if journal else None
-        self.journal = Journal(None, "")
+        self._journal_directory, self.journal = Path(journal) if journal else None, Journal(None, "")
         self._streams: Streams | None = None
         self.buffers = Buffers(model)
         self.strategy.attach(self)
@@ -255,6 +253,7 @@ class Session:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.set_rest(state)
+        self._torn = False
 
     def rest(self) -> dict[str, Any]:
         """What is neither the model's nor the optimizer's."""
@@ -276,6 +275,8 @@ class Session:
             try:
                 if found := self._saver.load(collected, self.state):
                     self.set_state(found)
+                elif self._torn:
+                    wrong = "the state was lost while it moved, and there is no save of it to go back to: set save_every"
             except (LookupError, ValueError) as error:
                 wrong = str(error)
             except RuntimeError as error:  # elsewhere it says that a rank was lost
@@ -283,6 +284,11 @@ class Session:
         if wrong := all_say(group, wrong)[0]:
             raise LookupError(wrong)
         return bool(found)
+
+    def receive(self, group: Group, source: int) -> None:
+        """The state that rank `source` sends is ours. Raises RuntimeError if it is lost; then we have no state at all, not even our own."""
+        self._has_state, self._torn = False, True
+        self.set_state(reshard.receive(group, source, self.state()))
 
     def _say_progress(self, **facts: Any) -> None:
         self._seat.say("progress", facts=facts)

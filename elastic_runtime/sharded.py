@@ -173,7 +173,7 @@ class Sharded:
             rows.point(model, optimizer, self._names)
         loaded = self._session.load(group)
         if group.rank:
-            self._session.set_state(reshard.receive(group, 0))
+            self._session.receive(group, 0)
         else:
             if not loaded and must_load:
                 raise LookupError("a part of the state was lost, with no spare or save of it to go back to: set spare_every or save_every")
@@ -181,8 +181,7 @@ class Sharded:
                 reshard.send(group, self._session.state(), to)
         whole, part = rows.read(model, optimizer, Part(0, 1)), _part(group)
         mine = [tensor[slice(*part.rows(n))].clone() for tensor, n in zip(whole.tensors, whole.table.counts, strict=True)]
-        self._rewrap(group)
-        self._put(Held(part, whole.table, mine, whole.rest), self._session.rest())
+        self._rewrap(group, Held(part, whole.table, mine, whole.rest), self._session.rest())
 
     def _regroup(self, group: Group, level: set[int]) -> bool:
         """Whether every rank has its part of the newest step that is still whole: live, or in spares."""
@@ -219,26 +218,24 @@ class Sharded:
         assert moves is not None  # it was whole
         mine = [tensor.to(self._device) for tensor in kept[part]] if part in kept else table.empty(part, self._device)
         carry(group, moves, table.counts, kept, {part: mine})
-        self._rewrap(group)
-        self._put(Held(part, table, mine, held.rest), rest)
+        self._rewrap(group, Held(part, table, mine, held.rest), rest)
 
-    def _rewrap(self, group: Group) -> None:
+    def _rewrap(self, group: Group, held: Held, rest: dict[str, Any]) -> None:
+        """The model is wrapped for `group` and has this state."""
         model = self._session.model
         if fully_sharded.wrapped(model):
             fully_sharded.unwrap(model)
         self._wrap(model, fully_sharded.make_mesh(group, self._device))
-        fully_sharded.allocate(model, self._device)
+        fully_sharded.allocate(model, self._device, held.parameters())
         fully_sharded.set_collectives(model, self._all_gather, self._reduce_scatter)
         if bare := [name for name, p in model.named_parameters() if not isinstance(p, DTensor)]:
             raise ValueError(f"wrap leaves {bare[0]} and {len(bare) - 1} more unsharded: let it end with fully_shard(model, mesh=mesh)")
+        rows.write(held, model, self._session.optimizer, self._names)
+        self._session.set_rest(rest)
+        self._spares.clear()
 
     def _read(self) -> Held:
         return rows.read(self._session.model, self._session.optimizer, _part(self._group))
-
-    def _put(self, held: Held, rest: dict[str, Any]) -> None:
-        rows.write(held, self._session.model, self._session.optimizer, self._names)
-        self._session.set_rest(rest)
-        self._spares.clear()
 
 
 def _part(group: Group, rank: int | None = None) -> Part:

@@ -10,10 +10,12 @@ from elastic_runtime.sharded import Sharded
 from elastic_runtime.strategy import Strategy
 from elastic_runtime.tree import Tree
 
+FAKE = FakeTensorMode()  # tensors without memory, on devices that are not there
+
 
 def model(*devices: str) -> torch.nn.Module:
     """A layer on each."""
-    with FakeTensorMode():
+    with FAKE:
         return torch.nn.Sequential(*[torch.nn.Linear(2, 2, device=device) for device in devices])
 
 
@@ -22,8 +24,8 @@ def session(of: torch.nn.Module, strategy: Strategy | None = None) -> Session:
 
 
 def buffers(of: torch.nn.Module) -> list[tuple[str, int]]:
-    with FakeTensorMode():
-        return [(str(buffer.device), buffer.numel()) for buffer in Buckets(of)._buffers]
+    with FAKE:
+        return [(str(buffer.device), buffer.numel()) for buffer in Buckets(of)._memory]
 
 
 def test_a_bucket_holds_gradients_of_one_device_and_is_there() -> None:
@@ -36,7 +38,7 @@ def test_a_bucket_holds_gradients_of_one_device_and_is_there() -> None:
 
 @pytest.mark.parametrize(("devices", "expected"), [(["cpu"], "cpu"), (["cuda:1"], "cuda:1"), (["cpu", "cuda:1"], "cuda:1")])
 def test_the_loss_is_added_up_where_the_model_is(devices: list[str], expected: str) -> None:
-    with FakeTensorMode():
+    with FAKE:
         assert str(session(model(*devices)).device) == expected
 
 
@@ -49,5 +51,5 @@ def test_the_loss_is_added_up_where_the_model_is(devices: list[str], expected: s
     ],
 )
 def test_a_model_on_two_devices_is_refused_where_it_cannot_be_trained(devices: list[str], strategy: Strategy | None) -> None:
-    with FakeTensorMode(), pytest.raises(ValueError, match=f"the model is on {devices[0]} and on {devices[1]}: put it on one device"):
+    with FAKE, pytest.raises(ValueError, match=f"the model is on {devices[0]} and on {devices[1]}: put it on one device"):
         session(model(*devices), strategy)

@@ -53,7 +53,7 @@ def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_file_is_what_was_written_and_is_read_back_piece_by_piece(tmp_path: Path, sizes: list[int]) -> None:
     chunks, desk = chunks_of(sizes), Desk()
     whole = b"".join(chunks)
-    checksum = hashlib.sha256(whole).hexdigest()
+    checksum = files.checksum(whole)
     assert write(tmp_path / "file", chunks, desk) == checksum
     assert (tmp_path / "file").read_bytes() == whole
     begins = sorted({0, len(whole) // 3, max(len(whole) - PAGE - 1, 0)})
@@ -61,6 +61,13 @@ def test_a_file_is_what_was_written_and_is_read_back_piece_by_piece(tmp_path: Pa
     assert files.read(tmp_path / "file", wanted) == checksum
     for begin, memory in wanted:
         assert memory == whole[begin : begin + len(memory)]
+
+
+def test_a_checksum_is_that_of_the_blocks_checksums() -> None:
+    first, second = os.urandom(BLOCK), os.urandom(5)
+    of_blocks = hashlib.sha256(first).digest() + hashlib.sha256(second).digest()
+    assert files.checksum(first + second) == hashlib.sha256(of_blocks).hexdigest()
+    assert files.checksum(b"") == hashlib.sha256().hexdigest()
 
 
 def test_what_is_given_up_is_an_error_and_the_next_file_is_whole(tmp_path: Path) -> None:
@@ -82,5 +89,5 @@ def test_of_a_file_cut_short_what_is_there_is_read_and_its_checksum_tells(tmp_pa
     [whole] = chunks_of([BLOCK + 100])
     (tmp_path / "file").write_bytes(whole[: BLOCK + 10])
     memory = files.room(200)
-    assert files.read(tmp_path / "file", [(BLOCK - 50, memory)]) != hashlib.sha256(whole).hexdigest()
+    assert files.read(tmp_path / "file", [(BLOCK - 50, memory)]) != files.checksum(whole)
     assert memory[:60] == whole[BLOCK - 50 : BLOCK + 10]

@@ -41,7 +41,7 @@ def save(tier: LocalTier, step: int, *, world: int = 1) -> None:
     """By every rank of one pod."""
     for rank in range(world):
         tier.soon(step, state(step), state(step) if rank == 0 else {}, Place(rank, world, 0, "1-5000"))
-        tier._thread.submit(bool).result()  # after it
+        tier.settle()  # after it
 
 
 def test_a_save_counts_when_every_part_is_with_somebody_and_the_newest_comes_first() -> None:

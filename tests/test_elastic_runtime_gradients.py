@@ -1,0 +1,108 @@
+"""Gradients in buckets: what the optimizer reads is the sum over all ranks, whatever the script did to `grad`."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import torch
+
+from elastic_runtime.gradients import Buckets
+from elastic_runtime.group import Group
+
+
+class Sum:
+    """In the place of a group of two whose ranks have equal gradients. `lost`: the peer is."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.written: list[torch.Tensor] = []
+
+    def all_reduce(self, tensor: torch.Tensor) -> Any:
+        self.written.append(tensor)
+        if not self.lost:
+            tensor.mul_(2)
+        return self
+
+    def wait(self) -> None:
+        if self.lost:
+            raise RuntimeError("the peer is gone")
+
+
+def model() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(48, 2)).to(memory_format=torch.channels_last)
+
+
+INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)  # (samples, channels, height, width)
+
+
+def a_step(of: torch.nn.Module, buckets: Buckets, group: Sum, before: Callable[[], None], after: Callable[[], None]) -> bool:
+    """Of two micro-batches; the script does `before` the first and `after` the last what it likes."""
+    buckets.start(cast(Group, group))
+    before()
+    for last in (False, True):
+        buckets.expect_last = last
+        of(INPUT).square().sum().backward()
+    after()
+    return buckets.reduce(torch.tensor([3.0]))
+
+
+def expected(of: torch.nn.Module) -> list[torch.Tensor]:
+    """Two micro-batches on each of two ranks."""
+    of.zero_grad()
+    (4 * of(INPUT).square().sum()).backward()
+    return [cast(torch.Tensor, p.grad).clone() for p in of.parameters()]
+
+
+def nothing() -> None:
+    pass
+
+
+def other_gradients(of: torch.nn.Module) -> None:
+    for p in of.parameters():
+        p.grad = cast(torch.Tensor, p.grad).clone()
+
+
+SCRIPTS: dict[str, tuple[Callable[[torch.nn.Module], Any], Callable[[torch.nn.Module], Any]]] = {
+    "as it is asked to": (lambda of: None, lambda of: None),
+    "zero_grad before the first pass": (lambda of: of.zero_grad(), lambda of: None),
+    "zero_grad that keeps them": (lambda of: of.zero_grad(set_to_none=False), lambda of: None),
+    "zero_grad after the last pass": (lambda of: None, lambda of: of.zero_grad()),
+    "others in their place": (other_gradients, lambda of: None),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_grad(script: str) -> None:
+    of, alike = model(), model()
+    buckets, group = Buckets(of), Sum()
+    before, after = SCRIPTS[script]
+    for _ in range(2):  # nothing of a step is left in the next
+        if script == "zero_grad after the last pass":  # all buckets but the last have gone by then
+            buckets._during = len(buckets._buckets)
+        assert a_step(of, buckets, group, lambda: before(of), lambda: after(of))
+        assert buckets.give_gradients() == 6.0
+        for p, right in zip(of.parameters(), expected(alike), strict=True):
+            torch.testing.assert_close(p.grad, right)
+
+
+def test_gradients_keep_the_layout_that_backward_gives_them() -> None:
+    of = model()
+    Buckets(of).start(None)
+    for p in of.parameters():
+        assert cast(torch.Tensor, p.grad).stride() == torch.zeros_like(p).stride()
+
+
+def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
+    of, alike = model(), model()
+    buckets, group = Buckets(of), Sum()
+    group.lost = True
+    assert not a_step(of, buckets, group, nothing, nothing)
+    assert buckets.broken
+    late, group.written, group.lost = group.written, [], False
+    assert a_step(of, buckets, group, nothing, nothing)
+    for tensor in late:
+        tensor.fill_(float("nan"))  # the sum that was cut off comes now
+    assert buckets.give_gradients() == 6.0
+    for p, right in zip(of.parameters(), expected(alike), strict=True):
+        torch.testing.assert_close(p.grad, right)
