@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import mmap
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,7 +14,6 @@ from typing import Any
 
 BLOCK, BLOCKS = 4 << 20, 4  # bytes of a block, and how many are on their way
 HASHING = 2  # threads; one keeps up with 1.6 GB/s
-NICE = 10  # of the threads that write: training goes first where there is work for both
 
 
 class Desk:
@@ -42,14 +40,9 @@ class Desk:
 
 def _threads(count: int, name: str) -> ThreadPoolExecutor:
     """Started: a thread that starts keeps its starter waiting."""
-    found = ThreadPoolExecutor(count, name, initializer=_begin)
+    found = ThreadPoolExecutor(count, name)
     wait([found.submit(bool) for _ in range(count)])
     return found
-
-
-def _begin() -> None:
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone, as Linux has it
 
 
 class Out:
