@@ -110,7 +110,9 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if only_joins and coming and now - view.changed < limits.gather_s:
         return None  # pods that start together get ready one by one: one resize takes them all
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
-    if now - view.changed < limits.settle_s and not leaves_by_request and (only_joins or any(m.leaving for m in alive.values())):
+    complete = [m.index for m in target] == list(range(view.wanted or 0))  # whoever was asked for is here: nobody else will come
+    settled = now - view.changed >= limits.settle_s or leaves_by_request or complete
+    if not settled and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(view, target)
 

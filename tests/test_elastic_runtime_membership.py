@@ -43,6 +43,10 @@ FOUR = [member(i) for i in range(4)]
         pytest.param(view([*FOUR, waiting(4), waiting(5)], wanted=8), (0, 1, 2, 3, 4, 5), id="whoever is ready joins"),
         pytest.param(view([*FOUR, waiting(4, ready=False)], wanted=8), None, id="nobody waits for an import"),
         pytest.param(view([*FOUR, waiting(4)], wanted=8, changed=JUST_NOW), None, id="those who come together are taken together"),
+        pytest.param(view([*FOUR, waiting(4)], wanted=5, changed=JUST_NOW), (0, 1, 2, 3, 4), id="all that are wanted are there: at once"),
+        pytest.param(
+            view([*FOUR[:3], member(3, leaving=True), waiting(4)], wanted=5, changed=JUST_NOW), None, id="not so while one is told to go"
+        ),
         pytest.param(view([*FOUR, waiting(4)], wanted=4), None, id="nobody joins beyond the wanted size"),
         pytest.param(view([*FOUR, waiting(4)]), (0, 1, 2, 3, 4), id="never asked: whoever is there"),
         pytest.param(view([*FOUR[:3], member(3, leaving=True)]), (0, 1, 2), id="a pod is told to go"),
