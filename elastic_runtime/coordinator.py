@@ -108,7 +108,7 @@ class Coordinator:
         self.waiting = self.waiting | {index} if said.get("waits") else self.waiting - {index}
         record, known = self.view.record, (self.progress.finished, self.progress.durable_step)
         self._count(index, metrics.Done(**said.get("done", {})), said.get("progress", {}))
-        if member.broken == record.generation > 0 and index in record.members and self.view.broke is None:
+        if member.broken == record.generation > 0 and self.view.broke is None:
             self.view = replace(self.view, broke=now)
         store = said.get("store")
         if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:

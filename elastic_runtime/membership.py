@@ -91,7 +91,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
         elif quiet and not lost:
             return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
         survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
-        if survivors:
+        if survivors := sorted([*survivors, *_handing_over(view, alive)], key=lambda m: m.index):
             return _record(view, survivors, abrupt=True)
         return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
     if current.stop or not there:
@@ -103,6 +103,8 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     target.sort(key=lambda m: m.index)
     if not target:
         return _record(view, [alive[i] for i in there], stop=True) if now - view.changed >= limits.settle_s or view.wanted == 0 else None
+    if not {m.index for m in target} & {*current.members}:  # who has the state stays until the others have it
+        target = sorted([*target, *(alive[i] for i in there)], key=lambda m: m.index)
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
@@ -115,6 +117,15 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if not settled and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(view, target)
+
+
+def _handing_over(view: View, alive: Mapping[int, Member]) -> list[Member]:
+    """Who leaves with this record and has not parked, while nobody has formed it: what they hold may be with nobody else."""
+    going = [m for m in alive.values() if m.generation and not m.parked]
+    newest = max((m.generation for m in going), default=0)
+    if newest == view.record.generation:
+        return []
+    return [m for m in going if m.generation == newest and m.index not in view.record.members]
 
 
 def _done(member: Member | None) -> bool:

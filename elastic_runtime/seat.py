@@ -101,6 +101,8 @@ class Seat:
                 self._hand_over(self.group, record)
             except RuntimeError:
                 log.warning("somebody was lost while leaving ranks handed over", extra={"generation": record.generation})
+                self._give_up(record.generation)
+                return self.move(record.generation)  # leaving ranks too: what they hold may be with nobody else
         self.move()
 
     def _hand_over(self, group: Group, record: Record) -> None:
@@ -111,11 +113,11 @@ class Seat:
         )  # fmt: skip
         self._training.hand_over(group, places, len(record.members) * ranks)
 
-    def move(self) -> None:
-        """Afterwards we train in the newest generation, with the state of the newest step anybody has."""
+    def move(self, tried: int | None = None) -> None:
+        """Afterwards we train in the newest generation, with the state of the newest step anybody has; in one after `tried`, at least."""
         link, began = self.link, self.committed_at
         assert link
-        tried = self.generation
+        tried = self.generation if tried is None else tried
         while True:
             record = link.newer_than(tried)
             tried = record.generation

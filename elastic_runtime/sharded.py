@@ -151,8 +151,8 @@ class Sharded:
         assert moves is not None  # the old group holds everything
         staged = {part: table.empty(part, self._device) for part in mine}
         carry(group, moves, table.counts, {held.part: held.tensors}, staged)
-        group.all_reduce(torch.zeros(1)).wait()  # whoever leaves has been heard by all
         self._staged = staged
+        group.all_reduce(torch.zeros(1)).wait()  # nobody leaves before all have what they need
 
     def enter(self, group: Group | None, standing: Standing) -> None:
         group = group or Group(0, 0, 1, 1).alone()

@@ -64,7 +64,7 @@ class Job:
             return old is None or (old.ready, old.leaving, old.incarnation) != (m.ready, m.leaving, m.incarnation)
 
         current, broke = self.view.record, self.view.broke
-        if broke is None and any(m.broken == current.generation > 0 and m.index in current.members for m in heard.values()):
+        if broke is None and any(m.broken == current.generation > 0 for m in heard.values()):
             broke = self.now
         changed = self.now if any(turned(m) for m in heard.values()) else self.view.changed
         self.view = replace(self.view, members={**before, **heard}, wanted=self.wanted, changed=changed, broke=broke)
@@ -84,7 +84,9 @@ class Job:
             pod.broken = pod.generation
         if record.generation <= pod.tried:
             return
-        if record.stop or pod.index not in record.members:
+        if pod.generation and not (record.abrupt or record.stop) and any(not self.pods[i].ready for i in pod.members):
+            pod.tried = pod.broken = record.generation  # what leaving ranks handed over did not arrive
+        elif record.stop or pod.index not in record.members:
             pod.tried, pod.generation, pod.parked = record.generation, 0, True
         elif all(self.comes(i, name, record) for i, name in zip(record.members, record.incarnations, strict=True)):
             for i in record.members:

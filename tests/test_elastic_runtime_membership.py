@@ -47,6 +47,12 @@ FOUR = [member(i) for i in range(4)]
         pytest.param(
             view([*FOUR[:3], member(3, leaving=True), waiting(4)], wanted=5, changed=JUST_NOW), None, id="not so while one is told to go"
         ),
+        pytest.param(
+            view([waiting(0), *FOUR[1:]], of=(1, 2, 3), wanted=1), (0, 1, 2, 3), id="the one that is to stay gets the state first"
+        ),
+        pytest.param(
+            view([*(member(i, leaving=True) for i in range(2)), waiting(2)], of=(0, 1)), (0, 1, 2), id="all go, and another has come"
+        ),
         pytest.param(view([*FOUR, waiting(4)], wanted=4), None, id="nobody joins beyond the wanted size"),
         pytest.param(view([*FOUR, waiting(4)]), (0, 1, 2, 3, 4), id="never asked: whoever is there"),
         pytest.param(view([*FOUR[:3], member(3, leaving=True)]), (0, 1, 2), id="a pod is told to go"),
@@ -79,6 +85,22 @@ def test_at_the_end_of_a_step(seen: View, members: tuple[int, ...] | None) -> No
             id="it broke, one is known to be lost: the others are not, only because they have not spoken yet",
         ),
         pytest.param(view([*FOUR[:2], member(2, leaving=True)]), (0, 1), id="one died while another was leaving"),
+        pytest.param(
+            view([member(i, generation=2) for i in range(3)], of=(0, 1), wanted=2, broke=NOW - 0.1),
+            (0, 1, 2),
+            id="one that leaves died while it handed over: the other that leaves may hold what nobody else has",
+        ),
+        pytest.param(
+            view([member(0, generation=2), member(2, generation=2, leaving=True)], of=(0, 1), wanted=2),
+            (0, 2),
+            id="one that stays died while another handed over",
+        ),
+        pytest.param(
+            view([member(0, generation=2), member(2, generation=2, parked=True)], of=(0, 1), wanted=2), (0,), id="the other has handed over"
+        ),
+        pytest.param(
+            view([member(0), member(2, generation=2)], of=(0, 1), wanted=2), (0,), id="one that stays has formed: all was handed over"
+        ),
     ],
 )
 def test_at_once(seen: View, members: tuple[int, ...]) -> None:

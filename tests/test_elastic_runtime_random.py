@@ -5,8 +5,11 @@ The suite's form is short. The long one, of sizes 1 to 8:  CEDE_RESIZES=500 pyte
 
 import os
 import random
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +32,7 @@ SAVING = SCRIPT.replace("journal=", "save_every=7, journal=")
 class Held:
     """What a process holds."""
 
-    descriptors: int
+    descriptors: dict[str, int]  # kind → how many
     threads: int
     processes: int
     memory: float  # MB, resident
@@ -37,8 +40,22 @@ class Held:
     @classmethod
     def of(cls, pid: int) -> "Held":
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
-        return cls(descriptors, int(status["Threads"]), len(children(pid)), int(status["VmRSS"].split()[0]) * 1024 / MEGABYTE)
+        return cls(descriptors(pid), int(status["Threads"]), len(children(pid)), int(status["VmRSS"].split()[0]) * 1024 / MEGABYTE)
+
+    @property
+    def opened(self) -> int:
+        return sum(self.descriptors.values())
+
+    def more_than(self, other: "Held") -> bool:
+        return self.threads > other.threads or self.opened > other.opened
+
+
+def descriptors(pid: int) -> dict[str, int]:
+    found = Counter[str]()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found[re.sub(r"\d+", "", os.readlink(path))] += 1
+    return dict(found)
 
 
 @pytest.fixture
@@ -74,12 +91,12 @@ def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(job: Job, tmp_pat
                 job.kill_rank(index)
         assert job.trains(size, beyond=1).step > before.step
     end = time.monotonic() + 10
-    while (last := held()) and time.monotonic() < end and any(b.threads > a.threads for a, b in zip(first, last, strict=True)):
-        pass  # groups that were dropped close on threads of their own
+    while (last := held()) and time.monotonic() < end and any(b.more_than(a) for a, b in zip(first, last, strict=True)):
+        pass  # groups that were dropped close on threads of their own, connections that nobody uses after a while
     print(f"{RESIZES} resizes, {kills} kills in {time.monotonic() - began:.0f} s; pod 0's parent {first[0]} then {last[0]}; "
           f"its rank {first[-1]} then {last[-1]}")  # fmt: skip
-    for a, b in zip(first, last, strict=True):
-        assert (b.processes, b.threads <= a.threads + 1, b.descriptors <= a.descriptors + 4) == (a.processes, True, True), (a, b)
+    for a, b in zip(first, last, strict=True):  # each of the other pods asks over a connection or two
+        assert (b.processes, b.threads <= a.threads + 1, b.opened <= a.opened + 2 * LARGEST) == (a.processes, True, True), (a, b)
         assert b.memory < a.memory + 16, (a, b)
     job.stop()
     assert [path.name for path in (job.directory / "save").glob(".*")] == []

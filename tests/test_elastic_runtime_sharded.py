@@ -95,6 +95,65 @@ def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(job:
     assert "back to the newest spares" in job.said()
 
 
+CARRIES = """
+import os, signal
+from pathlib import Path
+from elastic_runtime import sharded
+
+def carry(group, *words):
+    '''The ranks that a file names are lost when rows move.'''
+    try:
+        Path(f"lose-{group.rank}").unlink()
+    except FileNotFoundError:
+        return carried(group, *words)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+carried, sharded.carry = sharded.carry, carry
+"""
+
+
+@pytest.mark.parametrize(
+    ("job", "lost"),
+    [
+        pytest.param("Sharded(wrap, copies_of=2)", 3, id="one that leaves"),
+        pytest.param("Sharded(wrap, copies_of=2)", 0, id="the one that stays"),
+    ],
+    indirect=["job"],
+)
+def test_who_is_lost_while_rows_are_handed_over(job: Job, undisturbed: Callable[[int], list[float]], lost: int) -> None:
+    """Four ranks in two copies shrink to one, which has half of the state: nothing is lost but the step in flight."""
+    (job.directory / "train.py").write_text(CARRIES + job.script)
+    job.start(0, 1, 2, 3)
+    before = job.trains(4)
+    asked = job.directory / f"lose-{lost}"
+    asked.touch()
+    job.resize(1)
+    job.until(lambda s: s.ceded(1) and s.generation > before.generation + 1)
+    job.trains(1)
+    assert not asked.exists()  # it was lost, and just then
+    assert "somebody was lost while leaving ranks handed over" in job.said()
+    job.resize(4)
+    job.trains(4)
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@NO_COPIES
+def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    (job.directory / "train.py").write_text(CARRIES + job.script)
+    job.start(0, 1, 2)
+    job.trains(3, beyond=6)
+    (job.directory / "lose-2").touch()
+    job.resize(1)
+    job.until(lambda s: s.ceded(1))
+    job.trains(1)
+    job.stop()
+    expected = undisturbed(1)
+    for line in job.lines("steps-*"):
+        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), f"step {line['step']}"
+    assert "back to the newest spares" in job.said()
+
+
 @NO_COPIES
 def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job) -> None:
     job.start(0, 1, 2)
