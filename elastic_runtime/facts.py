@@ -60,7 +60,7 @@ class Facts:
                 child.parked = self.parked = False
                 child.moves()
             case "broken":
-                self.broken = said["generation"]
+                self.broken = max(self.broken, said["generation"])
                 child.moves()
             case "arrived":
                 child.arrived = True

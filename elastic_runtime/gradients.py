@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from elastic_runtime import mistakes
 from elastic_runtime.group import Group
 
 BUCKET_BYTES = 8 << 20
@@ -23,6 +24,7 @@ class Buckets:
         self._group: Group | None = None
         self._works: list[Any] = []
         self._missing: list[int] = []
+        self._reached: set[torch.nn.Parameter] = set()  # by the last backward pass of the step
         self._allocate()
         for parameter in self.parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
@@ -32,7 +34,7 @@ class Buckets:
         sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
         rides = first[-1].dtype in (torch.float32, torch.float64)  # the loss, at the end of the last bucket, which waits for it
         sizes[-1] += rides
-        self._memory = [torch.empty(n, dtype=p.dtype, device=p.device).zero_() for n, p in zip(sizes, first, strict=True)]
+        self._memory = [torch.zeros(n, dtype=p.dtype, device=p.device) for n, p in zip(sizes, first, strict=True)]
         self._places = [_places(memory, bucket) for memory, bucket in zip(self._memory, self._buckets, strict=True)]
         self._loss = self._memory[-1][-1:] if rides else torch.zeros(1, device=first[-1].device)
         self._during = len(self._buckets) - rides  # so many buckets are reduced while backward still runs
@@ -41,13 +43,13 @@ class Buckets:
         if self.broken:
             self._allocate()  # a sum that was cut off may still be written
         self._group, self._works, self.expect_last, self.broken = group, [], False, False
-        self._missing = [len(bucket) for bucket in self._buckets]
+        self._missing, self._reached = [len(bucket) for bucket in self._buckets], set()
         for at, memory in enumerate(self._memory):
             memory.zero_()
             self._place(at)
 
     def _place(self, at: int) -> None:
-        """The gradients of a bucket are in it, also where the script has put others in their place, as `zero_grad` does."""
+        """The gradients of a bucket are in it."""
         for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
             if parameter.grad is not place:
                 parameter.grad = place
@@ -56,6 +58,7 @@ class Buckets:
         """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one order all ranks keep."""
         if not self.expect_last:
             return
+        self._reached.add(parameter)
         self._missing[self._bucket_of[parameter]] -= 1
         while not self.broken and len(self._works) < self._during and self._missing[len(self._works)] <= 0:
             self._launch()
@@ -63,11 +66,13 @@ class Buckets:
     def _launch(self) -> None:
         at = len(self._works)
         for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
+            if parameter.grad is None and parameter in self._reached:
+                mistakes.refuse([mistakes.DROPPED])
             if parameter.grad is None:
                 place.zero_()
             elif parameter.grad is not place:
                 place.copy_(parameter.grad)
-        self._place(at)
+            parameter.grad = None  # nobody writes there while it is reduced
         try:
             self._works.append(self._group.all_reduce(self._memory[at]) if self._group else None)
         except RuntimeError:  # a peer is gone; raising inside backward would end the user's script

@@ -81,7 +81,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     ]  # fmt: skip
     if any(m.finished for m in view.members.values()):
         return None  # the last step is done; whoever is still here is about to finish too
-    lost = [i for i in current.members if i not in there and not _done(view.members.get(i))]
+    lost = [i for i in current.members if i not in there and not _done(view.members.get(i), current)]
     if current.stop and all(alive[i].parked for i in there):
         lost = []  # what dies now was saved before
     if lost or view.broke is not None:
@@ -90,17 +90,25 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
             there = [i for i in there if i not in quiet]
         elif quiet and not lost:
             return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
-        survivors = [alive[i] for i in there if not alive[i].leaving] or [alive[i] for i in there]
-        if survivors := sorted([*survivors, *_handing_over(view, alive)], key=lambda m: m.index):
+        behind = _behind(view, alive)
+        since = view.broke if view.broke is not None else max((view.members[i].since for i in lost if i in view.members), default=0.0)
+        if any(m.broken != current.generation and m.index not in there for m in behind) and now - since < limits.missed_s:
+            return None  # who leaves has not said yet whether it handed over
+        back = {m.index for m in behind if m.broken == current.generation}  # it did not, and what it holds may be with nobody else
+        if survivors := [alive[i] for i in sorted({*there} | back)]:  # who is told to go, too: it goes when it has handed over
             return _record(view, survivors, abrupt=True)
         return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
     if current.stop or not there:
-        return _restart(view, alive, now, limits) if view.wanted != 0 else None
+        saving = any(not alive[i].parked and (alive[i].leaving or i >= (view.wanted or i + 1)) for i in there)  # and are not to come back
+        return _restart(view, alive, now, limits) if view.wanted != 0 and not saving else None
     if any(alive[i].generation != current.generation for i in there):
         return None  # it is still forming; two plans at once would let members meet in different places
     ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
     target = [m for m in alive.values() if m.index < ceiling and not m.leaving and (m.index in there or m.ready)]
     target.sort(key=lambda m: m.index)
+    coming = [m for m in alive.values() if m.index < ceiling and m.index not in there and not m.ready and not m.leaving]
+    if not target and coming and not any(alive[i].leaving for i in there):
+        return None  # one that is to stay starts again: it gets the state from those who go
     if not target:
         return _record(view, [alive[i] for i in there], stop=True) if now - view.changed >= limits.settle_s or view.wanted == 0 else None
     if not {m.index for m in target} & {*current.members}:  # who has the state stays until the others have it
@@ -108,7 +116,6 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
-    coming = [m for m in alive.values() if m.index < ceiling and m.index not in there and not m.ready and not m.leaving]
     if only_joins and coming and now - view.changed < limits.gather_s:
         return None  # pods that start together get ready one by one: one resize takes them all
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
@@ -119,17 +126,15 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     return _record(view, target)
 
 
-def _handing_over(view: View, alive: Mapping[int, Member]) -> list[Member]:
-    """Who leaves with this record and has not parked, while nobody has formed it: what they hold may be with nobody else."""
+def _behind(view: View, alive: Mapping[int, Member]) -> list[Member]:
+    """Those who train in an older generation, or did when it broke, while nobody has formed this record."""
     going = [m for m in alive.values() if m.generation and not m.parked]
     newest = max((m.generation for m in going), default=0)
-    if newest == view.record.generation:
-        return []
-    return [m for m in going if m.generation == newest and m.index not in view.record.members]
+    return [m for m in going if m.generation == newest < view.record.generation]
 
 
-def _done(member: Member | None) -> bool:
-    return member is not None and (member.finished or member.parked)
+def _done(member: Member | None, record: Record) -> bool:
+    return member is not None and (member.finished or (member.parked and record.stop))
 
 
 def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:

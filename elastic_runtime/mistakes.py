@@ -11,6 +11,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from elastic_runtime.reshard import pack, unpack
 
 LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
+DROPPED = "gradients were dropped between step.backward and the end of the step: leave zero_grad out, every step begins with none"
 
 
 def of_session(

@@ -238,9 +238,7 @@ class Parent:
             if record.generation >= self.record.generation and record != self.record:
                 self.record = record
                 self._tell_record()
-            if told["finished"] and (
-                self.facts.generation in (0, self.facts.broken)
-            ):  # we are not in it any more: nothing is left to wait for
+            if told["finished"] and self.facts.broken >= self.facts.generation:  # we are not in it any more: nothing is left to wait for
                 self.facts.finished = True
                 self._end(0)
             if told["save"] > self.saves:

@@ -1,7 +1,7 @@
 """State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors. By way of the host's memory."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -68,12 +68,20 @@ def receive(group: Group, source: int, live: State | None = None) -> State:
     head = torch.empty(int(length), dtype=torch.uint8)
     group.receive([head], source)
     skeleton, said = unpack(head.numpy().tobytes())
-    here = dict(enumerate(named(live or {})))
+    here = dict(enumerate(_apart(named(live or {}))))
     tensors = [_room(here.get(at), *of) for at, of in enumerate(said)]
     flat = [t.view(-1) for t in tensors if t.numel()]
     group.receive(flat, source, first=1)
     state: State = put_together(skeleton, tensors)
     return state
+
+
+def _apart(found: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Without a name where a tensor begins that another name has: what they are sent may differ."""
+    begins = set[int]()
+    for name, tensor in found:
+        yield ("" if tensor.data_ptr() in begins else name), tensor
+        begins.add(tensor.data_ptr())
 
 
 def _room(here: tuple[str, torch.Tensor] | None, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

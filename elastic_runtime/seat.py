@@ -99,10 +99,12 @@ class Seat:
         if not record.abrupt and not record.stop:
             try:
                 self._hand_over(self.group, record)
-            except RuntimeError:
-                log.warning("somebody was lost while leaving ranks handed over", extra={"generation": record.generation})
-                self._give_up(record.generation)
-                return self.move(record.generation)  # leaving ranks too: what they hold may be with nobody else
+            except torch.OutOfMemoryError:  # nobody was lost, and it would be no better the next time
+                raise
+            except RuntimeError as error:
+                reason = {"generation": record.generation, "reason": str(error)}
+                log.warning("somebody was lost while leaving ranks handed over", extra=reason)
+                self.group.cut()
         self.move()
 
     def _hand_over(self, group: Group, record: Record) -> None:
@@ -113,14 +115,17 @@ class Seat:
         )  # fmt: skip
         self._training.hand_over(group, places, len(record.members) * ranks)
 
-    def move(self, tried: int | None = None) -> None:
-        """Afterwards we train in the newest generation, with the state of the newest step anybody has; in one after `tried`, at least."""
+    def move(self) -> None:
+        """Afterwards we train in the newest generation, with the state of the newest step anybody has."""
         link, began = self.link, self.committed_at
         assert link
-        tried = self.generation if tried is None else tried
+        tried = self.generation
         while True:
             record = link.newer_than(tried)
             tried = record.generation
+            if self.group and self.group.is_cut and not (record.abrupt or record.stop):
+                self._give_up(tried)  # it was planned for a whole group: who leaves with it has handed nothing over
+                continue
             if record.stop or link.index not in record.members:
                 try:
                     self._park(record)

@@ -5,7 +5,7 @@
         for batch in step:
             step.backward(loss_of(model, data, batch.indices))
 
-A step is a transaction: gradients are reduced into buffers of their own, the wish to resize rides on the last reduction, and only then
+A step is a transaction: gradients are summed over all ranks, the wish to resize rides on the last reduction, and only then
 the optimizer steps. So all ranks stop after the same step, and a fault costs the step in flight and no other.
 """
 
@@ -217,7 +217,7 @@ class Session:
             self._apply()
         self._full = self._full and not standing.fresh
         self.strategy.enter(group, standing)
-        self._has_state, self._full = True, False
+        self._has_state, self._torn, self._full = True, False, False
 
     def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None:
         """`before`: the size of the generation left, 0 if there was none. `left`: some of its ranks are not in this one."""
@@ -287,8 +287,8 @@ class Session:
 
     def receive(self, group: Group, source: int) -> None:
         """The state that rank `source` sends is ours. Raises RuntimeError if it is lost; then we have no state at all, not even our own."""
-        self._has_state, self._torn = False, True
-        self.set_state(reshard.receive(group, source, self.state()))
+        live, self._has_state, self._torn = None if self._torn else self.state(), False, True  # what a torn one was sent may still come
+        self.set_state(reshard.receive(group, source, live))
 
     def _say_progress(self, **facts: Any) -> None:
         self._seat.say("progress", facts=facts)

@@ -67,7 +67,6 @@ SCRIPTS: dict[str, tuple[Callable[[torch.nn.Module], Any], Callable[[torch.nn.Mo
     "as it is asked to": (lambda of: None, lambda of: None),
     "zero_grad before the first pass": (lambda of: of.zero_grad(), lambda of: None),
     "zero_grad that keeps them": (lambda of: of.zero_grad(set_to_none=False), lambda of: None),
-    "zero_grad after the last pass": (lambda of: None, lambda of: of.zero_grad()),
     "others in their place": (other_gradients, lambda of: None),
 }
 
@@ -78,12 +77,30 @@ def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_gr
     buckets, group = Buckets(of), Sum()
     before, after = SCRIPTS[script]
     for _ in range(2):  # nothing of a step is left in the next
-        if script == "zero_grad after the last pass":  # all buckets but the last have gone by then
-            buckets._during = len(buckets._buckets)
         assert a_step(of, buckets, group, lambda: before(of), lambda: after(of))
         assert buckets.give_gradients() == 6.0
         for p, right in zip(of.parameters(), expected(alike), strict=True):
             torch.testing.assert_close(p.grad, right)
+
+
+def test_gradients_that_the_script_drops_after_its_last_pass_are_missed() -> None:
+    of = model()
+    with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
+        a_step(of, Buckets(of), Sum(), nothing, lambda: of.zero_grad())
+
+
+def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
+    layers = [torch.nn.Linear(1400, 1500, bias=False) for _ in range(2)]  # a bucket each
+    of = torch.nn.Sequential(layers[0], torch.nn.Linear(1500, 1400, bias=False), layers[1])
+    buckets, group = Buckets(of), Sum()
+    buckets.start(cast(Group, group))
+    buckets.expect_last = True
+    of(torch.ones(1, 1400)).sum().backward()
+    assert group.written  # some are on their way
+    before = [tensor.clone() for tensor in group.written]
+    of.zero_grad(set_to_none=False)
+    torch.nn.utils.clip_grad_norm_(of.parameters(), 1e-3)
+    assert all(torch.equal(now, was) for now, was in zip(group.written, before, strict=True))
 
 
 def test_gradients_keep_the_layout_that_backward_gives_them() -> None:

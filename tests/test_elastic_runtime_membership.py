@@ -31,6 +31,8 @@ def view(members: Iterable[Member], of: tuple[int, ...] = (0, 1, 2, 3), **facts:
 
 
 FOUR = [member(i) for i in range(4)]
+NEXT = replace(waiting(1, since=NOW), incarnation="next-life")
+BEHIND = [member(i, generation=2) for i in range(3)]  # have not formed generation 3 yet
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,8 @@ FOUR = [member(i) for i in range(4)]
         pytest.param(
             view([*FOUR[:3], member(3, heard=NOW - 0.2)], broke=NOW - 0.1), None, id="it broke just now: who was lost will be known"
         ),
+        pytest.param(view(BEHIND, of=(0, 1), wanted=2, broke=NOW - 0.1), None, id="who leaves has not said yet whether it handed over"),
+        pytest.param(view([waiting(0, ready=False), *FOUR[1:]], of=(1, 2, 3), wanted=1), None, id="the one that is to stay starts again"),
         pytest.param(view([*FOUR[:3], member(3, finished=True)]), None, id="finished: who is left will finish too"),
     ],
 )
@@ -84,17 +88,23 @@ def test_at_the_end_of_a_step(seen: View, members: tuple[int, ...] | None) -> No
             (0, 1, 2),
             id="it broke, one is known to be lost: the others are not, only because they have not spoken yet",
         ),
-        pytest.param(view([*FOUR[:2], member(2, leaving=True)]), (0, 1), id="one died while another was leaving"),
+        pytest.param(view([*FOUR[:2], member(2, leaving=True)]), (0, 1, 2), id="one died while another was leaving: it hands over"),
         pytest.param(
-            view([member(i, generation=2) for i in range(3)], of=(0, 1), wanted=2, broke=NOW - 0.1),
+            view([member(i, generation=2, broken=3) for i in range(3)], of=(0, 1), wanted=2, broke=NOW),
             (0, 1, 2),
             id="one that leaves died while it handed over: the other that leaves may hold what nobody else has",
         ),
         pytest.param(
-            view([member(0, generation=2), member(2, generation=2, leaving=True)], of=(0, 1), wanted=2),
+            view([BEHIND[0], NEXT, member(2, generation=2, broken=3, leaving=True)], of=(0, 1), wanted=2),
             (0, 2),
             id="one that stays died while another handed over",
         ),
+        pytest.param(
+            view([member(0, generation=2), member(1, generation=2, leaving=True, broken=3)], of=(0, 1, 2), broke=NOW),
+            (0, 1),
+            id="one died while it was brought back to hand over",
+        ),
+        pytest.param(view(BEHIND, of=(0, 1), wanted=2, broke=NOW - 1), (0, 1), id="one that leaves does not say how it went"),
         pytest.param(
             view([member(0, generation=2), member(2, generation=2, parked=True)], of=(0, 1), wanted=2), (0,), id="the other has handed over"
         ),
