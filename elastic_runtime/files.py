@@ -21,7 +21,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.blocks = _blocks()
-        self._working, self.hashing, self.writing = _threads(1, "save"), _threads(HASHING, "hash"), _threads(1, "write")
+        self.hashing, self.writing = ThreadPoolExecutor(HASHING, "hash"), ThreadPoolExecutor(1, "write")
+        self._working = ThreadPoolExecutor(1, "save")
         self._work: Future[None] | None = None
 
     def start(self, work: Callable[..., None], *words: Any) -> None:
@@ -36,13 +37,6 @@ class Desk:
         """The work is over. Raises what it raised."""
         if self._work:
             self._work.result()
-
-
-def _threads(count: int, name: str) -> ThreadPoolExecutor:
-    """Started: a thread that starts keeps its starter waiting."""
-    found = ThreadPoolExecutor(count, name)
-    wait([found.submit(bool) for _ in range(count)])
-    return found
 
 
 class Out:

@@ -85,19 +85,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if current.stop and all(alive[i].parked for i in there):
         lost = []  # what dies now was saved before
     if lost or view.broke is not None:
-        quiet = [i for i in there if view.broke is not None and alive[i].heard < view.broke]
-        if quiet and view.broke is not None and now - view.broke >= limits.missed_s:
-            there = [i for i in there if i not in quiet]
-        elif quiet and not lost:
-            return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
-        behind = _behind(view, alive)
-        since = view.broke if view.broke is not None else max((view.members[i].since for i in lost if i in view.members), default=0.0)
-        if any(m.broken != current.generation and m.index not in there for m in behind) and now - since < limits.missed_s:
-            return None  # who leaves has not said yet whether it handed over
-        back = {m.index for m in behind if m.broken == current.generation}  # it did not, and what it holds may be with nobody else
-        if survivors := [alive[i] for i in sorted({*there} | back)]:  # who is told to go, too: it goes when it has handed over
-            return _record(view, survivors, abrupt=True)
-        return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
+        return _after_a_loss(view, alive, there, bool(lost), now, limits)
     if current.stop or not there:
         saving = any(not alive[i].parked and (alive[i].leaving or i >= (view.wanted or i + 1)) for i in there)  # and are not to come back
         return _restart(view, alive, now, limits) if view.wanted != 0 and not saving else None
@@ -124,6 +112,24 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if not settled and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(view, target)
+
+
+def _after_a_loss(view: View, alive: Mapping[int, Member], there: list[int], known: bool, now: float, limits: Limits) -> Record | None:
+    """Those of this generation who are still `there`, and those who were about to leave with it. `known`: who was lost."""
+    current, broke = view.record, view.broke
+    quiet = [i for i in there if broke is not None and alive[i].heard < broke]
+    if quiet and broke is not None and now - broke >= limits.missed_s:
+        there = [i for i in there if i not in quiet]
+    elif quiet and not known:
+        return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
+    behind = _behind(view, alive)
+    back = {m.index for m in behind if m.broken == current.generation}  # nothing was handed over: what they hold may be with nobody else
+    since = broke if broke is not None else max((m.since for m in view.members.values() if m.index in current.members), default=0.0)
+    if {m.index for m in behind} - {*there} - back and now - since < limits.missed_s:
+        return None  # who leaves has not said yet whether it handed over
+    if survivors := [alive[i] for i in sorted({*there} | back)]:  # who is told to go, too: it goes when it has handed over
+        return _record(view, survivors, abrupt=True)
+    return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
 
 
 def _behind(view: View, alive: Mapping[int, Member]) -> list[Member]:
