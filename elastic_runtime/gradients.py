@@ -58,8 +58,11 @@ class Buckets:
         """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one order all ranks keep."""
         if not self.expect_last:
             return
+        at = self._bucket_of[parameter]
+        if at < len(self._works):
+            mistakes.refuse([mistakes.LATE])
+        self._missing[at] -= parameter not in self._reached
         self._reached.add(parameter)
-        self._missing[self._bucket_of[parameter]] -= 1
         while not self.broken and len(self._works) < self._during and self._missing[len(self._works)] <= 0:
             self._launch()
 

@@ -87,16 +87,17 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if lost or view.broke is not None:
         return _after_a_loss(view, alive, there, bool(lost), now, limits)
     if current.stop or not there:
-        saving = any(not alive[i].parked and (alive[i].leaving or i >= (view.wanted or i + 1)) for i in there)  # and are not to come back
-        return _restart(view, alive, now, limits) if view.wanted != 0 and not saving else None
+        saving = any(alive[i].leaving and not alive[i].parked for i in there)
+        late = not current.stop and _behind(view, alive)  # they have the state, and have not noticed yet that somebody was lost
+        return _restart(view, alive, now, limits) if view.wanted != 0 and not saving and not late else None
     if any(alive[i].generation != current.generation for i in there):
         return None  # it is still forming; two plans at once would let members meet in different places
     ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
     target = [m for m in alive.values() if m.index < ceiling and not m.leaving and (m.index in there or m.ready)]
     target.sort(key=lambda m: m.index)
     coming = [m for m in alive.values() if m.index < ceiling and m.index not in there and not m.ready and not m.leaving]
-    if not target and coming and not any(alive[i].leaving for i in there):
-        return None  # one that is to stay starts again: it gets the state from those who go
+    if not target and coming and (staying := [alive[i] for i in there if not alive[i].leaving]):
+        target = staying  # one that is to stay starts again: it gets the state from those who are not needed any more
     if not target:
         return _record(view, [alive[i] for i in there], stop=True) if now - view.changed >= limits.settle_s or view.wanted == 0 else None
     if not {m.index for m in target} & {*current.members}:  # who has the state stays until the others have it
@@ -122,11 +123,11 @@ def _after_a_loss(view: View, alive: Mapping[int, Member], there: list[int], kno
         there = [i for i in there if i not in quiet]
     elif quiet and not known:
         return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
-    behind = _behind(view, alive)
-    back = {m.index for m in behind if m.broken == current.generation}  # nothing was handed over: what they hold may be with nobody else
+    behind = [m for m in _behind(view, alive) if m.index not in there]
     since = broke if broke is not None else max((m.since for m in view.members.values() if m.index in current.members), default=0.0)
-    if {m.index for m in behind} - {*there} - back and now - since < limits.missed_s:
+    if any(m.broken != current.generation for m in behind) and now - since < limits.missed_s:
         return None  # who leaves has not said yet whether it handed over
+    back = {m.index for m in behind if m.heard >= since}  # it has not, and what it holds may be with nobody else
     if survivors := [alive[i] for i in sorted({*there} | back)]:  # who is told to go, too: it goes when it has handed over
         return _record(view, survivors, abrupt=True)
     return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
@@ -160,7 +161,11 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
 
 def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
     """Everybody starts from the newest save: as soon as the smallest size is there."""
-    ready = {i: m for i, m in alive.items() if m.ready and not m.leaving and (view.wanted is None or i < view.wanted)}
+    holding = {i for i in view.record.members if i in alive and not alive[i].parked}  # the state, though they may not be wanted any more
+    ready = {
+        i: m for i, m in alive.items()
+        if m.ready and not m.leaving and (view.wanted is None or i < view.wanted or i in holding)
+    }  # fmt: skip
     if not all(i in ready for i in range(view.smallest)) or now - view.changed < limits.settle_s:
         return None
     return _record(view, [ready[i] for i in sorted(ready)])

@@ -11,6 +11,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from elastic_runtime.reshard import pack, unpack
 
 LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
+LATE = "a gradient came after its bucket had gone: give step.backward all of a micro-batch's loss, and checkpoint() use_reentrant=False"
 DROPPED = "gradients were dropped between step.backward and the end of the step: leave zero_grad out, every step begins with none"
 
 

@@ -96,6 +96,9 @@ class Parent:
             self._deaths, self._all_deaths = self._deaths + 1, self._all_deaths + 1
             log.warning("rank died", extra={"code": failed, "deaths": self._deaths})
             if self._deaths > self.settings.restarts or self.facts.leaving:
+                self.facts = Facts(
+                    incarnation=secrets.token_hex(6), leaving=self.facts.leaving
+                )  # our last words: those who trained are gone
                 self._end(contract.LEFT if self.facts.leaving else failed if failed > 0 else 1)
                 return
 

@@ -64,6 +64,11 @@ BEHIND = [member(i, generation=2) for i in range(3)]  # have not formed generati
         ),
         pytest.param(view(BEHIND, of=(0, 1), wanted=2, broke=NOW - 0.1), None, id="who leaves has not said yet whether it handed over"),
         pytest.param(view([waiting(0, ready=False), *FOUR[1:]], of=(1, 2, 3), wanted=1), None, id="the one that is to stay starts again"),
+        pytest.param(
+            view([waiting(0, ready=False), *FOUR[1:3], member(3, leaving=True)], of=(1, 2, 3), wanted=1),
+            (1, 2),
+            id="so do those who are not wanted, and one is told to go",
+        ),
         pytest.param(view([*FOUR[:3], member(3, finished=True)]), None, id="finished: who is left will finish too"),
     ],
 )
@@ -104,7 +109,24 @@ def test_at_the_end_of_a_step(seen: View, members: tuple[int, ...] | None) -> No
             (0, 1),
             id="one died while it was brought back to hand over",
         ),
-        pytest.param(view(BEHIND, of=(0, 1), wanted=2, broke=NOW - 1), (0, 1), id="one that leaves does not say how it went"),
+        pytest.param(
+            view(BEHIND, of=(0, 1), wanted=2, broke=NOW - 1), (0, 1, 2), id="one that leaves computes, and has not noticed that it broke"
+        ),
+        pytest.param(
+            view([*BEHIND[:2], member(2, generation=2, heard=NOW - 1.2)], of=(0, 1), wanted=2, broke=NOW - 1),
+            (0, 1),
+            id="one that leaves is not heard any more",
+        ),
+        pytest.param(
+            view([replace(NEXT, index=0, since=NOW - 1), *BEHIND[1:]], of=(0,), wanted=1),
+            (1, 2),
+            id="the one that stays died, and the others have not noticed",
+        ),
+        pytest.param(
+            view([*FOUR[:3], member(3, generation=0, parked=True, heard=NOW - 60)]),
+            (0, 1, 2),
+            id="one that had parked and was asked back is gone",
+        ),
         pytest.param(
             view([member(0, generation=2), member(2, generation=2, parked=True)], of=(0, 1), wanted=2), (0,), id="the other has handed over"
         ),
@@ -146,6 +168,27 @@ def test_a_process_that_dies_while_its_job_stops(parked: bool, members: tuple[in
     stopping = view([*others, replace(member(3), incarnation="next-life")], wanted=0)
     record = plan(replace(stopping, record=replace(stopping.record, stop=True)), NOW, LIMITS)
     assert (record.members if record else None) == members
+
+
+@pytest.mark.parametrize(
+    ("members", "wanted", "expected"),
+    [
+        pytest.param(FOUR, 2, (0, 1, 2, 3), id="those who are not wanted come along: they have the state too"),
+        pytest.param([replace(m, parked=True, generation=0) for m in FOUR], 2, (0, 1), id="all has been saved"),
+        pytest.param([*FOUR[:3], member(3, leaving=True)], 2, None, id="one that goes is still saving"),
+        pytest.param(FOUR, 0, None, id="nothing was asked"),
+    ],
+)
+def test_a_stop_that_is_taken_back(members: list[Member], wanted: int, expected: tuple[int, ...] | None) -> None:
+    stopping = view(members, wanted=wanted)
+    record = plan(replace(stopping, record=replace(stopping.record, stop=True)), NOW, LIMITS)
+    assert (record.members if record else None) == expected
+
+
+def test_nobody_begins_anew_while_others_have_the_state_and_have_not_noticed_that_somebody_was_lost() -> None:
+    job = view([waiting(0), *BEHIND[1:]], of=(0, 1), wanted=1)
+    assert plan(replace(job, record=Record(4)), NOW, LIMITS) is None
+    assert plan(replace(job, record=Record(4), members={0: waiting(0)}), NOW, LIMITS) == Record(5, (0,), ("life-0",))
 
 
 def test_while_signals_still_come_in_nobody_decides_that_it_is_the_end() -> None:
