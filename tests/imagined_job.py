@@ -19,6 +19,7 @@ class Pod:
     cut_off: bool = False  # from pod 0
     leaving: bool = False
     parked: bool = False
+    has_state: bool = False
     tried: int = 0
     generation: int = 0
     members: tuple[int, ...] = ()
@@ -46,6 +47,7 @@ class Job:
         self.pods = {i: Pod(i) for i in range(pods)}
         self.view = View(smallest=smallest)
         self.wanted: int | None = None
+        self.begun = 0  # how often nobody had a state
         self.logged = 0  # the newest generation that anybody trained in
 
     def tick(self) -> None:
@@ -78,6 +80,8 @@ class Job:
 
     def live(self, pod: Pod) -> None:
         record = pod.record
+        if pod.leaving and not pod.generation:  # its parent ends, and another pod comes in its place
+            self.pods[pod.index] = Pod(pod.index, pod.life + 1, up=False, logged=self.logged)
         if not pod.up or not pod.ready:
             return
         if pod.generation and self.lost(pod):
@@ -89,12 +93,20 @@ class Job:
         elif record.stop or pod.index not in record.members:
             pod.tried, pod.generation, pod.parked = record.generation, 0, True
         elif all(self.comes(i, name, record) for i, name in zip(record.members, record.incarnations, strict=True)):
+            if not any(self.pods[i].has_state for i in record.members):
+                assert not (found := self.having()), f"{record} begins anew, and {found} have the state"
+                self.begun += 1
             for i in record.members:
                 other = self.pods[i]
+                other.has_state = True
                 other.tried = other.generation = self.logged = record.generation
                 other.members, other.parked = record.members, False
         elif self.now - pod.began > MEET_S:
             pod.tried = pod.broken = record.generation
+
+    def having(self) -> list[Pod]:
+        """Those that train, or would: who parked has seen the state go on without it, or saved."""
+        return [pod for pod in self.pods.values() if pod.up and pod.has_state and not pod.parked and not pod.cut_off]
 
     def comes(self, index: int, name: str, record: Record) -> bool:
         pod = self.pods[index]
@@ -112,9 +124,9 @@ class Job:
 
     def settle(self) -> None:
         """No more faults: every pod comes up and gets ready."""
-        for pod in self.pods.values():
-            pod.up, pod.ready, pod.cut_off = True, True, False
         if self.view.born == 0.0:
             self.view = replace(self.view, born=self.now)
         for _ in range(90):
+            for pod in self.pods.values():
+                pod.up, pod.ready, pod.cut_off = True, True, False
             self.tick()

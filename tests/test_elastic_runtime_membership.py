@@ -224,6 +224,21 @@ def test_a_new_pod_0_learns_from_the_members(told: list[int], born: float, membe
     assert record is None or (record.generation, record.abrupt) == (4, True)
 
 
+@pytest.mark.parametrize("killed", [0, 1, 2])
+def test_one_that_dies_when_all_but_one_are_about_to_leave_does_not_take_the_state_along(killed: int) -> None:
+    job = Job(3, smallest=1)
+    job.settle()
+    job.wanted = 1
+    while job.view.record.members != (0,):
+        job.tick()
+    job.kill(killed, whole=False)
+    for _ in range(20):
+        job.tick()  # the process that was killed takes its time
+    job.settle()
+    assert [i for i in job.pods if job.pods[i].generation] == [0]
+    assert job.begun == 1
+
+
 def test_those_who_wait_outside_are_heard_by_a_new_pod_0() -> None:
     job = Job(3, smallest=1)
     job.settle()

@@ -25,6 +25,10 @@ class AnythingHappens(RuleBasedStateMachine):
     def one_is_killed(self, index: int, whole: bool) -> None:
         self.job.kill(index, whole)
 
+    @rule(index=OTHER)
+    def one_is_told_to_go(self, index: int) -> None:
+        self.job.pods[index].leaving = self.job.pods[index].up
+
     @rule(first=ANY, second=ANY)
     def two_are_killed_at_once(self, first: int, second: int) -> None:
         for index in {first, second}:
