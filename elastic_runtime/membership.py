@@ -81,7 +81,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     ]  # fmt: skip
     if any(m.finished for m in view.members.values()):
         return None  # the last step is done; whoever is still here is about to finish too
-    lost = [i for i in current.members if i not in there and not _done(view.members.get(i), current)]
+    lost = [i for i in current.members if i not in there and not (current.stop and i in view.members and view.members[i].parked)]
     if current.stop and all(alive[i].parked for i in there):
         lost = []  # what dies now was saved before
     if lost or view.broke is not None:
@@ -138,10 +138,6 @@ def _behind(view: View, alive: Mapping[int, Member]) -> list[Member]:
     going = [m for m in alive.values() if m.generation and not m.parked]
     newest = max((m.generation for m in going), default=0)
     return [m for m in going if m.generation == newest < view.record.generation]
-
-
-def _done(member: Member | None, record: Record) -> bool:
-    return member is not None and (member.finished or (member.parked and record.stop))
 
 
 def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
