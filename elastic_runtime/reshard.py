@@ -1,7 +1,7 @@
 """State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors. By way of the host's memory."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -86,6 +86,9 @@ def _apart(found: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, tor
 
 def _room(here: tuple[str, torch.Tensor] | None, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The tensor that is `here` if it can take what comes, for fresh memory costs time."""
-    if here and (here[0], here[1].shape, here[1].dtype, here[1].device.type) == (name, shape, dtype, "cpu") and here[1].is_contiguous():
-        return here[1]
-    return torch.empty(shape, dtype=dtype)
+    return here[1] if here and here[0] == name and fits(here[1], shape, dtype) else torch.empty(shape, dtype=dtype)
+
+
+def fits(live: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
+    """Whether the bytes of such a tensor can be written straight into this one."""
+    return (tuple(live.shape), live.dtype, live.device.type) == (tuple(shape), dtype, "cpu") and live.is_contiguous()

@@ -14,7 +14,7 @@ import torch
 
 from elastic_runtime import files
 from elastic_runtime.checkpoint import MANIFEST, METADATA, SKELETON, VERSION, Saved, saves, set_aside, unseal
-from elastic_runtime.reshard import put_together, unpack
+from elastic_runtime.reshard import fits, put_together, unpack
 
 log = logging.getLogger(__name__)
 HARM = (OSError, ValueError, LookupError, TypeError, AttributeError)  # of a file that is not what was written
@@ -121,7 +121,7 @@ def pass_over(path: Path, error: Exception) -> None:
 
 def _room(shape: Sequence[int], dtype: torch.dtype, live: torch.Tensor | None) -> tuple[torch.Tensor, memoryview]:
     """A tensor and the bytes it is made of, there as long as it is; `live` if it is such a tensor, for fresh memory costs time."""
-    if live is not None and (tuple(live.shape), live.dtype, live.device.type) == (tuple(shape), dtype, "cpu") and live.is_contiguous():
+    if live is not None and fits(live, shape, dtype):
         return live, memoryview((ctypes.c_char * live.nbytes).from_address(live.data_ptr())).cast("B")
     count = math.prod(shape)
     memory = files.room(count * dtype.itemsize)

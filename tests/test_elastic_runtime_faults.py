@@ -15,23 +15,17 @@ from tests.elastic_job import Job, check_exactly_once, undisturbed_losses
 pytestmark = pytest.mark.processes
 
 LOSES = """
-import os, signal
-from pathlib import Path
 from elastic_runtime.group import Group
 
 def loses(name, call):
-    '''A call in which its process is lost, once, when a file asks for it.'''
     def wrapped(*args, **more):
-        try:
-            Path("lose-" + name).unlink()
-        except FileNotFoundError:
-            return call(*args, **more)
-        os.kill(os.getpid(), signal.SIGKILL)
+        lost("lose-" + name)
+        return call(*args, **more)
     return wrapped
 
 Group.send, Group.receive = loses("donor", Group.send), loses("joiner", Group.receive)
 """
-SCRIPT = LOSES + elastic_job.SCRIPT
+SCRIPT = elastic_job.LOST + LOSES + elastic_job.SCRIPT
 
 
 @pytest.fixture

@@ -44,15 +44,10 @@ class Held:
 
     @property
     def opened(self) -> int:
-        """But sockets: each of the other pods asks over a connection or two, now and then anew."""
-        return sum(count for kind, count in self.descriptors.items() if not kind.startswith("socket"))
-
-    @property
-    def sockets(self) -> int:
-        return self.descriptors.get("socket:[]", 0)
+        return sum(self.descriptors.values())
 
     def more_than(self, other: "Held") -> bool:
-        return self.threads > other.threads or self.opened > other.opened or self.sockets > other.sockets
+        return self.threads > other.threads or self.opened > other.opened
 
 
 def descriptors(pid: int) -> dict[str, int]:
@@ -101,8 +96,7 @@ def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(job: Job, tmp_pat
     print(f"{RESIZES} resizes, {kills} kills in {time.monotonic() - began:.0f} s; pod 0's parent {first[0]} then {last[0]}; "
           f"its rank {first[-1]} then {last[-1]}")  # fmt: skip
     for a, b in zip(first, last, strict=True):
-        assert (b.processes, b.threads <= a.threads + 1, b.opened <= a.opened + 2) == (a.processes, True, True), (a, b)
-        assert b.sockets <= a.sockets + 2 * LARGEST, (a, b)
+        assert (b.processes, b.threads <= a.threads + 1, b.opened <= a.opened + 4) == (a.processes, True, True), (a, b)
         assert b.memory < a.memory + 16, (a, b)
     job.stop()
     assert [path.name for path in (job.directory / "save").glob(".*")] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime.contract import State
-from tests.elastic_job import Job, check_exactly_once, children, undisturbed_losses
+from tests.elastic_job import LOST, Job, check_exactly_once, children, undisturbed_losses
 
 pytestmark = pytest.mark.processes
 
@@ -95,18 +95,10 @@ def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(job:
     assert "back to the newest spares" in job.said()
 
 
-LOSES = """
-import os, signal
-from pathlib import Path
+LOSES = (
+    LOST
+    + """
 from elastic_runtime import sharded
-
-def lost(name):
-    '''The rank that a file names is lost.'''
-    try:
-        Path(name).unlink()
-    except FileNotFoundError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
 
 def carry(group, *words):
     lost(f"carry-{group.rank}")
@@ -118,6 +110,7 @@ def before(self, turn, *, last):
 
 carried, sharded.carry, sharded.Sharded.before = sharded.carry, carry, before
 """
+)
 
 
 @pytest.mark.parametrize("lost", ["carry-3", "carry-0", "pass-2", "pass-0"])

@@ -4,6 +4,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -70,12 +71,13 @@ def read_ours(of: Path) -> float:
     return read(of)
 
 
+raw, theirs = job.FOLDER / "raw", job.FOLDER / "dcp"
 for turn in range(int(sys.argv[1])):
-    raw, save, theirs = job.FOLDER / "raw", job.FOLDER / f"save-{turn}", job.FOLDER / "dcp"
+    save = job.FOLDER / f"save-{turn}"
     ways: list[tuple[str, Callable[[], float], Callable[[], float]]] = [
-        ("raw", lambda: memory.write_s(raw, MIB << 20), lambda: memory.read_s(raw)),  # noqa: B023  called in this turn
-        ("ours", lambda: write(save), lambda: read_ours(save)),  # noqa: B023
-        ("dcp", lambda: write_dcp(theirs), lambda: read_dcp(theirs)),  # noqa: B023
+        ("raw", partial(memory.write_s, raw, MIB << 20), partial(memory.read_s, raw)),
+        ("ours", partial(write, save), partial(read_ours, save)),
+        ("dcp", partial(write_dcp, theirs), partial(read_dcp, theirs)),
     ]
     ways = [*ways[turn % 3 :], *ways[: turn % 3]]  # a disk may be quicker for who comes first
     wrote = {who: how() for who, how, _ in ways}
