@@ -12,6 +12,7 @@ Every request and every reply carries an HMAC-SHA256 signature (`sign`). Unsigne
 import hashlib
 import hmac
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -93,10 +94,11 @@ def _same(ours: str, theirs: str) -> bool:
 
 
 class Nonces:
-    """The nonces seen within the skew window; one for each control port."""
+    """The nonces seen within the skew window; one for each control port. A request costs the same however many there are."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, float] = {}
+        self._seen = OrderedDict[str, float]()  # nonce → its request's time or ours, whichever is later
+        self._latest = 0.0  # what our clock said at most: if it goes back, what was forgotten stays refused
 
     def refused(self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float) -> str | None:
         """Why this request gets 401, or None: it is genuine, and from now on a replay."""
@@ -111,10 +113,15 @@ class Nonces:
             return "the request is for another job"
         if not abs(now - sent) <= MAX_SKEW_S:
             return f"the request is {now - sent:+.0f} s off this pod's clock"
-        self._seen = {n: at for n, at in self._seen.items() if at >= now - 2 * MAX_SKEW_S}
+        self._latest = max(self._latest, now)
+        oldest = self._latest - 2 * MAX_SKEW_S
+        while self._seen and self._seen[next(iter(self._seen))] < oldest:
+            self._seen.popitem(last=False)
         if nonce in self._seen:
             return "the request was seen before"
-        self._seen[nonce] = sent if sent > now else now
+        if sent < oldest:
+            return "this pod's clock went back: the request may have been seen before"
+        self._seen[nonce] = max(sent, self._latest)
         return None
 
 

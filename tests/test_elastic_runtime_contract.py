@@ -61,6 +61,33 @@ def test_a_request_is_believed_once_however_late_it_comes_again(sent: float, lat
     assert seen.refused(KEY, "PUT", "/v1/size", JOB, headers, b"{}", NOW + later)
 
 
+def another(seen: Nonces, nonce: str, now: float) -> str | None:
+    """Why a first request, sent now by a clock that agrees, is refused."""
+    headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, nonce, b"", now)
+    return seen.refused(KEY, "GET", "/v1/status", JOB, headers, b"", now)
+
+
+@given(clock=st.lists(st.floats(-400, 400), max_size=8))
+def test_a_clock_that_goes_back_lets_no_replay_through(clock: list[float]) -> None:
+    seen, headers = Nonces(), signed()
+    assert seen.refused(KEY, "PUT", "/v1/size", JOB, headers, b"{}", NOW) is None
+    for number, by in enumerate(clock):
+        another(seen, str(number), NOW + by)
+        assert seen.refused(KEY, "PUT", "/v1/size", JOB, headers, b"{}", NOW + by)
+
+
+def test_a_clock_that_goes_back_by_a_minute_shuts_nobody_out() -> None:
+    seen = Nonces()
+    assert [another(seen, str(by), NOW + by) for by in (0, 500, 440, 501)] == [None] * 4
+
+
+def test_what_cannot_come_again_is_forgotten() -> None:
+    seen = Nonces()
+    for number in range(1000):
+        assert another(seen, str(number), NOW + number) is None
+    assert len(seen._seen) <= 2 * contract.MAX_SKEW_S + 1
+
+
 @given(a=PARTS, b=PARTS)
 def test_no_two_requests_sign_the_same(a: tuple[str, str, str, str, str], b: tuple[str, str, str, str, str]) -> None:
     assert (contract.sign(KEY, *a, b"") == contract.sign(KEY, *b, b"")) == (a == b)
