@@ -13,7 +13,7 @@ from elastic_runtime import contract
 LIMIT = 1 << 20  # bytes of a reply
 REQUEST_LIMIT = 1 << 16  # bytes of a request: it is read before its signature can be checked
 HEAD_LIMIT = 1 << 13  # bytes of all headers
-OPEN_LIMIT = 256  # connections at once
+STRANGERS_LIMIT = 256  # connections at once that have sent no signed request: every member of a large job keeps a signed one open
 IDLE_S = 30.0  # a connection that says nothing whole for so long is closed
 METRICS_PATH = "/metrics"
 T = TypeVar("T")
@@ -40,7 +40,8 @@ class Server:
         self._metrics = metrics
         self._key, self._job_uid, self._handler, self._nonces = key, job_uid, handler, contract.Nonces()
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open = set[asyncio.StreamWriter]()
+        self._strangers = set[asyncio.StreamWriter]()  # those of them that have sent no signed request
 
     async def start(self, port: int, host: str | None = None) -> int:
         """The port it listens on; 0 takes a free one."""
@@ -55,36 +56,40 @@ class Server:
             await self._server.wait_closed()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= OPEN_LIMIT:
+        if len(self._strangers) >= STRANGERS_LIMIT:
             writer.close()
             return
         self._open.add(writer)
+        self._strangers.add(writer)
         try:
             while request := await _within(IDLE_S, _read_message(reader, REQUEST_LIMIT)):
                 first, headers, body = request
                 method, path, *_ = [*first.split(" "), "", ""]
                 if (method, path) == ("GET", METRICS_PATH):
-                    writer.write(_message("HTTP/1.1 200 OK", {}, self._metrics().encode(), "text/plain; version=0.0.4"))
-                    await writer.drain()
-                    continue
-                status, reply = await self._answer(method, path, headers, body)
-                signed = contract.sign_reply(self._key, status, headers, reply) if status != 401 else {}
-                writer.write(_message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply))
+                    reply = _message("HTTP/1.1 200 OK", {}, self._metrics().encode(), "text/plain; version=0.0.4")
+                elif why := self._nonces.refused(self._key, method, path, self._job_uid, headers, body, time.time()):
+                    reply = _message("HTTP/1.1 401 Refused", {}, dump({"message": why}))
+                else:
+                    self._strangers.discard(writer)  # before it is answered: a member's question may be held open
+                    reply = await self._answer(method, path, headers, body)
+                writer.write(reply)
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # a broken connection, a request that is none, or the end: nobody is left to tell
         finally:
             self._open.discard(writer)
+            self._strangers.discard(writer)
             with suppress(OSError):
                 writer.close()
 
-    async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        if why := self._nonces.refused(self._key, method, path, self._job_uid, headers, body, time.time()):
-            return 401, json.dumps({"message": why}).encode()
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        """To a signed request, the signed reply."""
         try:
-            return await self._handler(method, path, body)
+            status, reply = await self._handler(method, path, body)
         except ValueError as error:
-            return 400, json.dumps({"message": str(error)}).encode()
+            status, reply = 400, dump({"message": str(error)})
+        signed = contract.sign_reply(self._key, status, headers, reply)
+        return _message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply)
 
 
 async def call(

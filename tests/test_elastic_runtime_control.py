@@ -79,6 +79,27 @@ async def test_a_replayed_request_gets_401(port: int) -> None:
     assert (await raw(port, request(headers))).startswith(b"HTTP/1.1 401 ")
 
 
+async def opened(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which this was said and answered, and that stays open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
+    return reader, writer
+
+
+async def test_strangers_are_bounded_and_members_are_not(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "STRANGERS_LIMIT", 2)
+    signed = [contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time()) for n in range(5)]
+    members = [await opened(port, request(headers)) for headers in signed]
+    strangers = [await opened(port, request({})) for _ in range(2)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""  # at once, though it has said nothing wrong
+    for _, one in [*members, *strangers, (reader, writer)]:
+        one.close()
+
+
 async def test_header_names_are_read_in_any_case(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "lower", b"", time.time())
     assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(b"HTTP/1.1 200 ")
