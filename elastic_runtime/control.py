@@ -14,7 +14,7 @@ LIMIT = 1 << 20  # bytes of a reply
 REQUEST_LIMIT = 1 << 16  # bytes of a request: it is read before its signature can be checked
 HEAD_LIMIT = 1 << 13  # bytes of all headers
 STRANGERS_LIMIT = 256  # connections at once that have sent no signed request: every member of a large job keeps a signed one open
-IDLE_S = 30.0  # a connection that says nothing whole for so long is closed
+IDLE_S = 30.0  # a connection that says nothing whole, or takes no answer, for so long is closed
 METRICS_PATH = "/metrics"
 T = TypeVar("T")
 Handler = Callable[[str, str, bytes], Awaitable[tuple[int, bytes]]]
@@ -61,6 +61,7 @@ class Server:
             return
         self._open.add(writer)
         self._strangers.add(writer)
+        writer.transport.set_write_buffer_limits(0)  # drained means gone: nothing is left that a close would have to wait for
         try:
             while request := await _within(IDLE_S, _read_message(reader, REQUEST_LIMIT)):
                 first, headers, body = request
@@ -73,7 +74,9 @@ class Server:
                     self._strangers.discard(writer)  # before it is answered: a member's question may be held open
                     reply = await self._answer(method, path, headers, body)
                 writer.write(reply)
-                await writer.drain()
+                await _within(IDLE_S, writer.drain())
+        except TimeoutError:
+            writer.transport.abort()  # a close would wait for it to take what is left
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # a broken connection, a request that is none, or the end: nobody is left to tell
         finally:

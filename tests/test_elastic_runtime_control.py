@@ -100,6 +100,25 @@ async def test_strangers_are_bounded_and_members_are_not(port: int, monkeypatch:
         one.close()
 
 
+async def test_who_does_not_read_its_answer_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "IDLE_S", 0.1)
+    server, over = control.Server(KEY, JOB, echo, lambda: "7" * (1 << 25)), asyncio.Event()  # more than fits on the way
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server._connection(reader, writer)
+        over.set()
+
+    async with await asyncio.start_server(connection, "127.0.0.1", 0) as listening:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listening.sockets[0].getsockname()[1])
+        writer.write(request({}, path="/metrics"))
+        await reader.readline()  # it is being answered
+        async with asyncio.timeout(5):
+            await over.wait()
+        assert len(await reader.read()) < 1 << 25  # and then it ends
+        writer.close()
+    assert not server._open
+
+
 async def test_header_names_are_read_in_any_case(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "lower", b"", time.time())
     assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(b"HTTP/1.1 200 ")
