@@ -105,16 +105,11 @@ async def call(
         try:
             writer.write(_message(f"{method} {path} HTTP/1.1", {**headers, "Host": host}, body))
             await writer.drain()
-            try:
-                reply = await _read_message(reader)
-            except (asyncio.IncompleteReadError, ValueError) as error:
-                raise ConnectionResetError(f"{host}:{port} broke off: {error}") from error
+            status, got, content = await _read_reply(reader)
+        except (EOFError, ValueError) as error:  # it may be anybody who listens there
+            raise ConnectionResetError(f"{host}:{port} broke off: {error}") from error
         finally:
             writer.close()
-    if reply is None:
-        raise ConnectionResetError(f"{host}:{port} closed the connection")
-    first, got, content = reply
-    status = int(first.split(" ")[1])
     if status != 401 and not contract.reply_is_genuine(key, status, headers, got.get(contract.SIGNATURE_HEADER, ""), content):
         raise Refused(0, "the reply is not signed by this job's key")
     if status >= 400:
@@ -122,10 +117,22 @@ async def call(
     return content
 
 
+async def _read_reply(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str], bytes]:
+    """(status, headers, body). Raises EOFError when it breaks off, ValueError for what is no reply."""
+    reply = await _read_message(reader)
+    if reply is None:
+        raise EOFError("it said nothing")
+    first, headers, body = reply
+    status = first.partition(" ")[2][:3]
+    if not (status.isdecimal() and status.isascii()):
+        raise ValueError(f"{first[:40]!r} is no reply")
+    return int(status), headers, body
+
+
 def _said(content: bytes) -> str:
     try:
         return str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return content[:200].decode(errors="replace")
 
 

@@ -171,6 +171,29 @@ async def test_a_reply_that_our_job_did_not_sign_is_not_believed() -> None:
     await against(impostor, call)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"garbage\r\n\r\n", id="a line of one word"),
+        pytest.param(b"HTTP/1.1 fine\r\n\r\n", id="a status that is none"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
+    ],
+)
+async def test_a_reply_that_is_none_is_a_connection_that_broke(said: bytes) -> None:
+    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+
+    async def call(port: int) -> None:
+        with pytest.raises(ConnectionResetError, match=f"{port} broke off"):
+            await control.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+
+    await against(stranger, call)
+
+
 async def test_a_call_that_nobody_answers_ends_in_time() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
