@@ -29,6 +29,8 @@ PORT = 8476
 SIZE_PATH = "/v1/size"
 STATUS_PATH = "/v1/status"
 CHECKPOINT_PATH = "/v1/checkpoint"
+PATHS = (SIZE_PATH, STATUS_PATH, CHECKPOINT_PATH)
+"""What controllers may ask of any pod."""
 
 # --- environment of a training container: written by the webhook, read by `python -m elastic_runtime` -----------------
 JOB_ENV = "CEDE_JOB"  # the Job's name
@@ -56,6 +58,7 @@ JOB_HEADER = "Cede-Job"
 TIME_HEADER = "Cede-Time"
 NONCE_HEADER = "Cede-Nonce"
 SIGNATURE_HEADER = "Cede-Signature"
+HEADERS = (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
 MAX_SKEW_S = 60.0
 """A request further than this from the server's clock is stale. Clocks of one cluster agree to well under it."""
 
@@ -103,7 +106,7 @@ class Nonces:
     def refused(self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float) -> str | None:
         """Why this request gets 401, or None: it is genuine, and from now on a replay."""
         try:
-            job, time, nonce, signature = (headers[h] for h in (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER))
+            job, time, nonce, signature = (headers[h] for h in HEADERS)
             sent = float(time)
         except (KeyError, ValueError):
             return "the request is not signed"

@@ -17,8 +17,8 @@ STRANGERS_LIMIT = 256  # connections at once that have sent no signed request: e
 IDLE_S = 30.0  # a connection that says nothing whole, or takes no answer, for so long is closed
 METRICS_PATH = "/metrics"
 T = TypeVar("T")
-Handler = Callable[[str, str, bytes], Awaitable[tuple[int, bytes]]]
-"""(method, path, body) → (status, body)."""
+Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
+"""(method, path, headers, body) → (status, body)."""
 
 
 class Refused(Exception):
@@ -88,7 +88,7 @@ class Server:
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
         """To a signed request, the signed reply."""
         try:
-            status, reply = await self._handler(method, path, body)
+            status, reply = await self._handler(method, path, headers, body)
         except ValueError as error:
             status, reply = 400, dump({"message": str(error)})
         signed = contract.sign_reply(self._key, status, headers, reply)
@@ -99,7 +99,15 @@ async def call(
     host: str, port: int, key: bytes, job_uid: str, method: str, path: str, body: bytes = b"", *, timeout_s: float = 5.0
 ) -> bytes:
     """The body of a genuine reply. Raises Refused, or OSError (TimeoutError too) when there was none."""
-    headers = contract.sign_request(key, method, path, job_uid, secrets.token_hex(12), body, time.time())
+    signed = contract.sign_request(key, method, path, job_uid, secrets.token_hex(12), body, time.time())
+    return await pass_on(host, port, key, method, path, signed, body, timeout_s=timeout_s)
+
+
+async def pass_on(
+    host: str, port: int, key: bytes, method: str, path: str, signed: Mapping[str, str], body: bytes, *, timeout_s: float = 5.0
+) -> bytes:
+    """The same for a request that was `signed`, maybe by somebody else: these are its headers."""
+    headers = {name: signed[name] for name in contract.HEADERS}
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port, limit=LIMIT)
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
@@ -12,7 +12,7 @@ KEY, JOB = b"key", "uid"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def echo(method: str, path: str, body: bytes) -> tuple[int, bytes]:
+async def echo(method: str, path: str, _: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
     if body == b"bad":
         raise ValueError("size is 'bad'")
     return (409, b'{"message": "not now"}') if path == "/no" else (200, f"{method} {path} ".encode() + body)

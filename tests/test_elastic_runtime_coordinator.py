@@ -1,0 +1,75 @@
+"""What pod 0 keeps of what the pods say, and what the others pass on to it and keep for the next one."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import permutations
+
+import pytest
+
+from elastic_runtime import contract, control
+from elastic_runtime.contract import SizeRequest
+from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
+from elastic_runtime.facts import Settings
+from elastic_runtime.parent import Parent
+
+KEY, JOB, HOST = b"key", "uid", "127.0.0.1"
+
+
+def pod(index: int, port: int = 0) -> Parent:
+    """`port`: pod 0's."""
+    return Parent(Settings(index, "test", JOB, KEY, HOST, coordinator=HOST, coordinator_port=port, port=0), [])
+
+
+@asynccontextmanager
+async def listening(parent: Parent) -> AsyncIterator[int]:
+    """Its control port."""
+    server = control.Server(KEY, JOB, parent._serve, parent._metrics)
+    try:
+        yield await server.start(0, HOST)
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def three_pods() -> AsyncIterator[tuple[int, ...]]:
+    """Their control ports."""
+    first = pod(0)
+    first.coordinator = Coordinator(1)
+    async with listening(first) as port, listening(pod(1, port)) as second, listening(pod(2, port)) as third:
+        yield port, second, third
+
+
+async def test_what_one_pod_was_asked_is_a_replay_at_every_other() -> None:
+    body = contract.encode(SizeRequest(3))
+    async with three_pods() as ports:
+        for there, elsewhere in permutations(ports, 2):
+            signed = contract.sign_request(KEY, "PUT", contract.SIZE_PATH, JOB, f"{there}-{elsewhere}", body, time.time())
+            reply = await control.pass_on(HOST, there, KEY, "PUT", contract.SIZE_PATH, signed, body)
+            assert contract.decode_status(reply).wanted == 3
+            with pytest.raises(control.Refused, match="401: the request was seen before"):
+                await control.pass_on(HOST, elsewhere, KEY, "PUT", contract.SIZE_PATH, signed, body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", contract.STATUS_PATH), ("POST", contract.CHECKPOINT_PATH)], ids=["the status", "a save"]
+)
+async def test_every_pod_answers_a_controller(method: str, path: str) -> None:
+    async with three_pods() as ports:
+        for port in ports:
+            assert contract.decode_status(await control.call(HOST, port, KEY, JOB, method, path)).state == contract.State.STARTING
+
+
+async def test_why_pod_0_refuses_is_said_by_every_pod() -> None:
+    async with three_pods() as ports:
+        for port in ports:
+            with pytest.raises(control.Refused, match="400: size is '-1'"):
+                await control.call(HOST, port, KEY, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}')
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", MEMBER_PATH), ("GET", f"{RECORD_PATH}?after=0"), ("POST", STACKS_PATH)])
+async def test_what_pods_say_among_themselves_is_for_pod_0_only(method: str, path: str) -> None:
+    async with three_pods() as (_, *others):
+        for port in others:
+            with pytest.raises(control.Refused, match=r"404: .* is answered by pod 0 only"):
+                await control.call(HOST, port, KEY, JOB, method, path, b"{}")
