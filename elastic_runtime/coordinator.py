@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progress:
-    """What the leading rank said last; `message` and `finished` are anybody's."""
+    """What the leading rank said last; `message`, `finished` and a newer save are anybody's."""
 
     step: int = 0
     loss: float = 0.0
@@ -118,12 +118,14 @@ class Coordinator:
         self._wake.set()
 
     def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:
-        """What the job did: the leading pod's word; of what is durable and how long it took, no other's counts."""
+        """What the job did: the leading pod's word. Of a save that ends with another, which led when it began, that one's, if it is newer."""
         more, self._done[index] = done.since(self._done.get(index, done)), done
         if self.view.record.members[:1] == (index,):
             self.tally.worked(more)
         elif self.view.record.members:
-            progress = {fact: value for fact, value in progress.items() if fact in ("finished", "message")}
+            newer = int(progress.get("durable_step", 0)) > self.progress.durable_step
+            anybodys = ("finished", "message", *DURABLE, "stall_s") if newer else ("finished", "message")
+            progress = {fact: value for fact, value in progress.items() if fact in anybodys}
         for fact, value in progress.items():
             if fact == "seconds":
                 self.progress.seconds = [*self.progress.seconds[-20:], float(value)]

@@ -3,14 +3,17 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from elastic_runtime import contract, control
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
-from elastic_runtime.facts import Settings
+from elastic_runtime.facts import Facts, Settings
+from elastic_runtime.membership import Limits, Record
 from elastic_runtime.parent import Parent
 
 KEY, JOB, HOST = b"key", "uid", "127.0.0.1"
@@ -73,3 +76,26 @@ async def test_what_pods_say_among_themselves_is_for_pod_0_only(method: str, pat
         for port in others:
             with pytest.raises(control.Refused, match=r"404: .* is answered by pod 0 only"):
                 await control.call(HOST, port, KEY, JOB, method, path, b"{}")
+
+
+def coordinator() -> Coordinator:
+    """Of pods 0 and 1 in generation 3, of which it has not heard yet, by a clock that stands still."""
+    job = Coordinator(1, Limits(), lambda: 100.0)
+    job.view = replace(job.view, record=Record(3, (0, 1), ("life-0", "life-1"), "here"))
+    return job
+
+
+async def hear(job: Coordinator, index: int, **said: Any) -> None:
+    """A pod says this of itself, and for the rest that it trains."""
+    facts = asdict(Facts(f"life-{index}", generation=3, members=(0, 1), ready=True))
+    assert await job.handle("POST", MEMBER_PATH, control.dump({**facts, "index": index, "address": HOST, **said})) == (200, b"{}")
+
+
+async def test_a_save_that_ends_with_a_pod_that_leads_no_more_is_known() -> None:
+    job = coordinator()
+    await hear(job, 0, progress={"durable_step": 4, "digest": "first", "save_s": 1.0})
+    await hear(job, 1, progress={"durable_step": 7, "digest": "second", "save_s": 2.0, "stall_s": 0.5, "loss": 9.0})
+    await hear(job, 1, progress={"durable_step": 5, "digest": "older", "save_s": 3.0})
+    status = job.status()
+    assert (status.durableStep, status.digest, status.saveSeconds, status.loss) == (7, "second", 2.0, 0.0)
+    assert (job.tally.saves, job.tally.seconds["save"]) == (2, 0.5)
