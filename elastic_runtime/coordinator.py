@@ -118,7 +118,7 @@ class Coordinator:
         self._wake.set()
 
     def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:
-        """What the job did: the leading pod's word. Of a save that ends with another, which led when it began, that one's, if it is newer."""
+        """What the job did: the leading pod's word. A save may end with another, which led when it began: that counts if it is newer."""
         more, self._done[index] = done.since(self._done.get(index, done)), done
         if self.view.record.members[:1] == (index,):
             self.tally.worked(more)
@@ -195,8 +195,9 @@ class Coordinator:
         return bool(record.members) and all(i in members and members[i].generation == record.generation for i in record.members)
 
     def status(self) -> Status:
-        view, progress = self.view, self.progress
+        view, progress, since = self.view, self.progress, self._clock() - self.limits.silent_s
         everyone = [view.members[i] for i in view.record.members if i in view.members]
+        formed = [m.step for m in everyone if m.generation == view.record.generation]  # who has said where it begins, before any commit
         if progress.finished:
             state = State.FINISHED
         elif view.record.stop:
@@ -208,11 +209,11 @@ class Coordinator:
             state = State.TRAINING if self.formed() and not beyond else State.RESIZING
         return Status(
             state=state, size=0 if state == State.STOPPED else len(view.record.members), wanted=view.wanted or 0, cession=self.cession,
-            generation=view.record.generation, step=progress.step, durableStep=progress.durable_step, digest=progress.digest,
-            stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0, saveSeconds=round(progress.save_s, 4),
-            pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
-            parked=tuple(sorted(m.index for m in view.members.values() if m.parked)), message=progress.message,
-            busy=busy(state, view, self._clock() - self.limits.silent_s, progress.durable_step),
+            generation=view.record.generation, step=max(formed, default=progress.step), durableStep=progress.durable_step,
+            digest=progress.digest, stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0,
+            saveSeconds=round(progress.save_s, 4), pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
+            parked=tuple(sorted(m.index for m in view.members.values() if m.parked and m.heard >= since)), message=progress.message,
+            busy=busy(state, view, since, progress.durable_step),
         )  # fmt: skip
 
     def metrics(self) -> str:

@@ -99,3 +99,24 @@ async def test_a_save_that_ends_with_a_pod_that_leads_no_more_is_known() -> None
     status = job.status()
     assert (status.durableStep, status.digest, status.saveSeconds, status.loss) == (7, "second", 2.0, 0.0)
     assert (job.tally.saves, job.tally.seconds["save"]) == (2, 0.5)
+
+
+async def test_the_step_is_where_the_members_have_formed_before_they_commit_one() -> None:
+    job = coordinator()
+    job.progress.step = 120
+    await hear(job, 1, step=121, generation=2)
+    assert job.status().step == 120  # nobody has formed: as far as is known
+    await hear(job, 0, step=50)  # it went back to a save
+    assert job.status().step == 50
+    await hear(job, 1, step=51)
+    assert job.status().step == 51
+
+
+async def test_a_parked_pod_that_is_gone_is_not_listed() -> None:
+    now = 100.0
+    job = Coordinator(1, Limits(silent_s=0.3), lambda: now)
+    await hear(job, 2, parked=True, generation=0)
+    assert job.status().parked == (2,)
+    now += 0.4
+    await hear(job, 3, parked=True, generation=0)
+    assert job.status().parked == (3,)
