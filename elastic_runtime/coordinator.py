@@ -14,7 +14,7 @@ from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.control import dump
 from elastic_runtime.membership import Limits, Member, View
 from elastic_runtime.watch import Awake
-from elastic_runtime.words import busy
+from elastic_runtime.words import busy, cut
 
 MEMBER_PATH, RECORD_PATH, STACKS_PATH = "/v1/member", "/v1/record", "/v1/stacks"
 LOOK_S = 0.1  # between two looks at the members
@@ -129,6 +129,8 @@ class Coordinator:
         for fact, value in progress.items():
             if fact == "seconds":
                 self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
+            elif fact == "message":
+                self.progress.message = cut(value)
             elif hasattr(self.progress, fact):  # a newer runtime's ranks may say more
                 setattr(self.progress, fact, value)
         if "pause_s" in progress:

@@ -6,6 +6,7 @@ from typing import Any
 
 from elastic_runtime.child import Child
 from elastic_runtime.watch import Patience
+from elastic_runtime.words import cut
 
 RESTARTS = 3  # of a process that dies again and again without a step between
 
@@ -69,7 +70,8 @@ class Facts:
                 self.step = said["step"]
                 self.progress |= {"step": said["step"], "loss": said["loss"], "seconds": said["seconds"]}
             case "progress":
-                self.progress |= said["facts"]
+                facts = said["facts"]
+                self.progress |= facts | ({"message": cut(facts["message"])} if "message" in facts else {})
             case "parked":
                 child.parked = True
                 child.moves()

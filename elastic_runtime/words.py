@@ -6,6 +6,7 @@ from elastic_runtime.contract import State
 from elastic_runtime.membership import View
 
 MOST = 8  # pods named one by one
+LONGEST = 500  # characters of a message: a status of more than 1,000 would be refused as a whole, and a pod's word past 64 KiB
 
 
 def busy(state: str, view: View, since: float, durable_step: int) -> str:
@@ -36,3 +37,9 @@ def _pods(indexes: Iterable[int]) -> str:
         return "no pod"
     more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
     return ("pod " if len(named) == 1 else "pods ") + ", ".join(map(str, named[:MOST])) + more
+
+
+def cut(message: object) -> str:
+    """Its words, at most `LONGEST` characters of them; … stands for the rest."""
+    words = str(message)
+    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime.child import Child, spawn
+from elastic_runtime.facts import Facts
 
 
 async def a_child(folder: Path) -> Child:
@@ -69,6 +70,15 @@ async def test_silence_counts_from_the_last_answer_once_it_was_asked_again(tmp_p
     now = 101.6
     child.ask()
     assert child.pulse().unanswered_s == pytest.approx(0.6)
+    child.process.kill()
+    child.close()
+    await child.process.wait()
+
+
+async def test_a_long_message_is_cut_where_the_pod_takes_it_in(tmp_path: Path) -> None:
+    child, facts = await a_child(tmp_path), Facts()
+    facts.heard(child, [child], {"say": "progress", "facts": {"message": "x" * 100_000, "durable_step": 3}})
+    assert (len(facts.progress["message"]), facts.progress["durable_step"]) == (500, 3)
     child.process.kill()
     child.close()
     await child.process.wait()

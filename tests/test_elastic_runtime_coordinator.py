@@ -120,3 +120,10 @@ async def test_a_parked_pod_that_is_gone_is_not_listed() -> None:
     now += 0.4
     await hear(job, 3, parked=True, generation=0)
     assert job.status().parked == (3,)
+
+
+async def test_a_long_message_is_cut_and_the_status_that_bears_it_understood() -> None:
+    job = coordinator()
+    await hear(job, 1, progress={"message": "saving failed: " + "x" * 5000})
+    said = contract.decode_status(contract.encode(job.status())).message
+    assert (said[:16], said[-1], len(said)) == ("saving failed: x", "…", 500)
