@@ -13,7 +13,7 @@ from typing import Any
 
 from elastic_runtime import contract, control, metrics, watch
 from elastic_runtime.child import Child, spawn, spied
-from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
+from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator, keep
 from elastic_runtime.facts import Facts, Settings
 from elastic_runtime.membership import Record
 
@@ -224,7 +224,7 @@ class Parent:
             log.debug("pod 0 does not answer", extra={"reason": str(error)})
 
     async def _listen(self) -> None:
-        """Keep the newest record, and hand it to the ranks when it changes."""
+        """Do as pod 0 tells, as soon as it tells."""
         while True:
             try:
                 told = json.loads(await self._ask("GET", f"{RECORD_PATH}?after={self.revision}"))
@@ -233,24 +233,29 @@ class Parent:
                 self.revision, self._stacks = 0, -1
                 await asyncio.sleep(0.1)
                 continue
-            self.revision = told["revision"]
-            self._others_wait = bool(set(told.get("waiting", ())) - {self.settings.index})
-            if self._stacks < told.get("stacks", 0):
-                if self._stacks >= 0:  # beside this loop: the next record must not wait for it
-                    self._showing = asyncio.create_task(self._show())
-                self._stacks = told["stacks"]
-            self.kept = told["kept"]
-            record = Record.read(told["record"])
-            if record.generation >= self.record.generation and record != self.record:
-                self.record = record
-                self._tell_record()
-            if told["finished"] and self.facts.broken >= self.facts.generation:  # we are not in it any more: nothing is left to wait for
-                self.facts.finished = True
-                self._end(0)
-            if told["save"] > self.saves:
-                self.saves = told["save"]
-                for rank in self.ranks:
-                    rank.tell(tell="save")
+            self._heed(told)
+
+    def _heed(self, told: dict[str, Any]) -> None:
+        """Keep the newest record and what else is told, and hand to the ranks what is new to them."""
+        self.revision, self.kept = told["revision"], keep(self.kept, told["kept"])
+        self._others_wait = bool(set(told.get("waiting", ())) - {self.settings.index})
+        if self._stacks < told.get("stacks", 0):
+            if self._stacks >= 0:  # beside us: the next record must not wait for it
+                self._showing = asyncio.create_task(self._show())
+            self._stacks = told["stacks"]
+        record = Record.read(told["record"])
+        if record.generation >= self.record.generation and record != self.record:
+            self.record = record
+            self._tell_record()
+        if told["finished"] and self.facts.broken >= self.facts.generation:  # we are not in it any more: nothing is left to wait for
+            self.facts.finished = True
+            self._end(0)
+        if told["save"] < self.saves:
+            self.saves = 0  # a new coordinator counts anew; a rank counts what it is told
+        if told["save"] > self.saves:
+            self.saves = told["save"]
+            for rank in self.ranks:
+                rank.tell(tell="save")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """What pod 0 keeps of what the pods say, and what the others pass on to it and keep for the next one."""
 
+import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from elastic_runtime import contract, control
+from elastic_runtime.child import PARENT_FD_ENV, spawn
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
 from elastic_runtime.facts import Facts, Settings
@@ -127,3 +130,58 @@ async def test_a_long_message_is_cut_and_the_status_that_bears_it_understood() -
     await hear(job, 1, progress={"message": "saving failed: " + "x" * 5000})
     said = contract.decode_status(contract.encode(job.status())).message
     assert (said[:16], said[-1], len(said)) == ("saving failed: x", "…", 500)
+
+
+async def told(job: Coordinator) -> dict[str, Any]:
+    """What a pod that asks hears now."""
+    status, body = await job.handle("GET", f"{RECORD_PATH}?after=-1", b"")
+    assert status == 200
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+async def test_what_a_new_coordinator_does_not_know_yet_is_kept_for_it() -> None:
+    first, second, member = coordinator(), Coordinator(1), pod(1)
+    await first.handle("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(2, "c-1")))
+    await hear(first, 0, progress={"durable_step": 7, "digest": "d", "save_s": 1.5})
+    member._heed(await told(first))
+    member._heed(await told(second))  # before it has heard from anybody
+    await hear(second, 1, **member.kept)
+    status = second.status()
+    assert (status.wanted, status.cession, status.durableStep, status.digest, status.saveSeconds) == (2, "c-1", 7, "d", 1.5)
+
+
+async def test_what_a_coordinator_was_asked_later_is_what_is_kept() -> None:
+    job, member = coordinator(), pod(1)
+    for size, cession, step in ((2, "c-1", 7), (1, "", 9)):
+        await job.handle("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession)))
+        await hear(job, 0, progress={"durable_step": step, "digest": f"of-{step}", "save_s": 1.0})
+        member._heed(await told(job))
+    assert member.kept == {"wanted": 1, "cession": "", "durable_step": 9, "digest": "of-9", "save_s": 1.0}
+
+
+ECHO = f"""
+import os, socket
+parent = socket.socket(fileno=int(os.environ["{PARENT_FD_ENV}"]))
+for line in parent.makefile("rb"):
+    if b'"save"' in line:
+        parent.sendall(b"told")
+"""
+
+
+async def test_a_save_wished_of_a_new_coordinator_is_told_to_ranks_that_made_some_for_the_last_one() -> None:
+    first, second, member = Coordinator(1), Coordinator(1), pod(1)
+    rank = await spawn(["-c", ECHO], 0, 1, time.monotonic)
+    member.ranks = [rank]
+    try:
+        async with asyncio.timeout(20):
+            for job, wishes in ((first, 3), (second, 0), (second, 1)):
+                for _ in range(wishes):
+                    await job.handle("POST", contract.CHECKPOINT_PATH, b"")
+                member._heed(await told(job))
+                if wishes:
+                    assert await rank.reader.readexactly(4) == b"told"
+    finally:
+        rank.kill()
+        await rank.process.wait()
+        rank.close()
