@@ -117,7 +117,7 @@ class Child:
     def close(self) -> None:
         """What we held of it: else every process that is started again would leave descriptors behind."""
         self._closed = True
-        self.writer.close()
+        self.writer.transport.abort()  # a close would wait until somebody reads what it was told last
         os.close(self._stacks)
 
 

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 BEAT_S = 0.3
 MARGIN_S = 0.005  # a deadline is looked at so long after it
 WATCH_S = 0.05  # between two looks at the processes, at most
+LAST_S = 1.0  # for what a process said before it died
 
 
 class Parent:
@@ -83,7 +84,11 @@ class Parent:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 failed = next((waiting[t].process.returncode for t in done if waiting[t].process.returncode), None)
             self._kill()
-            await asyncio.gather(*pending, *hearing, return_exceptions=True)
+            await asyncio.gather(*pending, return_exceptions=True)
+            await asyncio.wait(hearing, timeout=LAST_S)  # its socket may stay open: what it started in a session of its own holds it too
+            for task in hearing:
+                task.cancel()
+            await asyncio.gather(*hearing, return_exceptions=True)
             for rank in self.ranks:
                 rank.close()
             if failed is None:

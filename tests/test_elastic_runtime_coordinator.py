@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elastic_runtime import contract, control
+from elastic_runtime import contract, control, parent
 from elastic_runtime.child import PARENT_FD_ENV, spawn
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.coordinator import MEMBER_PATH, RECORD_PATH, STACKS_PATH, Coordinator
@@ -28,9 +31,9 @@ def pod(index: int, port: int = 0) -> Parent:
 
 
 @asynccontextmanager
-async def listening(parent: Parent) -> AsyncIterator[int]:
+async def listening(of: Parent) -> AsyncIterator[int]:
     """Its control port."""
-    server = control.Server(KEY, JOB, parent._serve, parent._metrics)
+    server = control.Server(KEY, JOB, of._serve, of._metrics)
     try:
         yield await server.start(0, HOST)
     finally:
@@ -185,3 +188,26 @@ async def test_a_save_wished_of_a_new_coordinator_is_told_to_ranks_that_made_som
         rank.kill()
         await rank.process.wait()
         rank.close()
+
+
+LEAVES_ONE_BEHIND = f"""
+import os, subprocess, sys
+from pathlib import Path
+left = Path(sys.argv[1])
+if left.exists():
+    sys.exit(0)
+left.write_text(str(subprocess.Popen(["sleep", "60"], start_new_session=True, pass_fds=[int(os.environ["{PARENT_FD_ENV}"])]).pid))
+os._exit(1)
+"""
+
+
+async def test_a_rank_is_started_again_though_what_it_started_holds_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parent, "LAST_S", 0.1)
+    member, left = pod(1), tmp_path / "left"
+    member.script = ["-c", LEAVES_ONE_BEHIND, str(left)]
+    try:
+        async with asyncio.timeout(20):
+            await member._raise()
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
+    assert (member._all_deaths, member.code, member._over.is_set()) == (1, 0, True)
