@@ -17,6 +17,7 @@ log = logging.getLogger("scheduler.runtimes")
 BUSY_S, QUIET_S = 0.1, 2.0  # between two questions to a job that is ceding, and to any other
 FORGET_S = 10.0  # who was silent for so long says nothing
 TIMEOUT = aiohttp.ClientTimeout(total=2.0, connect=1.0)
+LIMIT = 1 << 20  # bytes of a reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Runtimes:
         url = f"http://{target.address}:{self._port}{path}"
         try:
             async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as reply:
-                content = await reply.content.read(1 << 20)
+                content = await _whole(reply)
                 signature = reply.headers.get(contract.SIGNATURE_HEADER, "")
                 if reply.status != 200 or not contract.reply_is_genuine(key, reply.status, headers, signature, content):
                     refusal = content[:200].decode(errors="replace")
@@ -115,6 +116,16 @@ class Runtimes:
         self._said[target.uid] = (time.monotonic(), status)
         if before is None or _matters(before[1]) != _matters(status):
             self._changed()
+
+
+async def _whole(reply: aiohttp.ClientResponse) -> bytes:
+    """Its body, however many pieces it came in. Raises ValueError for one past `LIMIT`."""
+    content = bytearray()
+    async for piece in reply.content.iter_any():
+        content += piece
+        if len(content) > LIMIT:
+            raise ValueError(f"the reply is more than {LIMIT} bytes")
+    return bytes(content)
 
 
 def _matters(status: Status) -> tuple[object, ...]:

@@ -1,14 +1,17 @@
 """What the jobs are asked and what of their answers is believed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 
+import pytest
 from aiohttp import web
 
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, State, Status
-from scheduler.runtimes import Runtimes, Target
+from scheduler.runtimes import LIMIT, Runtimes, Target
 from tests.hand_over import ROOT, Runtime
 
 JOB, ADDRESS = ("research", "gpt"), "127.0.0.11"
@@ -39,22 +42,39 @@ async def test_a_wish_is_told_beside_the_loop_and_its_answer_heard() -> None:
     assert runtime.asked == [(4, "c-1")], "the same again within a second is not said"
 
 
+@asynccontextmanager
+async def answering(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[None]:
+    """A runtime that answers everything so."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, ADDRESS, contract.PORT).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
 async def test_an_answer_that_is_not_signed_with_the_namespaces_key_is_silence() -> None:
     async def forge(request: web.Request) -> web.Response:
         body = contract.encode(Status(state=State.TRAINING, size=1))
         stranger = contract.derive_key(ROOT, "another-team")
         return web.Response(body=body, headers=contract.sign_reply(stranger, 200, request.headers, body))
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", forge)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, ADDRESS, contract.PORT).start()
-    try:
-        async with following(TARGET) as runtimes:
-            assert not runtimes.statuses()
-    finally:
-        await runner.cleanup()
+    async with answering(forge), following(TARGET) as runtimes:
+        assert not runtimes.statuses()
+
+
+@pytest.mark.parametrize(("more", "heard"), [(LIMIT // 2, {"u"}), (LIMIT, set[str]())], ids=["in pieces", "past the limit"])
+async def test_an_answer_is_read_to_its_end_within_the_limit(more: int, heard: set[str]) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        body = json.dumps(asdict(Status(state=State.TRAINING)) | {"of_tomorrow": "x" * more}).encode()
+        key = contract.derive_key(ROOT, "research")
+        return web.Response(body=body, headers=contract.sign_reply(key, 200, request.headers, body))
+
+    async with answering(answer), following(TARGET) as runtimes:
+        assert set(runtimes.statuses()) == heard
 
 
 async def test_who_does_not_answer_is_silent_and_stops_nobody() -> None:
