@@ -112,6 +112,6 @@ def _text(families: Iterable[tuple[str, str, str, Mapping[str, float]]]) -> str:
         full = f"elastic_runtime_{name}"
         lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
         lines += [
-            f"{full}{labels} {value:.6g}" if isinstance(value, float) else f"{full}{labels} {value}" for labels, value in values.items()
+            f"{full}{labels} {value:.12g}" if isinstance(value, float) else f"{full}{labels} {value}" for labels, value in values.items()
         ]
     return "\n".join(lines) + "\n"

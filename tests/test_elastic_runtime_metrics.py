@@ -46,3 +46,9 @@ def test_every_family_says_what_it_is() -> None:
     assert helped == typed
     assert set(helped) == named
     assert len(helped) == len(named)
+
+
+def test_a_counter_of_weeks_still_counts_milliseconds() -> None:
+    tally = Tally()
+    tally.worked(Done(1, 1, 2_345_678.125))
+    assert figures(of_job(Status(), tally))['seconds_total{cause="train"}'] == 2_345_678.125
