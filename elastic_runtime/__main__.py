@@ -15,6 +15,7 @@ from pathlib import Path
 from elastic_runtime import contract, control, signalled
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.facts import Settings
+from elastic_runtime.lines import Lines, write_lines
 from elastic_runtime.parent import Parent
 from elastic_runtime.watch import Patience
 
@@ -33,19 +34,6 @@ what cannot be changed, asked to save by SIGUSR1 before it is stopped:
   python -m elastic_runtime --signal USR1 --done saved.txt -- any command
 
 How to port a script: docs/runtime.md in Cede's repository."""
-
-
-class Lines(logging.Formatter):
-    """A JSON object a line: when, who, what, and the facts given as `extra`."""
-
-    known = frozenset(vars(logging.makeLogRecord({})))
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {"time": round(record.created, 3), "level": record.levelname, "logger": record.name}
-        line |= {"message": record.getMessage()} | {name: value for name, value in vars(record).items() if name not in self.known}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
 
 
 def settings(env: dict[str, str]) -> Settings:
@@ -147,6 +135,7 @@ def main() -> int:
         case ["save"]:
             return ask(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
         case ["verify", directory]:
+            write_lines(sys.stderr)
             return verify(Path(directory))
         case []:
             parser.error("which script? `--local 2 train.py` runs it here; see --help")
@@ -161,7 +150,8 @@ def main() -> int:
         return local(args.local, args.port, args.directory, [*options, *args.script])
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler])  # what others log
+    write_lines(sys.stdout)
     try:
         found = settings(dict(os.environ))
     except (KeyError, OSError) as error:

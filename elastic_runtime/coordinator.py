@@ -226,7 +226,7 @@ def keep(known: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """What a pod keeps for a new coordinator: as it is told, but for what a new one does not know before it hears it from us."""
     unheard = {"wanted", "cession"} if told["wanted"] is None else set[str]()
     if told["durable_step"] < known.get("durable_step", 0):
-        unheard |= {*DURABLE}
+        unheard.update(DURABLE)
     return known | {fact: value for fact, value in told.items() if fact not in unheard}
 
 

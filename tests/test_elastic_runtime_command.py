@@ -1,10 +1,16 @@
 """The command as a newcomer meets it: its help names every word, and what is mistyped is answered in a line."""
 
+import io
+import json
+import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from elastic_runtime.lines import write_lines
 
 TREE = Path(__file__).resolve().parents[1]
 
@@ -47,3 +53,36 @@ def test_what_cannot_be_done_is_answered_in_a_line(tmp_path: Path, words: list[s
     assert done.returncode != 0
     assert complaint in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_verify_says_what_is_wrong_with_a_save_in_json_and_beside_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "step-000000007").mkdir()
+    done = command("verify", str(tmp_path), directory=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    *_, warned, answer = done.stderr.splitlines()
+    assert json.loads(warned)["level"] == "WARNING"
+    assert "is whole" in answer
+
+
+@pytest.fixture
+def log() -> Iterator[logging.Logger]:
+    """The runtime's, as nobody has set it; afterwards as it was."""
+    found = logging.getLogger("elastic_runtime")
+    before = found.handlers[:], found.level, found.propagate
+    found.handlers[:], found.propagate = [], True
+    yield found
+    found.handlers[:], found.propagate = before[0], before[2]
+    found.setLevel(before[1])
+
+
+def test_the_log_is_a_json_object_a_line_written_once(log: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    write_lines(first)
+    write_lines(second)
+    log.getChild("parent").info("pod up", extra={"index": 3})
+    log.debug("not this")
+    (line,) = first.getvalue().splitlines()
+    found = json.loads(line)
+    assert (found["message"], found["logger"], found["level"], found["index"]) == ("pod up", "elastic_runtime.parent", "INFO", 3)
+    assert second.getvalue() == ""
+    assert caplog.records == []  # nor by the root's handlers
