@@ -59,6 +59,7 @@ TIME_HEADER = "Cede-Time"
 NONCE_HEADER = "Cede-Nonce"
 SIGNATURE_HEADER = "Cede-Signature"
 HEADERS = (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
+MOST_NONCES = 1 << 18  # of 2,000 requests a second
 MAX_SKEW_S = 60.0
 """A request further than this from the server's clock is stale. Clocks of one cluster agree to well under it."""
 
@@ -97,11 +98,10 @@ def _same(ours: str, theirs: str) -> bool:
 
 
 class Nonces:
-    """The nonces seen within the skew window; one for each control port. A request costs the same however many there are."""
+    """The nonces seen within the skew window, at most `MOST_NONCES`; one for each control port. A request costs the same however many."""
 
     def __init__(self) -> None:
-        self._seen = OrderedDict[str, float]()  # nonce → its request's time or ours, whichever is later
-        self._latest = 0.0  # what our clock said at most: if it goes back, what was forgotten stays refused
+        self._seen = OrderedDict[str, float]()  # nonce → its request's time or ours, whichever is later; if our clock goes back they stay
 
     def refused(self, key: bytes, method: str, path: str, job_uid: str, headers: Mapping[str, str], body: bytes, now: float) -> str | None:
         """Why this request gets 401, or None: it is genuine, and from now on a replay."""
@@ -116,15 +116,11 @@ class Nonces:
             return "the request is for another job"
         if not abs(now - sent) <= MAX_SKEW_S:
             return f"the request is {now - sent:+.0f} s off this pod's clock"
-        self._latest = max(self._latest, now)
-        oldest = self._latest - 2 * MAX_SKEW_S
-        while self._seen and self._seen[next(iter(self._seen))] < oldest:
+        while self._seen and (self._seen[next(iter(self._seen))] < now - 2 * MAX_SKEW_S or len(self._seen) >= MOST_NONCES):
             self._seen.popitem(last=False)
         if nonce in self._seen:
             return "the request was seen before"
-        if sent < oldest:
-            return "this pod's clock went back: the request may have been seen before"
-        self._seen[nonce] = max(sent, self._latest)
+        self._seen[nonce] = max(sent, now)
         return None
 
 

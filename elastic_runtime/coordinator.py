@@ -199,7 +199,9 @@ class Coordinator:
     def status(self) -> Status:
         view, progress, since = self.view, self.progress, self._clock() - self.limits.silent_s
         everyone = [view.members[i] for i in view.record.members if i in view.members]
-        formed = [m.step for m in everyone if m.generation == view.record.generation]  # who has said where it begins, before any commit
+        stood = [
+            m.step for m in everyone if m.generation == view.record.generation or (m.parked and view.record.stop)
+        ]  # before any commit too
         if progress.finished:
             state = State.FINISHED
         elif view.record.stop:
@@ -211,7 +213,7 @@ class Coordinator:
             state = State.TRAINING if self.formed() and not beyond else State.RESIZING
         return Status(
             state=state, size=0 if state == State.STOPPED else len(view.record.members), wanted=view.wanted or 0, cession=self.cession,
-            generation=view.record.generation, step=max(formed, default=progress.step), durableStep=progress.durable_step,
+            generation=view.record.generation, step=max(stood, default=progress.step), durableStep=progress.durable_step,
             digest=progress.digest, stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0,
             saveSeconds=round(progress.save_s, 4), pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
             parked=tuple(sorted(m.index for m in view.members.values() if m.parked and m.heard >= since)), message=progress.message,
@@ -225,7 +227,7 @@ class Coordinator:
 def keep(known: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """What a pod keeps for a new coordinator: as it is told, but for what a new one does not know before it hears it from us."""
     unheard = {"wanted", "cession"} if told["wanted"] is None else set[str]()
-    if told["durable_step"] < known.get("durable_step", 0):
+    if not told["durable_step"]:
         unheard.update(DURABLE)
     return known | {fact: value for fact, value in told.items() if fact not in unheard}
 

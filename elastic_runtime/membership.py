@@ -152,6 +152,8 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
         return _record(view, sorted(of, key=lambda m: m.index), abrupt=True)
     if now - view.born < limits.settle_s:
         return None
+    if view.wanted == 0:  # it was stopped before, or before it began: what there is to save is saved
+        return _record(view, sorted(idle, key=lambda m: m.index), stop=True) if (idle := [m for m in alive.values() if m.ready]) else None
     return _restart(view, alive, now, limits)
 
 

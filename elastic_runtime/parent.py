@@ -35,6 +35,7 @@ class Parent:
         self._say = asyncio.Event()
         self._over = asyncio.Event()
         self.code, self._samples = 0, 0  # `_samples`: of a step
+        self._going = 0.0  # until when, by the monotonic clock, a pod that is told to leave may stay
         self._deaths = 0  # since the last step
         self._all_deaths, self._hung, self._done = 0, 0, metrics.Done()
         self._others_wait, self._stacks = False, -1  # as pod 0 said last; how often stacks were asked for
@@ -269,14 +270,14 @@ class Parent:
         if self.facts.leaving:
             return
         log.info("told to leave", extra={"parked": self.facts.parked})
-        self.facts.leaving = True
+        self.facts.leaving, self._going = True, time.monotonic() + max(1.0, self.settings.grace_s - 2.0)
         if self.facts.parked or not self.facts.ready:
             self._end(contract.LEFT)
             return
         self._say.set()
         for rank in self.ranks:
             rank.tell(tell="leave")
-        await asyncio.sleep(max(1.0, self.settings.grace_s - 2.0))
+        await asyncio.sleep(self._going - time.monotonic())
         log.warning("grace is over", extra={"step": self.facts.step})
         self._end(contract.LEFT)
 
@@ -286,9 +287,11 @@ class Parent:
             self._over.set()
 
     async def _last_words(self) -> None:
-        """Say how it ended; pod 0 stays until the others have heard, or two seconds."""
+        """Say how it ended; pod 0 stays until the others have heard, or two seconds. One that is sent away stays longer, for the others may
+        be sent next, and could not agree on a last save without it."""
+        stays = min(self._going - time.monotonic(), self.settings.grace_s / 3) if self.facts.leaving else 0.0
         with suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(max(2.0, stays)):
                 await self._report_once()
                 if self.coordinator:
                     await self.coordinator.heard_out()

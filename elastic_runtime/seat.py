@@ -159,7 +159,7 @@ class Seat:
         self._members = record.members
         if before:
             before.close()
-        pause_s = time.monotonic() - began if said.has_state and standing.step else None
+        pause_s = time.monotonic() - began if before and said.has_state and standing.step else None  # who was parked was not training
         self._training.entered(record, before_world, pause_s, left=left)
 
     def _park(self, record: Record) -> None:

@@ -102,8 +102,14 @@ def test_size_0_saves_parks_everybody_and_can_be_taken_back(job: Job, undisturbe
     stopped = job.until(lambda s: s.ceded(0))
     assert (stopped.state, stopped.size, stopped.parked) == (State.STOPPED, 0, (0, 1))
     assert stopped.durableStep == stopped.step > 0
+    job.kill_pod(0)
+    job.start(0)  # the new one knows nothing but what the others tell it
+    again = job.until(lambda s: s.ceded(0))
+    assert (again.step, again.durableStep, again.digest) == (stopped.step, stopped.step, stopped.digest)
     job.resize(2)
-    assert job.trains(2).step > stopped.step
+    trains = job.trains(2)
+    assert trains.step > stopped.step
+    assert trains.pauseSeconds == 0  # the time that it was stopped is no pause
     job.stop()
     check_exactly_once(job, undisturbed)
 
@@ -117,6 +123,17 @@ def test_a_pod_that_is_told_to_go_leaves_at_the_end_of_a_step(job: Job, undistur
     with pytest.raises(control.Refused) as refused:
         job.call("GET", contract.STATUS_PATH, key=b"another")
     assert refused.value.status == 401
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+def test_pod_0_is_told_to_go_and_the_others_train_on(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    job.start(0, 1, 2)
+    was = job.trains(3)
+    job.pods[0].terminate()
+    assert job.pods[0].wait(20) == contract.LEFT
+    job.start(0)
+    assert job.trains(3).step > was.step
     job.stop()
     check_exactly_once(job, undisturbed)
 

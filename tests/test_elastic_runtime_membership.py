@@ -191,6 +191,19 @@ def test_nobody_begins_anew_while_others_have_the_state_and_have_not_noticed_tha
     assert plan(replace(job, record=Record(4), members={0: waiting(0)}), NOW, LIMITS) == Record(5, (0,), ("life-0",))
 
 
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param([waiting(0), *(member(i, parked=True, generation=0) for i in (1, 2))], id="pod 0 is a new one"),
+        pytest.param([waiting(0), waiting(1)], id="it had not begun"),
+    ],
+)
+def test_a_job_of_size_0_is_stopped_whoever_was_replaced(there: list[Member]) -> None:
+    record = plan(view(there, of=(), wanted=0), NOW, LIMITS)
+    assert record
+    assert (record.stop, record.members) == (True, tuple(m.index for m in there))
+
+
 def test_while_signals_still_come_in_nobody_decides_that_it_is_the_end() -> None:
     assert plan(view([replace(m, leaving=True) for m in FOUR], changed=JUST_NOW), NOW, LIMITS) is None
 
