@@ -154,11 +154,14 @@ def parts_said(draft: Path, world: int) -> bool:
     return all(said_of(draft / part_name(rank)).exists() for rank in range(world))
 
 
-def conclude(directory: Path, draft: Path, step: int) -> Saved:
-    """The draft is the save of `step`, durable. Of the saves up to it, those older than the newest `KEEP` are removed. Raises OSError."""
+def conclude(directory: Path, draft: Path, step: int, world: int) -> Saved:
+    """The draft of `world` ranks is the save of `step`, durable. Of the saves up to it, those older than the newest `KEEP` are removed.
+
+    Raises OSError; then the save of the same step that there was, if there was one, is still there.
+    """
     pieces: list[dict[str, Any]] = []
     files: dict[str, dict[str, Any]] = {}
-    for path in sorted(draft.glob("*.said")):
+    for path in (said_of(draft / part_name(rank)) for rank in range(world)):
         told = unseal(path.read_bytes())
         pieces += told["pieces"]
         files[path.stem] = {"checksum": told["checksum"], "bytes": told["bytes"]}
@@ -172,7 +175,12 @@ def conclude(directory: Path, draft: Path, step: int) -> Saved:
     target, before = directory / folder(step), directory / f".{folder(step)}.before"
     if target.exists():
         os.rename(target, before)
-    os.rename(draft, target)
+    try:
+        os.rename(draft, target)
+    except OSError:
+        with suppress(OSError):
+            os.rename(before, target)
+        raise
     sync_directory(directory)
     for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
         shutil.rmtree(old, ignore_errors=True)
@@ -210,12 +218,22 @@ def remove_drafts(directory: Path, but: Path) -> None:
     """Every other draft, of writers that died or of saves that were given up, is gone."""
     for path in directory.glob(".step-*"):
         if path != but:
-            shutil.rmtree(path, ignore_errors=True)
+            with suppress(
+                OSError
+            ):  # the leading rank before this one has just ended it; else it cannot any more, and not with half its files
+                os.rename(path, path.with_name(f".gone{path.name}"))
+    for path in directory.glob(".gone.*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def saves(directory: Path) -> Iterator[Path]:
-    """Newest first."""
-    yield from sorted((p for p in directory.glob("step-*") if re.fullmatch(r"step-\d{9,}", p.name) and p.is_dir()), reverse=True)
+    """Newest first; none where there is no directory. Raises OSError for one that cannot be listed: what is in it is not nothing."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    found = (directory / name for name in names if re.fullmatch(r"step-\d{9,}", name))
+    yield from sorted((path for path in found if path.is_dir()), key=lambda path: step_of(path.name), reverse=True)
 
 
 def set_aside(save: Path) -> None:

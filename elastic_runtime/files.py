@@ -33,10 +33,11 @@ class Desk:
     def busy(self) -> bool:
         return self._work is not None and not self._work.done()
 
-    def settle(self) -> None:
-        """The work is over. Raises what it raised."""
-        if self._work:
+    def settle(self, within_s: float | None = None) -> bool:
+        """Whether the work is over, waited for as long as it takes or `within_s`. Raises what it raised."""
+        if self._work and wait([self._work], within_s).done:
             self._work.result()
+        return not self.busy
 
 
 class Out:

@@ -148,7 +148,7 @@ class LocalTier:
         if rank or failed:
             return None
         try:
-            return checkpoint.conclude(draft.parent, draft, step_of(folder))
+            return checkpoint.conclude(draft.parent, draft, step_of(folder), len(parts))
         except restore.HARM as error:
             log.warning("a local save could not be brought together", extra={"save": folder, "reason": str(error)})
             return None

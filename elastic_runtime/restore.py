@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import pickle
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,12 @@ from elastic_runtime.reshard import fits, put_together, unpack
 
 log = logging.getLogger(__name__)
 HARM = (OSError, ValueError, LookupError, TypeError, AttributeError)  # of a file that is not what was written
+AGAIN_S = 1.0  # until what a disk refused is asked for once more
 UNREADABLE = (*HARM, pickle.UnpicklingError, RuntimeError)  # and of what torch reads
+
+
+class OtherForm(LookupError):
+    """A save that another version wrote: whole, for all we know."""
 
 
 def newest(directory: Path) -> Saved | None:
@@ -32,13 +38,15 @@ def newest(directory: Path) -> Saved | None:
 def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]] | None:
     """The newest save that is whole, and its state; None where there are no saves. `live`: as `load` has it.
 
-    Raises LookupError if there are saves and none is whole: nobody wants to begin anew without being told.
+    Raises LookupError if there are saves and none is whole, or the newest is another version's: nobody wants to begin anew, or to go
+    back, without being told.
     """
     harmed: list[Path] = []
     for path in saves(directory):
         try:
-            saved, manifest = _manifest(path)
-            state = _state(path, manifest, live)
+            saved, state = _patiently(path, live)
+        except OtherForm:
+            raise
         except UNREADABLE as error:
             pass_over(path, error)
             harmed.append(path)
@@ -51,6 +59,20 @@ def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Save
             f"none of the {len(harmed)} saves in {directory} is whole, see the log: bring one back, or remove the directory to begin anew"
         )
     return None
+
+
+def _patiently(path: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]]:
+    """What it holds. A file server that was away for a moment costs no save."""
+    try:
+        saved, manifest = _manifest(path)
+        return saved, _state(path, manifest, live)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        log.warning("save not read yet", extra={"path": str(path), "reason": str(error)})
+        time.sleep(AGAIN_S)
+        saved, manifest = _manifest(path)
+        return saved, _state(path, manifest, live)
 
 
 def verify(path: Path) -> Saved | None:
@@ -95,6 +117,8 @@ def _state(path: Path, manifest: Mapping[str, Any], live: Mapping[str, torch.Ten
             tensor, here = tensors[p["name"]][0], unpack(memory.tobytes())
             (tensor[p["offsets"][0] : p["offsets"][0] + p["rows"][0]] if here.ndim else tensor).copy_(here)
     skeleton, listed_tensors = told[SKELETON]
+    if missing := [name for name, shape, _ in listed_tensors if name not in tensors and math.prod(shape)]:
+        raise ValueError(f"{missing[0]} is in none of its files")
     made = [tensors[name][0] if name in tensors else torch.empty(shape, dtype=dtype) for name, shape, dtype in listed_tensors]
     state: dict[str, Any] = put_together(skeleton, made)
     return state
@@ -103,7 +127,10 @@ def _state(path: Path, manifest: Mapping[str, Any], live: Mapping[str, torch.Ten
 def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
     raw = (path / MANIFEST).read_bytes()
     if (version := json.loads(raw)["version"]) != VERSION:
-        raise ValueError(f"its form is version {version}, ours is {VERSION}")
+        raise OtherForm(
+            f"{path} was written by another elastic_runtime: its form is version {version}, ours is {VERSION}; "
+            "take the image that wrote it, or move it away"
+        )
     manifest = unseal(raw)
     if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(manifest["files"]):  # a rank may have nothing to write
         raise ValueError("the manifest does not list the files that its pieces are in")

@@ -26,6 +26,7 @@ from elastic_runtime.staging import Stage, as_they_are
 log = logging.getLogger(__name__)
 PATIENCE_S = 120.0  # for the other ranks' files, once the leading rank's own is durable
 LOOK_S = 0.01
+STUCK_S = 1.0  # how long a step waits for a disk that does not even let go of a save that was given up
 
 
 class Order(IntEnum):
@@ -43,15 +44,32 @@ class Saver:
         self.directory, self.every, self._said, self._local = directory, every, said, local
         self.durable = -1
         self._owed, self._asked = False, 0
+        self._begun, self._began, self._stuck = -1, 0.0, False  # the step of the last save and when; whether it was said to take too long
         self._place = Place()
         self._stage, self._desk = Stage(), Desk()
         self._given_up = threading.Event()
 
     def entered(self, place: Place, *, left: bool) -> None:
-        """A new generation. A save that the last one began goes on, unless one of its writers `left`."""
+        """A new generation. A save that the last one began goes on, unless one of its writers `left`: then it is due again."""
         if left:
             self._given_up.set()
+            self._owed = self._owed or (place.rank == 0 and self._unfinished())
         self._place = place
+
+    def _unfinished(self) -> bool:
+        """Whether the save begun last is not there. Who led when it began may be gone, so it is the directory that knows."""
+        if self._begun <= self.durable:
+            return False
+        try:
+            return self._begun > self.newest_step()
+        except OSError:
+            return True
+
+    def nowhere(self) -> bool:
+        """Whether there is no place to save to; then it was said."""
+        if not self.directory:
+            self._said(message="nothing is saved: the session was given no checkpoint directory")
+        return not self.directory
 
     def owe(self) -> None:
         """A save is due."""
@@ -62,11 +80,14 @@ class Saver:
         wished, self._asked = asked > self._asked, max(asked, self._asked)
         if not self.directory:
             if wished:
-                self._said(message="nothing is saved: the session was given no checkpoint directory")
+                self.nowhere()
             return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
         if self._owed and (not self._desk.busy or self._given_up.is_set()):
             return Order.SHARED
+        if self._owed and not self._stuck and time.monotonic() - self._began > PATIENCE_S:
+            self._stuck = True
+            self._said(message=f"step {self._begun} is still being written after {PATIENCE_S:g} s: {self.directory} does not answer")
         return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
     def soon(self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED) -> None:
@@ -78,14 +99,17 @@ class Saver:
             if self._local:
                 self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
             return
-        self._begin(step, live, began, self._stage.copy)
+        self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
+        if self._desk.settle(STUCK_S):
+            self._begin(step, live, began, self._stage.copy)
+        else:  # the others will wait for our part in vain, in the background; a step waits for no disk
+            self._given_up = threading.Event()  # so that nobody is asked at every step: it is due when the disk has let go
+            self._said(message=f"this rank's part of step {self._begun} is still being written: {self.directory} does not answer")
 
     def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:
         assert self.directory
         place, self._owed = self._place, False
-        self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
-        self._desk.settle()
-        self._given_up = threading.Event()
+        self._given_up, self._begun, self._began, self._stuck = threading.Event(), step, began, False
         draft = self.directory / f".{checkpoint.folder(step)}.{place.name}"
         pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
@@ -100,6 +124,8 @@ class Saver:
     def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
         """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not. Nobody trains."""
         if self.directory:
+            self._given_up.set()
+            self._desk.settle()
             self._begin(step, state(), time.monotonic(), as_they_are)
             self._desk.settle()
 
@@ -159,7 +185,7 @@ class Saver:
             checkpoint.write_part(draft, place.rank, pieces, checkpoint.items(form) if form else {}, self._desk, given_up)
             if place.rank == 0:
                 _await_parts(draft, place.world, given_up)
-                saved = checkpoint.conclude(self.directory, draft, step)
+                saved = checkpoint.conclude(self.directory, draft, step, place.world)
                 self._is_durable(saved, save_s=time.monotonic() - began, stall_s=stall_s, message="")
         except Exception as error:  # whatever it is: training goes on, and the status says what is wrong
             log.exception("save failed")

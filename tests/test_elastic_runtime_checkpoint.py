@@ -1,7 +1,9 @@
 """A save is whole or is not one; what cannot be written leaves the old saves as they were."""
 
+import errno
 import json
 import logging
+import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -12,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from elastic_runtime import checkpoint, restore
+from elastic_runtime import checkpoint, files, restore
+from elastic_runtime.files import Desk
 from elastic_runtime.saver import Saver
 from tests.saved import save
 
@@ -198,3 +201,70 @@ def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
     saved = save(tmp_path, 1, {"step": 1, "model": Evil()})
     with pytest.raises(Exception, match="Weights only load failed"):
         restore.load(saved)
+
+
+def test_a_newest_save_of_another_version_is_neither_passed_over_nor_renamed(tmp_path: Path) -> None:
+    save(tmp_path, 1, state(1))
+    newer = save(tmp_path, 2, state(2)).path / checkpoint.MANIFEST
+    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": checkpoint.VERSION + 1}))
+    with pytest.raises(LookupError, match=r"was written by another elastic_runtime: .* take the image that wrote it, or move it away"):
+        restore.load_newest(tmp_path, {})
+    assert steps(tmp_path) == [1, 2]
+
+
+def test_a_file_server_that_is_away_for_a_moment_costs_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, 1, state(1))
+    newest = save(tmp_path, 2, state(2))
+    read, answers = files.read, iter([OSError(errno.ESTALE, "Stale file handle")])
+
+    def stale(*of: Any) -> str:
+        for error in answers:
+            raise error
+        return read(*of)
+
+    monkeypatch.setattr(files, "read", stale)
+    monkeypatch.setattr(restore, "AGAIN_S", 0.0)
+    found = restore.load_newest(tmp_path, {})
+    assert found
+    assert found[0] == newest
+    assert steps(tmp_path) == [1, 2]
+
+
+def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refused)
+    with pytest.raises(PermissionError):
+        restore.load_newest(tmp_path, {})
+
+
+def test_a_draft_that_a_new_leading_rank_has_removed_is_never_a_save(tmp_path: Path) -> None:
+    draft = tmp_path / ".step-000000002.1-5000"
+    checkpoint.write_part(draft, 0, [], {}, Desk(), lambda: False)
+    checkpoint.remove_drafts(tmp_path, tmp_path / ".step-000000003.2-5001")
+    with pytest.raises(FileNotFoundError):
+        checkpoint.conclude(tmp_path, draft, 2, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_is_not_listed_makes_no_save(tmp_path: Path) -> None:
+    draft = tmp_path / ".step-000000002.1-5000"
+    checkpoint.write_part(draft, 0, [], {}, Desk(), lambda: False)
+    with pytest.raises(FileNotFoundError):
+        checkpoint.conclude(tmp_path, draft, 2, 2)
+    assert steps(tmp_path) == []
+
+
+def test_a_save_of_the_same_step_stays_until_the_new_one_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, rename = save(tmp_path, 2, state(2)), os.rename
+
+    def fails(source: Path, target: Path) -> None:
+        if ".before" not in source.name and target == old.path:
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        save(tmp_path, 2, state(2))
+    assert restore.newest(tmp_path) == old

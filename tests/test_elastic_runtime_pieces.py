@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 from elastic_runtime import checkpoint, restore
 from elastic_runtime.__main__ import verify
 from elastic_runtime.pieces import Place, owned, share
-from elastic_runtime.saver import Saver
+from elastic_runtime.saver import Order, Saver
 from tests.saved import save
 
 
@@ -190,3 +190,56 @@ def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes
     found = restore.newest(tmp_path)
     assert found
     assert torch.equal(restore.load(found)["model"]["w"], torch.ones(3))
+
+
+@pytest.mark.parametrize("leads", ["who led", "the other"])
+def test_a_save_that_a_loss_interrupts_is_made_again(tmp_path: Path, leads: str) -> None:
+    made = savers(tmp_path, 2, lambda **_: None)
+    left = made[0 if leads == "who led" else 1]
+    left.soon(3, state)
+    left.entered(Place(0, 1, 0, "2-5001"), left=True)
+    assert left.due(4, asked=0) == Order.SHARED
+    left.now(4, state)
+    left.entered(Place(0, 1, 0, "3-5002"), left=True)
+    assert left.due(5, asked=0) == Order.NONE
+
+
+def test_a_loss_after_a_save_makes_no_other(tmp_path: Path) -> None:
+    made = savers(tmp_path, 2, lambda **_: None)
+    save_all(made, 3)
+    for saver in made:
+        saver.entered(Place(0, 1, 0, "2-5001"), left=True)
+        assert saver.due(4, asked=0) == Order.NONE
+
+
+def test_saves_are_due_at_every_interval(tmp_path: Path) -> None:
+    saver = Saver(tmp_path, 3, lambda **_: None)
+    due = []
+    for step in range(1, 8):
+        if saver.due(step, asked=0):
+            due.append(step)
+            saver.now(step, state)
+    assert due == [3, 6]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_disk_that_hangs_stops_no_step_and_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+    messages: list[str] = []
+    saver = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))[rank]
+    answers, write = threading.Event(), checkpoint.write_part
+
+    def hangs(*_: Any) -> None:
+        answers.wait(60)
+
+    monkeypatch.setattr("elastic_runtime.saver.STUCK_S", 0.01)
+    monkeypatch.setattr("elastic_runtime.saver.PATIENCE_S", 0.0)
+    monkeypatch.setattr(checkpoint, "write_part", hangs)
+    saver.soon(3, state)
+    assert saver.due(4, asked=1) == Order.NONE
+    saver.soon(4, state)
+    assert saver.due(5, asked=1) == Order.NONE
+    assert "step 3 is still being written" in messages[0]
+    monkeypatch.setattr(checkpoint, "write_part", write)
+    answers.set()
+    saver.settle()
+    assert saver.due(6, asked=1) == Order.SHARED
