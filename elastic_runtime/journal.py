@@ -5,35 +5,42 @@ that committed it. So a step done again in a new generation does not count its s
 """
 
 import json
+import logging
+import os
 import re
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+log = logging.getLogger(__name__)
 TAIL = 1 << 16  # bytes at a file's end: more than a line
 
 
 class Journal:
-    def __init__(self, directory: Path | None, name: str) -> None:
-        self.directory = directory
-        self._steps: IO[str] | None = None
-        self._samples: IO[str] | None = None
-        if directory:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._steps, self._samples = _append(directory / f"steps-{name}.jsonl"), _append(directory / f"samples-{name}.jsonl")
+    """Nothing is written before `begin`, nor without a directory."""
 
-    def run(self, samples: int, micro_batches: int, micro_batch_size: int, seed: int) -> None:
-        """What the job is, once."""
-        if self.directory:
-            facts = {"samples": samples, "micro_batches": micro_batches, "micro_batch_size": micro_batch_size, "seed": seed}
-            (self.directory / "run.json").write_text(json.dumps(facts) + "\n")
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._steps: _Lines | None = None
+        self._samples: _Lines | None = None
+
+    def begin(self, name: str, job: dict[str, int] | None) -> None:
+        """Once, however often it is called. `job`: what it is, told by the leading rank. Raises OSError."""
+        if self.directory and not self._steps:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._steps = _Lines(self.directory / f"steps-{name}.jsonl")
+            self._samples = _Lines(self.directory / f"samples-{name}.jsonl")
+            if job:
+                (self.directory / "run.json").write_text(json.dumps(job) + "\n")
 
     def sample(self, step: int, micro_batch: int, indices: list[int], generation: int) -> None:
-        _write(self._samples, step=step, micro_batch=micro_batch, samples=indices, generation=generation)
+        if self._samples:
+            self._samples.write(step=step, micro_batch=micro_batch, samples=indices, generation=generation)
 
     def step(self, step: int, loss: float, size: int, generation: int, pause_s: float | None) -> None:
         more = {} if pause_s is None else {"pause_ms": round(pause_s * 1000, 3)}
-        _write(self._steps, step=step, loss=loss, size=size, generation=generation, time=time.time(), **more)
+        if self._steps:
+            self._steps.write(step=step, loss=loss, size=size, generation=generation, time=time.time(), **more)
 
 
 def newest_generation(directory: Path | None) -> int:
@@ -47,15 +54,23 @@ def newest_generation(directory: Path | None) -> int:
     return newest
 
 
-def _append(path: Path) -> IO[str]:
-    """A file to append lines to; a line that a killed writer left torn is ended first."""
-    torn = path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
-    file = open(path, "a", buffering=1)  # noqa: SIM115  it stays open for the life of the process
-    if torn:
-        file.write("\n")
-    return file
+class _Lines:
+    """A file that lines are appended to. What a disk does not take is left out, and said once: a log costs no step."""
 
+    def __init__(self, path: Path) -> None:
+        self._path, self._ill = path, False
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)  # open for the life of the process
+        size = os.fstat(self._file).st_size
+        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"  # by a killed writer, or a disk that was full
 
-def _write(file: IO[str] | None, **facts: Any) -> None:
-    if file:
-        file.write(json.dumps(facts, separators=(",", ":")) + "\n")
+    def write(self, **facts: Any) -> None:
+        line = b"\n" * self._torn + json.dumps(facts, separators=(",", ":")).encode() + b"\n"
+        try:
+            self._torn = os.write(self._file, line) != len(line)
+            self._ill = False
+        except OSError as error:
+            if not self._ill:
+                log.error(
+                    "the journal takes no lines: they are left out until it does", extra={"path": str(self._path), "reason": str(error)}
+                )
+            self._ill = True

@@ -1,7 +1,7 @@
 """What scripts get wrong, each said in a line that names it and its cure."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from elastic_runtime.reshard import pack, unpack
 
 LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
 LATE = "a gradient came after its bucket had gone: give step.backward all of a micro-batch's loss, and checkpoint() use_reentrant=False"
+AGAIN = "session.steps was called a second time: the job ends with the first; take one loop over all steps, and look at step.number"
+STEPPED = "optimizer.step was called by the script: leave it out, the session steps when a step of all ranks is committed"
 DROPPED = "gradients were dropped between step.backward and the end of the step: leave zero_grad out, every step begins with none"
 
 
@@ -56,8 +58,40 @@ def of_saves(shared: str | Path | None, save_every: int, local: str | Path | Non
         yield "local_checkpoint is given without checkpoint: a pod's disk goes with the pod, give a directory that all pods share too"
 
 
-def of_start(before: Sequence["Place"], now: Sequence["Place"], data: bool) -> Iterator[str]:
-    """What is wrong when the first step begins. `data`: whether anything says which samples there are."""
+def of_schedules(schedules: Iterable[Any]) -> Iterator[str]:
+    for schedule in schedules:
+        if isinstance(schedule, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            yield "ReduceLROnPlateau looks at a figure, and schedules step without one: take one that depends on the step, as LambdaLR"
+
+
+def ticks(schedules: Iterable[Any]) -> list[int | None]:
+    """How often each was stepped, as far as it says."""
+    return [getattr(schedule, "last_epoch", None) for schedule in schedules]
+
+
+def of_ticks(before: Sequence[int | None], schedules: Sequence[Any]) -> Iterator[str]:
+    """`before`: when the step began."""
+    for schedule, was, now in zip(schedules, before, ticks(schedules), strict=True):
+        if was != now:
+            yield f"{type(schedule).__name__}.step was called by the script: leave it out, the session steps it when a step is committed"
+
+
+def let_nobody_else_step(optimizer: torch.optim.Optimizer, ours: Callable[[], bool]) -> None:
+    """From now on a step of the optimizer raises ValueError unless it is `ours`: ranks that step on gradients of their own drift apart."""
+
+    def refuse_others(*_: Any) -> None:
+        if not ours():
+            raise ValueError(STEPPED)
+
+    if isinstance(optimizer, torch.optim.Optimizer):  # or what only looks like one
+        optimizer.register_step_pre_hook(refuse_others)
+
+
+def of_start(before: Sequence["Place"] | None, now: Sequence["Place"], data: bool) -> Iterator[str]:
+    """What is wrong when the first step begins. `before`: None if it began before. `data`: whether anybody said which samples there are."""
+    if before is None:
+        yield AGAIN
+        return
     yield from of_move(before, now)
     if not data:
         yield "nobody said what to train on: give samples=len(dataset), or use session.loader(dataset) or session.streams(open_stream)"

@@ -11,6 +11,7 @@ the optimizer steps. So all ranks stop after the same step, and a fault costs th
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from elastic_runtime.buffers import Buffers
 from elastic_runtime.data import Indexed, Loader
 from elastic_runtime.group import Group, all_say
 from elastic_runtime.journal import Journal, newest_generation
+from elastic_runtime.lines import write_lines
 from elastic_runtime.link import Link
 from elastic_runtime.local_tier import LocalTier
 from elastic_runtime.membership import Record
@@ -37,7 +39,6 @@ from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
 log = logging.getLogger(__name__)
-TRIES = 3  # to save what the last step made
 defer_compiler()  # before the script makes its optimizer
 
 
@@ -70,9 +71,9 @@ class Session:
         local_checkpoint: str | Path | None = None, local_save_every: int = 0, schedules: Sequence[Schedule] = (),
         also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
     ) -> None:  # fmt: skip
-        wrong = list(mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size))
+        wrong = [*mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size), *mistakes.of_schedules(schedules)]
         mistakes.refuse([*wrong, *mistakes.of_saves(checkpoint, save_every, local_checkpoint, local_save_every)])
-        self._places = mistakes.places(model)
+        self._places: list[mistakes.Place] | None = mistakes.places(model)
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
@@ -83,6 +84,8 @@ class Session:
         self.strategy = strategy or Replicated()
         descriptor = os.environ.get("CEDE_PARENT_FD")
         local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if descriptor:
+            write_lines(sys.stdout)
         self._seat = Seat(Link(int(descriptor), local, ranks) if descriptor else None, self)
         self._has_state = self._torn = self._full = False
         self._pause: float | None = None
@@ -90,10 +93,11 @@ class Session:
         if checkpoint and local_checkpoint:
             local_tier = LocalTier(Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress)
         self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier)
-        self._journal_directory, self.journal = Path(journal) if journal else None, Journal(None, "")
+        self.journal = Journal(Path(journal) if journal else None)
         self._streams: Streams | None = None
         self.buffers = Buffers(model)
         self.strategy.attach(self)
+        mistakes.let_nobody_else_step(optimizer, lambda: self._full)
 
     @property
     def rank(self) -> int:
@@ -122,9 +126,9 @@ class Session:
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
         mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
-        self._places = []  # a strategy may put other parameters in their place
+        self._places = None  # a strategy may put other parameters in their place
         mistakes.refuse(mistakes.of_also(self.also))
-        self._seat.take(newest_generation(self._journal_directory))
+        self._seat.take(newest_generation(self.journal.directory))
         while True:
             while self.step < until:
                 yield from self._step(until)
@@ -146,18 +150,16 @@ class Session:
             self._seat.recover()
 
     def _finish(self) -> bool:
-        """Whether the job is over; False if somebody was lost first. Raises OSError if the state after the last step cannot be saved."""
+        """The job is over and its last state durable, however long a disk takes that is full; False if somebody was lost first."""
         try:
-            for _ in range(TRIES):
-                if self.save_last():
-                    self._saver.settle()
-                    self._seat.say("finished")
-                    return True
-                time.sleep(RETRY_S)
+            while not self.save_last():
+                time.sleep(RETRY_S)  # to give up would throw away what nobody else has
+            self._saver.settle()
         except RuntimeError:
             self._seat.recover()
             return False
-        raise OSError(f"the state after the last step, {self.step}, could not be saved: the log says why")
+        self._seat.say("finished")
+        return True
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
@@ -226,7 +228,8 @@ class Session:
         group, shards = self._seat.group, self.shards(self.world)
         name = f"{self.generation}-{record.store.rpartition(':')[2]}"
         self._saver.entered(Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut), left=left)
-        self._open_journal(f"{link.index}-{link.local}" if link else "0-0")
+        job = {"samples": self.samples, "micro_batches": self.micro_batches, "micro_batch_size": self.micro_batch_size, "seed": self.seed}
+        self.journal.begin(f"{link.index}-{link.local}" if link else "0-0", job if self.rank == 0 else None)
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
@@ -236,7 +239,7 @@ class Session:
 
     def save_last(self) -> bool:
         """By every rank, after the same step: whether the state is durable, if it is to be. Raises RuntimeError if a rank is lost."""
-        if not self._saver.directory:
+        if self._saver.nowhere():
             return True
         if not self._seat.agree(self.rank == 0 and self._saver.needed(self.step)):
             return True
@@ -260,6 +263,8 @@ class Session:
         return {"step": self.step, "also": [part.state_dict() for part in self.also]}
 
     def set_rest(self, state: dict[str, Any]) -> None:
+        if len(self.also) != len(state["also"]):
+            raise ValueError(f"the state holds {len(state['also'])} schedules, streams and other things, the session has {len(self.also)}")
         for part, said in zip(self.also, state["also"], strict=True):
             part.load_state_dict(said)
         self.step = int(state["step"])
@@ -277,7 +282,7 @@ class Session:
                     self.set_state(found)
                 elif self._torn:
                     wrong = "the state was lost while it moved, and there is no save of it to go back to: set save_every"
-            except (LookupError, ValueError) as error:
+            except (LookupError, ValueError, OSError) as error:
                 wrong = str(error)
             except RuntimeError as error:  # elsewhere it says that a rank was lost
                 wrong = f"the newest save is not of this model: {error}"
@@ -292,9 +297,3 @@ class Session:
 
     def _say_progress(self, **facts: Any) -> None:
         self._seat.say("progress", facts=facts)
-
-    def _open_journal(self, name: str) -> None:
-        if self.journal.directory is None and self._journal_directory:
-            self.journal = Journal(self._journal_directory, name)
-            if self.rank == 0:
-                self.journal.run(self.samples, self.micro_batches, self.micro_batch_size, self.seed)

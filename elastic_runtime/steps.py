@@ -27,7 +27,7 @@ class Step:
     def __init__(self, session: "Session", number: int) -> None:
         self._session, self.number = session, number
         self.loss = torch.zeros(1, device=session.device)  # (1,) this rank's part of the mean loss
-        self._weight = 1.0
+        self._weight, self._ticks = 1.0, mistakes.ticks(session.schedules)
         self._waiting: int | None = None  # the micro-batch that is in the script's hands
         self._left: int | None = None  # how many it has not taken yet
 
@@ -78,4 +78,4 @@ class Step:
         if not self.broken:
             s = self._session
             left = len(s.strategy.turns(s.rank, s.world, s.micro_batches)) if self._left is None else self._left
-            mistakes.refuse(mistakes.of_step(self.number, self._waiting, left))
+            mistakes.refuse([*mistakes.of_step(self.number, self._waiting, left), *mistakes.of_ticks(self._ticks, s.schedules)])

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from elastic_runtime.journal import newest_generation
+import pytest
+
+from elastic_runtime.journal import Journal, newest_generation
 
 
 def wrote(path: Path, *generations: int) -> None:
@@ -27,3 +29,25 @@ def test_a_line_that_was_torn_hides_no_line_before_it(tmp_path: Path) -> None:
     with open(tmp_path / "steps-0-0.jsonl", "a") as file:
         file.write('{"step":2,"gener')
     assert newest_generation(tmp_path) == 7
+
+
+def test_a_disk_that_takes_no_lines_costs_no_step_and_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "steps-0-0.jsonl").symlink_to("/dev/full")
+    journal = Journal(tmp_path)
+    journal.begin("0-0", None)
+    for step in (1, 2):
+        journal.step(step, 0.5, 1, 1, None)
+        journal.sample(step, 0, [3], 1)
+    assert [record.getMessage() for record in caplog.records] == ["the journal takes no lines: they are left out until it does"]
+    assert len((tmp_path / "samples-0-0.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_line_that_a_killed_writer_left_torn_spoils_no_other(tmp_path: Path) -> None:
+    (tmp_path / "samples-0-0.jsonl").write_text('{"step":1,"mic')
+    journal = Journal(tmp_path)
+    journal.begin("0-0", {"seed": 1})
+    journal.begin("0-0", {"seed": 2})
+    journal.sample(2, 0, [3], 1)
+    torn, whole = (tmp_path / "samples-0-0.jsonl").read_text().splitlines()
+    assert (torn, json.loads(whole)["step"]) == ('{"step":1,"mic', 2)
+    assert json.loads((tmp_path / "run.json").read_text()) == {"seed": 1}

@@ -26,6 +26,10 @@ def frozen() -> torch.nn.Linear:
     return model().requires_grad_(False)
 
 
+def plateau() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD(model().parameters()))
+
+
 def wrapped() -> torch.nn.Module:
     return torch.nn.DataParallel(model())
 
@@ -43,6 +47,9 @@ def wrapped() -> torch.nn.Module:
         ),
         pytest.param({"model": frozen()}, "no parameter that requires a gradient", id="frozen"),
         pytest.param({"model": wrapped()}, "the model is wrapped in DataParallel: give the bare one", id="wrapped"),
+        pytest.param(
+            {"schedules": [plateau()]}, "ReduceLROnPlateau looks at a figure, .*: take one that depends on the step", id="plateau"
+        ),
         pytest.param({"samples": 0, "micro_batches": 0}, "samples is 0.*; micro_batches is 0", id="all at once"),
     ],
 )
@@ -146,6 +153,11 @@ def no_scalar(own: Session, step: Step) -> None:
         step.backward(own.model(torch.ones(len(batch.indices), 2)).flatten())
 
 
+def steps_the_optimizer(own: Session, step: Step) -> None:
+    fine(own, step)
+    own.optimizer.step()
+
+
 def detached(own: Session, step: Step) -> None:
     for batch in step:
         step.backward(loss_of(own, batch).detach())
@@ -164,6 +176,7 @@ def detached(own: Session, step: Step) -> None:
         pytest.param(after_the_loop, "no micro-batch in hand", id="after the loop"),
         pytest.param(no_scalar, r"loss of micro-batch 0 has shape \(3,\): give its mean", id="no scalar"),
         pytest.param(detached, "depends on no parameter", id="detached"),
+        pytest.param(steps_the_optimizer, "optimizer.step was called by the script: leave it out", id="optimizer.step"),
     ],
 )
 def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], None], complaint: str) -> None:
@@ -172,6 +185,32 @@ def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], N
         train(own, body)
     assert "\n" not in str(raised.value)
     assert own.step == 0
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+def test_a_schedule_that_the_script_steps_is_said() -> None:
+    own_model = model()
+    optimizer = torch.optim.SGD(own_model.parameters())
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer)
+
+    def body(own: Session, step: Step) -> None:
+        fine(own, step)
+        schedule.step()
+
+    with pytest.raises(ValueError, match=r"ConstantLR.step was called by the script: leave it out"):
+        train(session(model=own_model, optimizer=optimizer, schedules=[schedule]), body)
+
+
+def test_a_second_loop_over_steps_is_said() -> None:
+    own = session()
+    train(own, fine)
+    with pytest.raises(ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"):
+        train(own, fine)
+
+
+def test_a_state_of_a_session_with_fewer_schedules_is_said() -> None:
+    with pytest.raises(ValueError, match="the state holds 1 schedules, streams and other things, the session has 0"):
+        session().set_rest({"step": 1, "also": [{}]})
 
 
 class Holds:

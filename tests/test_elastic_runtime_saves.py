@@ -116,3 +116,18 @@ def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is
         assert job.call("GET", contract.STATUS_PATH).message == ""
     finally:
         job.kill()
+
+
+def test_a_disk_that_is_full_after_the_last_step_is_waited_for(tmp_path: Path) -> None:
+    job = Job(tmp_path, ILL + SCRIPT, steps=20)
+    try:
+        (tmp_path / "ill-fsync").write_text("ENOSPC")
+        job.start(0, 1)
+        job.until(lambda s: "saving step 20" in s.message and os.strerror(errno.ENOSPC) in s.message)
+        (tmp_path / "ill-fsync").unlink()
+        assert [pod.wait(40) for pod in job.pods.values()] == [0, 0]
+        found = restore.newest(tmp_path / "save")
+        assert found
+        assert found.step == 20
+    finally:
+        job.kill()
