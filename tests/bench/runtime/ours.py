@@ -31,7 +31,7 @@ class Ours(Job):
 
     def call(self, method: str, path: str, body: bytes = b"") -> Status:
         key = (self.directory / "key").read_bytes().strip()
-        return contract.decode_status(asyncio.run(control.call("127.0.0.1", self.port, key, "local", method, path, body)))
+        return contract.decode_status(asyncio.run(control.call("127.0.0.1", self.port, key, "local", method, path, body, timeout_s=30)))
 
     def resize(self, size: int) -> None:
         self.call("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size)))
