@@ -150,8 +150,7 @@ def main() -> int:
         return local(args.local, args.port, args.directory, [*options, *args.script])
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])  # what others log
-    write_lines(sys.stdout)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         found = settings(dict(os.environ))
     except (KeyError, OSError) as error:

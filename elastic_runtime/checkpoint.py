@@ -182,8 +182,9 @@ def conclude(directory: Path, draft: Path, step: int, world: int) -> Saved:
             os.rename(before, target)
         raise
     sync_directory(directory)
-    for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
-        shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # it is durable, whatever becomes of the old ones
+        for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
+            shutil.rmtree(old, ignore_errors=True)
     return Saved(step, hashlib.sha256(manifest).hexdigest(), target)
 
 
@@ -216,11 +217,12 @@ def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
 
 def remove_drafts(directory: Path, but: Path) -> None:
     """Every other draft, of writers that died or of saves that were given up, is gone."""
+    for path in directory.glob(".step-*.before"):
+        with suppress(OSError):  # there is one in its place: else its writer died just before that got its name
+            os.rename(path, path.with_name(path.name[1:].removesuffix(".before")))
     for path in directory.glob(".step-*"):
         if path != but:
-            with suppress(
-                OSError
-            ):  # the leading rank before this one has just ended it; else it cannot any more, and not with half its files
+            with suppress(OSError):  # its leading rank has just ended it; else it cannot any more, and not with half its files
                 os.rename(path, path.with_name(f".gone{path.name}"))
     for path in directory.glob(".gone.*"):
         shutil.rmtree(path, ignore_errors=True)

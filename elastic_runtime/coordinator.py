@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -43,7 +44,7 @@ class Coordinator:
         self._clock = Awake(clock or asyncio.get_running_loop().time, 5 * LOOK_S)  # frozen itself, it takes nobody for silent
         self.limits = limits or Limits()
         self.view = View(smallest=smallest, born=self._clock(), changed=self._clock())
-        self.revision = 0
+        self.revision, self.name = 0, secrets.token_hex(6)
         self.cession = ""
         self.progress = Progress()
         self.save_wish, self.stacks_wish = 0, 0
@@ -147,7 +148,7 @@ class Coordinator:
             except TimeoutError:
                 pass
         told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish, "finished": self.progress.finished}
-        told |= {"stacks": self.stacks_wish, "waiting": sorted(self.waiting)}
+        told |= {"stacks": self.stacks_wish, "waiting": sorted(self.waiting), "coordinator": self.name}
         return dump(told | {"kept": {"wanted": self.view.wanted, "cession": self.cession, **self._durable()}})
 
     def _durable(self) -> dict[str, Any]:

@@ -25,13 +25,17 @@ class Journal:
         self._samples: _Lines | None = None
 
     def begin(self, name: str, job: dict[str, int] | None) -> None:
-        """Once, however often it is called. `job`: what it is, told by the leading rank. Raises OSError."""
-        if self.directory and not self._steps:
+        """Once, however often it is called, unless it failed, which is logged. `job`: what it is, told by the leading rank."""
+        if not self.directory or self._steps:
+            return
+        try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._steps = _Lines(self.directory / f"steps-{name}.jsonl")
-            self._samples = _Lines(self.directory / f"samples-{name}.jsonl")
             if job:
                 (self.directory / "run.json").write_text(json.dumps(job) + "\n")
+            self._samples = _Lines(self.directory / f"samples-{name}.jsonl")
+            self._steps = _Lines(self.directory / f"steps-{name}.jsonl")
+        except OSError as error:
+            log.error("the journal cannot be opened: nothing is written there", extra={"path": str(self.directory), "reason": str(error)})
 
     def sample(self, step: int, micro_batch: int, indices: list[int], generation: int) -> None:
         if self._samples:

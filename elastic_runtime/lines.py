@@ -19,11 +19,10 @@ class Lines(logging.Formatter):
 
 
 def write_lines(to: TextIO) -> None:
-    """Afterwards what the runtime logs, from INFO on, is written there and by no other logger's handler. The first call counts."""
+    """Afterwards what the runtime logs, from INFO on, is written there, whatever else a script has set up. The first call counts."""
     log = logging.getLogger("elastic_runtime")
     if not any(isinstance(handler.formatter, Lines) for handler in log.handlers):
         handler = logging.StreamHandler(to)
         handler.setFormatter(Lines())
         log.addHandler(handler)
-        log.setLevel(logging.INFO)
-        log.propagate = False
+        log.setLevel(log.level or logging.INFO)

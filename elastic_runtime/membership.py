@@ -153,7 +153,8 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
     if now - view.born < limits.settle_s:
         return None
     if view.wanted == 0:  # it was stopped before, or before it began: what there is to save is saved
-        return _record(view, sorted(idle, key=lambda m: m.index), stop=True) if (idle := [m for m in alive.values() if m.ready]) else None
+        there = sorted((m for m in alive.values() if m.ready), key=lambda m: m.index)
+        return _record(view, there, stop=True) if there else None
     return _restart(view, alive, now, limits)
 
 

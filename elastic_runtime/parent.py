@@ -22,6 +22,7 @@ BEAT_S = 0.3
 MARGIN_S = 0.005  # a deadline is looked at so long after it
 WATCH_S = 0.05  # between two looks at the processes, at most
 LAST_S = 1.0  # for what a process said before it died
+STAYS_S = 10.0  # pod 0, when it is sent away: the others may be sent next
 
 
 class Parent:
@@ -39,6 +40,7 @@ class Parent:
         self._deaths = 0  # since the last step
         self._all_deaths, self._hung, self._done = 0, 0, metrics.Done()
         self._others_wait, self._stacks = False, -1  # as pod 0 said last; how often stacks were asked for
+        self._told_by: str | None = None  # the coordinator's name
         self._awake = watch.Awake(time.monotonic, 4 * WATCH_S)
 
     async def run(self) -> int:
@@ -256,8 +258,8 @@ class Parent:
         if told["finished"] and self.facts.broken >= self.facts.generation:  # we are not in it any more: nothing is left to wait for
             self.facts.finished = True
             self._end(0)
-        if told["save"] < self.saves:
-            self.saves = 0  # a new coordinator counts anew; a rank counts what it is told
+        if told.get("coordinator") != self._told_by:
+            self._told_by, self.saves = told.get("coordinator"), 0  # a new one counts anew; a rank counts what it is told
         if told["save"] > self.saves:
             self.saves = told["save"]
             for rank in self.ranks:
@@ -287,9 +289,9 @@ class Parent:
             self._over.set()
 
     async def _last_words(self) -> None:
-        """Say how it ended; pod 0 stays until the others have heard, or two seconds. One that is sent away stays longer, for the others may
-        be sent next, and could not agree on a last save without it."""
-        stays = min(self._going - time.monotonic(), self.settings.grace_s / 3) if self.facts.leaving else 0.0
+        """Say how it ended; pod 0 stays until the others have heard, or two seconds. One that is sent away stays longer: without it those
+        who are sent next could not agree on a last save."""
+        stays = min(self._going - time.monotonic(), STAYS_S) if self.facts.leaving else 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(max(2.0, stays)):
                 await self._report_once()

@@ -1,6 +1,7 @@
 """Reading saves back: the newest that is whole, whatever number of ranks wrote it."""
 
 import ctypes
+import errno
 import hashlib
 import json
 import logging
@@ -23,8 +24,8 @@ AGAIN_S = 1.0  # until what a disk refused is asked for once more
 UNREADABLE = (*HARM, pickle.UnpicklingError, RuntimeError)  # and of what torch reads
 
 
-class OtherForm(LookupError):
-    """A save that another version wrote: whole, for all we know."""
+class NotRead(LookupError):
+    """A save that may be whole: another version wrote it, or its disk does not give it."""
 
 
 def newest(directory: Path) -> Saved | None:
@@ -38,14 +39,14 @@ def newest(directory: Path) -> Saved | None:
 def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]] | None:
     """The newest save that is whole, and its state; None where there are no saves. `live`: as `load` has it.
 
-    Raises LookupError if there are saves and none is whole, or the newest is another version's: nobody wants to begin anew, or to go
-    back, without being told.
+    Raises LookupError if there are saves and none is whole, or the newest may be and cannot be read: nobody wants to begin anew, or
+    to go back, without being told.
     """
     harmed: list[Path] = []
     for path in saves(directory):
         try:
             saved, state = _patiently(path, live)
-        except OtherForm:
+        except NotRead:
             raise
         except UNREADABLE as error:
             pass_over(path, error)
@@ -62,17 +63,19 @@ def load_newest(directory: Path, live: Mapping[str, torch.Tensor]) -> tuple[Save
 
 
 def _patiently(path: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]]:
-    """What it holds. A file server that was away for a moment costs no save."""
-    try:
-        saved, manifest = _manifest(path)
-        return saved, _state(path, manifest, live)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        log.warning("save not read yet", extra={"path": str(path), "reason": str(error)})
-        time.sleep(AGAIN_S)
-        saved, manifest = _manifest(path)
-        return saved, _state(path, manifest, live)
+    """What it holds. A file server that was away for a moment costs nothing, one that stays away no save. Raises NotRead."""
+    for last in (False, True):
+        try:
+            saved, manifest = _manifest(path)
+            return saved, _state(path, manifest, live)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or (last and error.errno == errno.EIO):
+                raise  # it is not there, or its medium is gone
+            if last:
+                raise NotRead(f"{path} cannot be read: {error}; cure that, or move it away to begin from the one before") from error
+            log.warning("save not read yet", extra={"path": str(path), "reason": str(error)})
+            time.sleep(AGAIN_S)
+    raise AssertionError
 
 
 def verify(path: Path) -> Saved | None:
@@ -127,7 +130,7 @@ def _state(path: Path, manifest: Mapping[str, Any], live: Mapping[str, torch.Ten
 def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
     raw = (path / MANIFEST).read_bytes()
     if (version := json.loads(raw)["version"]) != VERSION:
-        raise OtherForm(
+        raise NotRead(
             f"{path} was written by another elastic_runtime: its form is version {version}, ours is {VERSION}; "
             "take the image that wrote it, or move it away"
         )

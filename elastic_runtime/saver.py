@@ -53,23 +53,8 @@ class Saver:
         """A new generation. A save that the last one began goes on, unless one of its writers `left`: then it is due again."""
         if left:
             self._given_up.set()
-            self._owed = self._owed or (place.rank == 0 and self._unfinished())
+            self._owed = self._owed or self._begun > self.durable  # one too many, where another rank led and had ended it
         self._place = place
-
-    def _unfinished(self) -> bool:
-        """Whether the save begun last is not there. Who led when it began may be gone, so it is the directory that knows."""
-        if self._begun <= self.durable:
-            return False
-        try:
-            return self._begun > self.newest_step()
-        except OSError:
-            return True
-
-    def nowhere(self) -> bool:
-        """Whether there is no place to save to; then it was said."""
-        if not self.directory:
-            self._said(message="nothing is saved: the session was given no checkpoint directory")
-        return not self.directory
 
     def owe(self) -> None:
         """A save is due."""
@@ -80,14 +65,14 @@ class Saver:
         wished, self._asked = asked > self._asked, max(asked, self._asked)
         if not self.directory:
             if wished:
-                self.nowhere()
+                self._said(message="nothing is saved: the session was given no checkpoint directory")
             return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
         if self._owed and (not self._desk.busy or self._given_up.is_set()):
             return Order.SHARED
         if self._owed and not self._stuck and time.monotonic() - self._began > PATIENCE_S:
             self._stuck = True
-            self._said(message=f"step {self._begun} is still being written after {PATIENCE_S:g} s: {self.directory} does not answer")
+            self._said(message=f"step {self._begun} is still being written to {self.directory}, after {PATIENCE_S:g} s")
         return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
     def soon(self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED) -> None:
@@ -104,7 +89,7 @@ class Saver:
             self._begin(step, live, began, self._stage.copy)
         else:  # the others will wait for our part in vain, in the background; a step waits for no disk
             self._given_up = threading.Event()  # so that nobody is asked at every step: it is due when the disk has let go
-            self._said(message=f"this rank's part of step {self._begun} is still being written: {self.directory} does not answer")
+            self._said(message=f"this rank's part of step {self._begun} is still being written to {self.directory}")
 
     def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:
         assert self.directory
@@ -130,8 +115,12 @@ class Saver:
             self._desk.settle()
 
     def newest_step(self) -> int:
-        """By its name; -1 for none."""
-        return max((checkpoint.step_of(path.name) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
+        """By its name; -1 for none, or where nobody knows."""
+        try:
+            return max((checkpoint.step_of(path.name) for path in checkpoint.saves(self.directory)), default=-1) if self.directory else -1
+        except OSError as error:
+            log.warning("the saves cannot be listed", extra={"path": str(self.directory), "reason": str(error)})
+            return -1
 
     def collect(self, group: Group | None) -> checkpoint.Saved | None:
         """By every rank, for the leading one: what the pods' own disks hold, if it is newer than the shared directory's newest."""
@@ -160,8 +149,13 @@ class Saver:
 
     def _look(self, directory: Path) -> None:
         """What is durable, for the status."""
-        if (saved := restore.newest(directory)) and saved.step > self.durable:
-            self._is_durable(saved)
+        try:
+            found = restore.newest(directory)
+        except OSError as error:
+            log.warning("the saves cannot be listed", extra={"path": str(directory), "reason": str(error)})
+        else:
+            if found and found.step > self.durable:
+                self._is_durable(found)
 
     def settle(self) -> None:
         """Whatever this rank was writing is over."""

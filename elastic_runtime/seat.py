@@ -78,6 +78,10 @@ class Seat:
             self.group.all_reduce(said).wait()
         return bool(said[0])
 
+    def called(self) -> bool:
+        """Whether all are to move on, between two steps: the leading rank's word. Raises RuntimeError if somebody is lost."""
+        return self.agree(self.link is not None and self.link.record.generation > self.generation)
+
     def recover(self) -> None:
         """The step in flight is lost; form the next generation with those who are left."""
         if not self.link or not self.group:

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -34,21 +34,13 @@ from elastic_runtime.saver import Order, Saver
 from elastic_runtime.seat import RETRY_S, Seat
 from elastic_runtime.standing import Said, Standing
 from elastic_runtime.startup import defer_compiler
+from elastic_runtime.stateful import Schedule, Stateful
 from elastic_runtime.steps import Step
 from elastic_runtime.strategy import Strategy
 from elastic_runtime.streams import Open, Streams
 
 log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
-
-
-class Stateful(Protocol):
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
-
-
-class Schedule(Stateful, Protocol):
-    def step(self) -> Any: ...
 
 
 class Session:
@@ -150,10 +142,18 @@ class Session:
             self._seat.recover()
 
     def _finish(self) -> bool:
-        """The job is over and its last state durable, however long a disk takes that is full; False if somebody was lost first."""
+        """The job is over and its last state durable, however long a full disk takes. False if it moved first, or somebody was lost.
+
+        Raises OSError in a job of one without a parent, where nobody would see it wait.
+        """
         try:
             while not self.save_last():
+                if not self._seat.link:
+                    raise OSError(f"the state after the last step, {self.step}, could not be saved: the log says why")
                 time.sleep(RETRY_S)  # to give up would throw away what nobody else has
+                if self._seat.called():
+                    self._seat.move_on()
+                    return False
             self._saver.settle()
         except RuntimeError:
             self._seat.recover()
@@ -239,7 +239,7 @@ class Session:
 
     def save_last(self) -> bool:
         """By every rank, after the same step: whether the state is durable, if it is to be. Raises RuntimeError if a rank is lost."""
-        if self._saver.nowhere():
+        if not self._saver.directory:
             return True
         if not self._seat.agree(self.rank == 0 and self._saver.needed(self.step)):
             return True

@@ -24,7 +24,9 @@ def busy(state: str, view: View, since: float, durable_step: int) -> str:
         case State.STOPPING:
             return f"saving before it stops: waiting for {_pods(i for i in record.members if i not in heard or not heard[i].parked)}"
         case State.STOPPED:
-            return f"nothing: saved at step {durable_step}, all pods may go" if durable_step else "nothing: all pods may go"
+            return (
+                f"nothing: saved at step {durable_step}, all pods may go" if durable_step else "nothing: all pods may go, nothing is saved"
+            )
         case State.FINISHED:
             return "nothing: the last step is done"
     coming = [i for i, m in sorted(heard.items()) if i not in record.members and not m.ready and not m.leaving]

@@ -215,19 +215,43 @@ def test_a_newest_save_of_another_version_is_neither_passed_over_nor_renamed(tmp
 def test_a_file_server_that_is_away_for_a_moment_costs_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path, 1, state(1))
     newest = save(tmp_path, 2, state(2))
-    read, answers = files.read, iter([OSError(errno.ESTALE, "Stale file handle")])
-
-    def stale(*of: Any) -> str:
-        for error in answers:
-            raise error
-        return read(*of)
-
-    monkeypatch.setattr(files, "read", stale)
-    monkeypatch.setattr(restore, "AGAIN_S", 0.0)
+    answers_badly(monkeypatch, errno.ESTALE)
     found = restore.load_newest(tmp_path, {})
     assert found
     assert found[0] == newest
     assert steps(tmp_path) == [1, 2]
+
+
+def answers_badly(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """The next reads of a file fail so."""
+    read, errors = files.read, iter(numbers)
+
+    def fails(*of: Any) -> str:
+        for number in errors:
+            raise OSError(number, os.strerror(number))
+        return read(*of)
+
+    monkeypatch.setattr(files, "read", fails)
+    monkeypatch.setattr(restore, "AGAIN_S", 0.0)
+
+
+def test_a_file_server_that_stays_away_costs_no_save_and_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        save(tmp_path, step, state(step))
+    answers_badly(monkeypatch, errno.ESTALE, errno.ESTALE)
+    with pytest.raises(LookupError, match=r"step-000000002 cannot be read: .*Stale file handle; cure that, or move it away"):
+        restore.load_newest(tmp_path, {})
+    assert steps(tmp_path) == [1, 2]
+
+
+def test_a_disk_that_has_lost_the_newest_save_gives_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = save(tmp_path, 1, state(1))
+    save(tmp_path, 2, state(2))
+    answers_badly(monkeypatch, errno.EIO, errno.EIO)
+    found = restore.load_newest(tmp_path, {})
+    assert found
+    assert found[0] == old
+    assert steps(tmp_path) == [1]
 
 
 def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +270,13 @@ def test_a_draft_that_a_new_leading_rank_has_removed_is_never_a_save(tmp_path: P
     with pytest.raises(FileNotFoundError):
         checkpoint.conclude(tmp_path, draft, 2, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_save_whose_writer_died_before_its_successor_had_its_name_is_there_again(tmp_path: Path) -> None:
+    old = save(tmp_path, 2, state(2))
+    old.path.rename(tmp_path / f".{old.path.name}.before")
+    save(tmp_path, 3, state(3))
+    assert steps(tmp_path) == [2, 3]
 
 
 def test_a_part_that_is_not_listed_makes_no_save(tmp_path: Path) -> None:

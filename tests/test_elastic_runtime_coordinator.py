@@ -178,7 +178,7 @@ async def test_a_save_wished_of_a_new_coordinator_is_told_to_ranks_that_made_som
     member.ranks = [rank]
     try:
         async with asyncio.timeout(20):
-            for job, wishes in ((first, 3), (second, 0), (second, 1)):
+            for job, wishes in ((first, 2), (second, 2)):
                 for _ in range(wishes):
                     await job.handle("POST", contract.CHECKPOINT_PATH, b"")
                 member._heed(await told(job))

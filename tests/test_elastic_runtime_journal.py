@@ -42,6 +42,14 @@ def test_a_disk_that_takes_no_lines_costs_no_step_and_is_said_once(tmp_path: Pat
     assert len((tmp_path / "samples-0-0.jsonl").read_text().splitlines()) == 2
 
 
+def test_a_place_that_takes_no_journal_costs_no_step_and_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    journal = Journal(tmp_path / "file")
+    journal.begin("0-0", None)
+    journal.step(1, 0.5, 1, 1, None)
+    assert [record.getMessage() for record in caplog.records] == ["the journal cannot be opened: nothing is written there"]
+
+
 def test_a_line_that_a_killed_writer_left_torn_spoils_no_other(tmp_path: Path) -> None:
     (tmp_path / "samples-0-0.jsonl").write_text('{"step":1,"mic')
     journal = Journal(tmp_path)

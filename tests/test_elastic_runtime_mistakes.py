@@ -187,6 +187,12 @@ def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], N
     assert own.step == 0
 
 
+def test_a_last_state_that_cannot_be_saved_ends_a_plain_run_with_a_line(tmp_path: Path) -> None:
+    (tmp_path / "save").write_text("a file, where there should be a directory")
+    with pytest.raises(OSError, match="the state after the last step, 1, could not be saved: the log says why"):
+        train(session(checkpoint=tmp_path / "save"), fine)
+
+
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_a_schedule_that_the_script_steps_is_said() -> None:
     own_model = model()

@@ -205,11 +205,10 @@ def test_a_save_that_a_loss_interrupts_is_made_again(tmp_path: Path, leads: str)
 
 
 def test_a_loss_after_a_save_makes_no_other(tmp_path: Path) -> None:
-    made = savers(tmp_path, 2, lambda **_: None)
-    save_all(made, 3)
-    for saver in made:
-        saver.entered(Place(0, 1, 0, "2-5001"), left=True)
-        assert saver.due(4, asked=0) == Order.NONE
+    leader, other = savers(tmp_path, 2, lambda **_: None)
+    save_all([leader, other], 3)
+    leader.entered(Place(0, 1, 0, "2-5001"), left=True)
+    assert leader.due(4, asked=0) == Order.NONE
 
 
 def test_saves_are_due_at_every_interval(tmp_path: Path) -> None:

@@ -118,12 +118,14 @@ def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is
         job.kill()
 
 
-def test_a_disk_that_is_full_after_the_last_step_is_waited_for(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_after_the_last_step_is_waited_for_and_a_shrink_does_not_wait(tmp_path: Path) -> None:
     job = Job(tmp_path, ILL + SCRIPT, steps=20)
     try:
         (tmp_path / "ill-fsync").write_text("ENOSPC")
         job.start(0, 1)
         job.until(lambda s: "saving step 20" in s.message and os.strerror(errno.ENOSPC) in s.message)
+        job.resize(1)
+        job.until(lambda s: s.ceded(1))
         (tmp_path / "ill-fsync").unlink()
         assert [pod.wait(40) for pod in job.pods.values()] == [0, 0]
         found = restore.newest(tmp_path / "save")
