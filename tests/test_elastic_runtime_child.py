@@ -42,9 +42,13 @@ async def test_a_process_that_was_let_go_has_no_stacks(tmp_path: Path) -> None:
     await child.process.wait()
 
 
-async def test_a_rank_is_told_how_to_use_nccl_unless_the_user_has_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rank_is_told_how_to_use_nccl_and_memory_unless_the_user_has_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TORCH_NCCL_NONBLOCKING_TIMEOUT", "7")
-    monkeypatch.delenv("TORCH_NCCL_ENABLE_MONITORING", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    for name in ("TORCH_NCCL_ENABLE_MONITORING", "MALLOC_MMAP_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
     script = tmp_path / "write.py"
     script.write_text(f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))")
     child = await spawn([str(script)], 0, 1, time.monotonic)
@@ -52,6 +56,7 @@ async def test_a_rank_is_told_how_to_use_nccl_unless_the_user_has_said_so(tmp_pa
     child.close()
     env = json.loads((tmp_path / "env").read_text())
     assert (env["TORCH_NCCL_NONBLOCKING_TIMEOUT"], env["TORCH_NCCL_ENABLE_MONITORING"]) == ("7", "0")
+    assert (env["MALLOC_TRIM_THRESHOLD_"], env["MALLOC_MMAP_THRESHOLD_"]) == ("131072", "33554432")
 
 
 async def test_silence_counts_from_the_last_answer_once_it_was_asked_again(tmp_path: Path) -> None:

@@ -52,13 +52,12 @@ def resizes(out: Samples, count: int) -> str:
 def measure(wanted: Collection[str], quick: bool) -> list[Row]:
     out, rows, largest = Samples(), list[Row](), 16 if quick else LARGEST
     if "world" in wanted:
-        for run in range(1 if quick else 3):  # a start takes minutes
-            print(f"# run {run + 1}: {largest} processes", file=sys.stderr, flush=True)
-            try:
-                world(out, largest)
-            except TooLong as error:
-                print(f"# world: {error}", file=sys.stderr)
-                out.add("lost", 1.0)
+        print(f"# {largest} processes", file=sys.stderr, flush=True)
+        try:  # once: nothing is promised but that nothing is lost
+            world(out, largest)
+        except TooLong as error:
+            print(f"# world: {error}", file=sys.stderr)
+            out.add("lost", 1.0)
         growth = ", ".join(
             f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s of steps of {out.median(f'step {size}'):.2f} s"
             for size in sizes(largest)
