@@ -74,8 +74,9 @@ def session() -> Session:
 def sent(wire: Wire) -> Session:
     """A session that has trained, and its state on the wire."""
     one = session()
-    one.model(torch.ones(3)).sum().backward()
-    one.optimizer.step()
+    for step in one.steps(1):
+        for _ in step:
+            step.backward(one.model(torch.ones(3)).sum())
     one.step = 7
     reshard.send(wire.group, one.state(), 1)
     return one
