@@ -155,6 +155,8 @@ class Group:
         return self._gloo.shard
 
     def _over(self, tensor: torch.Tensor) -> Parts:
+        if self._cut:  # a rank alone has no connection that would tell it
+            raise RuntimeError("the group was cut")
         over: Parts = self._nccl if tensor.is_cuda else self._gloo
         return over
 

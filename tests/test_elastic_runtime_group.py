@@ -99,3 +99,14 @@ def test_state_that_gloo_forgot_to_send_is_not_waited_for_after_the_cut() -> Non
     threading.Timer(0.05, group.cut).start()
     with pytest.raises(RuntimeError, match="generation 1 was given up"):
         group.finish([Forgotten(group)])
+
+
+def test_a_rank_alone_learns_at_its_next_collective_that_its_group_was_cut() -> None:
+    """It has no connection that would tell it: it trained on while those it was to meet waited."""
+    group = Group(1, 0, 1).alone()
+    group.all_reduce(torch.ones(1)).wait()
+    group.cut()
+    with pytest.raises(RuntimeError, match="the group was cut"):
+        group.all_reduce(torch.ones(1))
+    with pytest.raises(RuntimeError, match="the group was cut"):
+        group.all_gather(torch.ones(1))
