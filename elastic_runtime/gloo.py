@@ -58,6 +58,11 @@ class Call:
         """What is computed from now on comes after it: here that is to wait."""
         self.wait()
 
+    @property
+    def may_write(self) -> bool:
+        """Its tensors. Not once it has ended, well or not: gloo keeps no buffer beyond that (tcp/pair.cc, NonOwningPtr)."""
+        return not self._work.is_completed()
+
 
 def make(store: Any, rank: int, world: int) -> Any:
     """A process group of those who meet at `store`, connected."""

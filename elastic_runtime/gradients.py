@@ -1,11 +1,9 @@
 """Gradients summed by hooks of our own, in buckets that are reduced while backward still runs. Every gradient lives in its bucket."""
 
-from typing import Any
-
 import torch
 
 from elastic_runtime import mistakes
-from elastic_runtime.group import Group
+from elastic_runtime.group import Call, Group
 
 BUCKET_BYTES = 8 << 20
 
@@ -13,35 +11,34 @@ BUCKET_BYTES = 8 << 20
 class Buckets:
     """`start`, backward passes, `reduce`, `give_gradients`: one step. A parameter's `grad` is its place in a bucket, so none is copied.
 
-    A step that breaks leaves sums of some ranks behind; the next `start` forgets them.
+    A step that breaks leaves sums of some ranks behind; the next `start` forgets them, and the memory of those still under way with them.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._buckets = _split(list(reversed(self.parameters)))
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
+        kinds = [_kind(bucket[0]) for bucket in self._buckets]
+        if kinds[-1][0] not in (torch.float32, torch.float64):
+            self._buckets.append([])  # of the loss alone
+            kinds.append((torch.float32, kinds[-1][1]))
+        sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
+        sizes[-1] += 1  # the loss, in the last bucket, which waits for it
+        self._memory = [torch.zeros(n, dtype=dtype, device=device) for n, (dtype, device) in zip(sizes, kinds, strict=True)]
+        self._places = [_places(memory, bucket) for memory, bucket in zip(self._memory, self._buckets, strict=True)]
         self.expect_last, self.broken = False, False
         self._group: Group | None = None
-        self._works: list[Any] = []
+        self._works: list[Call | None] = []
         self._missing: list[int] = []
         self._reached: set[torch.nn.Parameter] = set()  # by the last backward pass of the step
-        self._allocate()
         for parameter in self.parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
 
-    def _allocate(self) -> None:
-        first = [bucket[0] for bucket in self._buckets]
-        sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
-        rides = first[-1].dtype in (torch.float32, torch.float64)  # the loss, at the end of the last bucket, which waits for it
-        sizes[-1] += rides
-        self._memory = [torch.zeros(n, dtype=p.dtype, device=p.device) for n, p in zip(sizes, first, strict=True)]
-        self._places = [_places(memory, bucket) for memory, bucket in zip(self._memory, self._buckets, strict=True)]
-        self._loss = self._memory[-1][-1:] if rides else torch.zeros(1, device=first[-1].device)
-        self._during = len(self._buckets) - rides  # so many buckets are reduced while backward still runs
-
     def start(self, group: Group | None) -> None:
-        if self.broken:
-            self._allocate()  # a sum that was cut off may still be written
+        for at, work in enumerate(self._works):
+            if self.broken and work is not None and work.may_write:
+                self._memory[at] = torch.empty_like(self._memory[at])
+                self._places[at] = _places(self._memory[at], self._buckets[at])
         self._group, self._works, self.expect_last, self.broken = group, [], False, False
         self._missing, self._reached = [len(bucket) for bucket in self._buckets], set()
         for at, memory in enumerate(self._memory):
@@ -63,7 +60,7 @@ class Buckets:
             mistakes.refuse([mistakes.LATE])
         self._missing[at] -= parameter not in self._reached
         self._reached.add(parameter)
-        while not self.broken and len(self._works) < self._during and self._missing[len(self._works)] <= 0:
+        while not self.broken and len(self._works) < len(self._buckets) - 1 and self._missing[len(self._works)] <= 0:
             self._launch()
 
     def _launch(self) -> None:
@@ -83,12 +80,10 @@ class Buckets:
 
     def reduce(self, loss: torch.Tensor) -> bool:
         """Whether every bucket and the loss are reduced here: summed over all ranks."""
-        self._loss.copy_(loss)
+        self._memory[-1][-1:].copy_(loss)
         while not self.broken and len(self._works) < len(self._buckets):
             self._launch()
         try:
-            if not self.broken and self._group and self._during == len(self._buckets):
-                self._works.append(self._group.all_reduce(self._loss))
             for work in self._works:
                 if work is not None:
                     work.wait()
@@ -100,7 +95,7 @@ class Buckets:
         """The reduced gradients are where the optimizer reads them; the step's loss."""
         for at in range(len(self._buckets)):
             self._place(at)
-        return float(self._loss)
+        return float(self._memory[-1][-1])
 
 
 def _places(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:

@@ -89,7 +89,8 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if current.stop or not there:
         saving = any(alive[i].leaving and not alive[i].parked for i in there)
         late = not current.stop and _behind(view, alive)  # they have the state, and have not noticed yet that somebody was lost
-        return _restart(view, alive, now, limits) if view.wanted != 0 and not saving and not late else None
+        stopped = current.stop and view.wanted == 0
+        return None if stopped or saving or late else _restart(view, alive, now, limits)
     if any(alive[i].generation != current.generation for i in there):
         return None  # it is still forming; two plans at once would let members meet in different places
     ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
@@ -152,14 +153,14 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
         return _record(view, sorted(of, key=lambda m: m.index), abrupt=True)
     if now - view.born < limits.settle_s:
         return None
-    if view.wanted == 0:  # it was stopped before, or before it began: what there is to save is saved
-        there = sorted((m for m in alive.values() if m.ready), key=lambda m: m.index)
-        return _record(view, there, stop=True) if there else None
     return _restart(view, alive, now, limits)
 
 
 def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
-    """Everybody starts from the newest save: as soon as the smallest size is there."""
+    """Everybody starts from the newest save: as soon as the smallest size is there. In a job of size 0 nobody does, and it is stopped."""
+    if view.wanted == 0:
+        there = sorted((m for m in alive.values() if m.ready), key=lambda m: m.index)
+        return _record(view, there, stop=True) if there else None
     holding = {i for i in view.record.members if i in alive and not alive[i].parked}  # the state, though they may not be wanted any more
     ready = {
         i: m for i, m in alive.items()

@@ -46,6 +46,11 @@ class Call:
             raise RuntimeError("the group was cut")
         self._work.wait()
 
+    @property
+    def may_write(self) -> bool:
+        """Its tensors. Nobody can tell: one that was aborted looks done, and its kernel may still run."""
+        return True
+
 
 class Done:
     """The work of nothing to do."""

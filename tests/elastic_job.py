@@ -126,6 +126,11 @@ class Job:
         first = self.until(lambda s: s.state == State.TRAINING and s.size == size)
         return self.until(lambda s: s.state == State.TRAINING and s.size == size and s.step >= first.step + beyond)
 
+    def goes_on(self, before: Status, size: int) -> Status:
+        """Until it trains at `size` in a later generation."""
+        self.until(lambda s: s.generation > before.generation and s.step > before.step)
+        return self.trains(size)
+
     def stop(self) -> list[int]:
         """SIGTERM to all; their exit codes."""
         for pod in self.pods.values():

@@ -48,6 +48,7 @@ class Job:
         self.view = View(smallest=smallest)
         self.wanted: int | None = None
         self.begun = 0  # how often nobody had a state
+        self.saved = self.harmed = False  # since it last trained on: by a stop; by a fault that no stop can help
         self.logged = 0  # the newest generation that anybody trained in
 
     def tick(self) -> None:
@@ -80,8 +81,8 @@ class Job:
 
     def live(self, pod: Pod) -> None:
         record = pod.record
-        if pod.leaving and not pod.generation:  # its parent ends, and another pod comes in its place
-            self.pods[pod.index] = Pod(pod.index, pod.life + 1, up=False, logged=self.logged)
+        if pod.leaving and not pod.generation and not (pod.index == 0 and self.others_leave()):  # another pod comes in its place
+            self.replace(pod, leaving=False, whole=True)
         if not pod.up or not pod.ready:
             return
         if pod.generation and self.lost(pod):
@@ -90,12 +91,16 @@ class Job:
             return
         if pod.generation and not (record.abrupt or record.stop) and any(not self.pods[i].ready for i in pod.members):
             pod.tried = pod.broken = record.generation  # what leaving ranks handed over did not arrive
+        elif record.stop and pod.generation and pod.index in record.members:
+            self.save(pod)
         elif record.stop or pod.index not in record.members:
             pod.tried, pod.generation, pod.parked = record.generation, 0, True
         elif all(self.comes(i, name, record) for i, name in zip(record.members, record.incarnations, strict=True)):
             if not any(self.pods[i].has_state for i in record.members):
                 assert not (found := self.having()), f"{record} begins anew, and {found} have the state"
+                assert self.saved or self.harmed or not self.logged, f"{record} begins anew, and nothing was lost nor saved"
                 self.begun += 1
+            self.saved = self.harmed = False
             for i in record.members:
                 other = self.pods[i]
                 other.has_state = True
@@ -103,6 +108,20 @@ class Job:
                 other.members, other.parked = record.members, False
         elif self.now - pod.began > MEET_S:
             pod.tried = pod.broken = record.generation
+
+    def save(self, pod: Pod) -> None:
+        """The last of its generation to come to the end of a step sees all of them park with their state saved."""
+        record, together = pod.record, [self.pods[i] for i in pod.members]
+        if all(p.up and p.record == record and p.generation == pod.generation and p.tried < record.generation for p in together):
+            self.saved = True
+            for p in together:
+                p.tried, p.generation, p.parked = record.generation, 0, True
+        elif self.now - pod.began > MEET_S:
+            pod.tried = pod.broken = record.generation
+
+    def others_leave(self) -> bool:
+        """They cannot agree on a last save without pod 0."""
+        return any(pod.leaving and pod.generation for pod in self.pods.values())
 
     def having(self) -> list[Pod]:
         """Those that train, or would: who parked has seen the state go on without it, or saved."""
@@ -117,9 +136,12 @@ class Job:
 
     def kill(self, index: int, whole: bool) -> None:
         """A rank that is killed is started again by its parent; with a whole pod its parent goes, and pod 0's knowledge."""
-        pod = self.pods[index]
-        self.pods[index] = Pod(index, pod.life + 1, leaving=pod.leaving and not whole, up=not whole, logged=self.logged)
-        if index == 0 and whole:
+        self.harmed = True
+        self.replace(self.pods[index], leaving=self.pods[index].leaving and not whole, whole=whole)
+
+    def replace(self, pod: Pod, *, leaving: bool, whole: bool) -> None:
+        self.pods[pod.index] = Pod(pod.index, pod.life + 1, leaving=leaving, up=not whole, logged=self.logged)
+        if pod.index == 0 and whole:
             self.view = View(smallest=self.smallest, born=self.now, changed=self.now)
 
     def settle(self) -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.contract import State, Status
+from elastic_runtime.contract import State
 from tests import elastic_job
 from tests.elastic_job import Job, check_exactly_once, undisturbed_losses
 
 pytestmark = pytest.mark.processes
 
 LOSES = """
+import time
+from pathlib import Path
 from elastic_runtime.group import Group
 
 def loses(name, call):
@@ -23,7 +25,14 @@ def loses(name, call):
         return call(*args, **more)
     return wrapped
 
+def late(self, *words):
+    while self.rank == 2 and Path("late").exists():
+        Path("forming").touch()
+        time.sleep(0.01)
+    return form(self, *words)
+
 Group.send, Group.receive = loses("donor", Group.send), loses("joiner", Group.receive)
+form, Group.form = Group.form, late
 """
 SCRIPT = elastic_job.LOST + LOSES + elastic_job.SCRIPT
 
@@ -40,24 +49,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], lis
     return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
 
 
-def on(job: Job, before: Status, size: int) -> Status:
-    """It goes on at this size in a later generation, from memory: nothing was durable that it could have gone back to."""
-    job.until(lambda s: s.generation > before.generation and s.step > before.step)
-    return job.trains(size)
-
-
 def test_two_lost_at_once_and_a_whole_pod(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
     job.start(0, 1, 2, 3)
     first = job.trains(4)
     job.kill_rank(1)
     job.kill_rank(2)
-    second = on(job, first, 4)
+    second = job.goes_on(first, 4)
     job.kill_pod(3)
-    third = on(job, second, 3)
+    third = job.goes_on(second, 3)
     job.kill_pod(0)  # the one that coordinates, and a rank of another
     job.kill_rank(1)
     job.start(0)
-    assert on(job, third, 3).durableStep == 0
+    assert job.goes_on(third, 3).durableStep == 0  # from memory: there was nothing that it could have gone back to
     job.stop()
     check_exactly_once(job, undisturbed)
 
@@ -69,7 +72,7 @@ def test_who_is_lost_while_a_joiner_gets_the_state(job: Job, undisturbed: Callab
     asked = job.directory / f"lose-{who}"
     asked.touch()
     job.start(2)
-    on(job, first, 3)
+    job.goes_on(first, 3)
     assert not asked.exists()  # it was lost, and just then
     assert sum(path.read_text().count("rank died") for path in job.directory.glob("pod-*.txt")) == 1
     job.stop()
@@ -95,6 +98,21 @@ def test_a_size_asked_while_another_is_on_its_way(job: Job, undisturbed: Callabl
     check_exactly_once(job, undisturbed)
 
 
+def test_a_shrink_that_is_asked_while_a_larger_group_forms(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    """All go through the larger one, so that nobody meets others in different places."""
+    job.start(0, 1)
+    first = job.trains(2)
+    (job.directory / "late").touch()
+    job.start(2)
+    job.until(lambda _: (job.directory / "forming").exists())
+    assert job.resize(1).wanted == 1
+    (job.directory / "late").unlink()
+    assert job.until(lambda s: s.ceded(1) and s.size == 1).generation == first.generation + 2
+    job.trains(1)
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
 def test_pods_of_two_ranks_shrink_grow_and_lose_one(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
     job.env[contract.RANKS_ENV] = "2"
     job.start(0, 1)
@@ -105,7 +123,7 @@ def test_pods_of_two_ranks_shrink_grow_and_lose_one(job: Job, undisturbed: Calla
     job.resize(2)
     before = job.trains(2)
     job.kill_rank(1)  # its pod's other rank goes with it
-    on(job, before, 2)
+    job.goes_on(before, 2)
     assert job.stop() == [contract.LEFT, contract.LEFT]
     check_exactly_once(job, undisturbed)
 
@@ -115,7 +133,7 @@ def test_figures_of_a_job_add_up_to_its_life(job: Job) -> None:
     job.start(0, 1)
     before = job.trains(2)
     job.kill_rank(1)
-    on(job, before, 2)
+    job.goes_on(before, 2)
     job.resize(1)
     job.until(lambda s: s.ceded(1) and s.state == State.TRAINING)
     job.trains(1)

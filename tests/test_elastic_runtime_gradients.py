@@ -11,10 +11,10 @@ from elastic_runtime.group import Group
 
 
 class Sum:
-    """In the place of a group of two whose ranks have equal gradients. `lost`: the peer is."""
+    """In the place of a group of two whose ranks have equal gradients. `lost`: the peer is; `may_write`: sums that broke are not over."""
 
     def __init__(self) -> None:
-        self.lost = False
+        self.lost, self.may_write = False, True
         self.written: list[torch.Tensor] = []
 
     def all_reduce(self, tensor: torch.Tensor) -> Any:
@@ -123,3 +123,25 @@ def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
     assert buckets.give_gradients() == 6.0
     for p, right in zip(of.parameters(), expected(alike), strict=True):
         torch.testing.assert_close(p.grad, right)
+
+
+def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
+    """Fresh memory for all gradients would cost about a second a GB, at every loss."""
+    of = model()
+    buckets, group = Buckets(of), Sum()
+    group.lost, group.may_write = True, False
+    assert not a_step(of, buckets, group, nothing, nothing)
+    before, group.written, group.lost = group.written, [], False
+    assert a_step(of, buckets, group, nothing, nothing)
+    assert [now.data_ptr() for now in group.written] == [was.data_ptr() for was in before]
+
+
+def test_a_model_whose_type_holds_no_loss_reduces_it_by_itself() -> None:
+    of = torch.nn.Linear(2, 2).bfloat16()
+    buckets, group = Buckets(of), Sum()
+    buckets.start(cast(Group, group))
+    buckets.expect_last = True
+    of(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+    assert buckets.reduce(torch.tensor([3.0]))
+    assert [(tensor.dtype, tensor.numel()) for tensor in group.written] == [(torch.bfloat16, 6), (torch.float32, 1)]
+    assert buckets.give_gradients() == 6.0

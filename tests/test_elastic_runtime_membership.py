@@ -198,8 +198,9 @@ def test_nobody_begins_anew_while_others_have_the_state_and_have_not_noticed_tha
         pytest.param([waiting(0), waiting(1)], id="it had not begun"),
     ],
 )
-def test_a_job_of_size_0_is_stopped_whoever_was_replaced(there: list[Member]) -> None:
-    record = plan(view(there, of=(), wanted=0), NOW, LIMITS)
+@pytest.mark.parametrize("known", [Record(), Record(5)], ids=["nothing is known", "all were lost as it was asked"])
+def test_a_job_of_size_0_is_stopped_whoever_was_replaced(there: list[Member], known: Record) -> None:
+    record = plan(replace(view(there, of=(), wanted=0), record=known), NOW, LIMITS)
     assert record
     assert (record.stop, record.members) == (True, tuple(m.index for m in there))
 

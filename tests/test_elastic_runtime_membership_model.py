@@ -21,6 +21,15 @@ class AnythingHappens(RuleBasedStateMachine):
     def a_size_is_asked(self, size: int) -> None:
         self.job.wanted = max(self.job.smallest, size)
 
+    @rule()
+    def it_is_stopped(self) -> None:
+        self.job.wanted = 0
+
+    @rule()
+    def everybody_is_told_to_go(self) -> None:
+        for pod in self.job.pods.values():
+            pod.leaving = pod.up
+
     @rule(index=ANY, whole=st.booleans())
     def one_is_killed(self, index: int, whole: bool) -> None:
         self.job.kill(index, whole)
@@ -44,7 +53,7 @@ class AnythingHappens(RuleBasedStateMachine):
 
     @rule(index=OTHER)
     def one_is_cut_off(self, index: int) -> None:
-        self.job.pods[index].cut_off = True
+        self.job.pods[index].cut_off = self.job.harmed = True
 
     @precondition(lambda self: any(pod.cut_off for pod in self.job.pods.values()))
     @rule(index=OTHER)
@@ -66,10 +75,15 @@ class AnythingHappens(RuleBasedStateMachine):
                 self.newest[pod.name] = pod.generation
 
     def teardown(self) -> None:
-        """No more faults: then all who are wanted train together."""
+        """No more faults: then a job that was stopped stands, and all who are wanted train together."""
         if not hasattr(self, "job"):
             return
         self.job.settle()
+        if self.job.wanted == 0:
+            assert self.job.view.record.stop
+            assert not any(pod.generation for pod in self.job.pods.values())
+            self.job.wanted = None
+            self.job.settle()
         wanted = [i for i in self.job.pods if self.job.wanted is None or i < self.job.wanted]
         assert {self.job.pods[i].generation for i in wanted} == {self.job.view.record.generation}
         assert [i for i in self.job.pods if self.job.pods[i].generation] == wanted
