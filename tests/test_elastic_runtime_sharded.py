@@ -78,9 +78,11 @@ def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(job: 
     job.kill_rank(2)
     second = job.goes_on(first, 4)
     job.kill_pod(3)
-    third = job.goes_on(second, 3)
+    job.goes_on(second, 3)  # who hold one copy
+    job.start(3)
+    third = job.trains(4)
     job.kill_pod(0)  # the one that coordinates
-    job.start(0, 3)
+    job.start(0)
     job.goes_on(third, 4)
     job.stop()
     check_exactly_once(job, undisturbed)
