@@ -22,7 +22,7 @@ from elastic_runtime.files import Desk, Out, checksum
 from elastic_runtime.pieces import SMALL, Piece, named
 from elastic_runtime.reshard import pack, take_apart
 
-KEEP, VERSION = 2, 3
+KEEP, VERSION = 2, 4
 METADATA, MANIFEST = ".metadata", "manifest.json"
 SEAL = "sha256 of the rest"
 SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs

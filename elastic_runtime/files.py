@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-BLOCK, BLOCKS = 4 << 20, 4  # bytes of a block, and how many are on their way
+BLOCK, BLOCKS = 8 << 20, 4  # bytes of a block, and how many are on their way
 HASHING = 2  # threads; one keeps up with 1.6 GB/s
 
 
