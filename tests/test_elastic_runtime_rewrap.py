@@ -96,11 +96,11 @@ def test_going_in_and_out_of_the_wrapping_leaves_nothing_behind() -> None:
 
     first = 0
     for step in session.steps(4):
+        session.strategy.enter(None, Standing(step.number, (), (0,), ()))
         first = first or hooks()
         assert hooks() == first
         for _ in step:
             step.backward(model(torch.ones(1, 8)).square().mean())
-        session.strategy.enter(None, Standing(step.number, (), (0,), ()))
 
 
 def whole(model: nn.Module, mesh: DeviceMesh) -> None:
@@ -127,6 +127,22 @@ def test_a_wrapped_model_goes_back_to_the_newest_save(tmp_path: Path) -> None:
     session.strategy.enter(None, Standing(0, (), (), (0,)))
     assert all(torch.equal(now, was) for now, was in zip(all_of_it(), saved, strict=True))
     assert session.step == 3
+
+
+def test_gradients_that_the_script_drops_after_its_last_pass_are_missed() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    session = Session(model, optimizer, samples=9, micro_batches=2, strategy=Sharded(whole))
+    steps = session.steps(2)
+    for at in range(2):
+        step = next(steps)
+        optimizer.zero_grad()  # for nothing, and harmless
+        for _ in step:
+            step.backward(model(torch.ones(1, 2)).square().mean())
+        assert step.number == at
+    optimizer.zero_grad()
+    with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
+        next(steps)
 
 
 def test_a_torch_without_the_names_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
