@@ -81,7 +81,10 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
 
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, pass_on)
-    codes = [child.wait() for child in children]  # those that are left train on without one that died
+    if (first := children[0].wait()) > 0 and first != contract.LEFT:  # in a cluster another would come in its place
+        print(f"elastic_runtime: pod 0 gave up (exit code {first}), see above: the others are ended too", file=sys.stderr)
+        pass_on(signal.SIGTERM, None)
+    codes = [child.wait() for child in children]  # those that are left train on without another one that died
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 

@@ -89,6 +89,16 @@ class Fetcher:
             return asked, self.collate(found)
 
 
+class _Asked:
+    """The DataLoader's sampler."""
+
+    def __init__(self, asked: Callable[[], Iterator[Request]]) -> None:
+        self._asked = asked
+
+    def __iter__(self) -> Iterator[Request]:
+        return self._asked()
+
+
 class Loader:
     """`of(step)` gives this rank's micro-batches, collated, in the order of their numbers.
 
@@ -110,7 +120,7 @@ class Loader:
         self._world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
             self._dataset,  # type: ignore[arg-type]  # its indices are requests
-            batch_size=None, sampler=self, collate_fn=_as_it_is, generator=torch.Generator(),
+            batch_size=None, sampler=_Asked(self._asked), collate_fn=_as_it_is, generator=torch.Generator(),
             persistent_workers=bool(options.get("num_workers")), **options,
         )  # fmt: skip
         self._fetched = iter(loader)
@@ -136,7 +146,12 @@ class Loader:
                 self._next = self._after(step, micro_batch)
                 return found
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "a loader is not gone through by itself: take `for batch in loader.of(step)`, within `for step in session.steps(...)`"
+        )
+
+    def _asked(self) -> Iterator[Request]:
         """What to fetch, without end; read by the DataLoader as far ahead as its workers go."""
         while True:
             step, number = next(self._ahead, (-1, -1))

@@ -1,7 +1,8 @@
 """What scripts get wrong, each said in a line that names it and its cure."""
 
+import logging
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,15 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from elastic_runtime.reshard import pack, unpack
 
+log = logging.getLogger(__name__)
 LEFT = "step %d is not committed: the loop over session.steps(%d) was left by break, return or an error; to end early, give it another end"
 LATE = "a gradient came after its bucket had gone: give step.backward all of a micro-batch's loss, and checkpoint() use_reentrant=False"
 AGAIN = "session.steps was called a second time: the job ends with the first; take one loop over all steps, and look at step.number"
 STEPPED = "optimizer.step was called by the script: leave it out, the session steps when a step of all ranks is committed"
+EARLY = (
+    "session.rank and session.world are known in the loop over session.steps, not before: what one process is to do once, it does there, "
+    "or outside of the job"
+)
 DROPPED = "gradients were dropped between step.backward and the end of the step: leave zero_grad out, every step begins with none"
 
 
@@ -27,10 +33,9 @@ def of_session(
     """Everything wrong with what a session is made of."""
     if samples is not None and samples < 1:
         yield f"samples is {samples}: give the length of the dataset, at least 1"
-    if micro_batches < 1:
-        yield f"micro_batches is {micro_batches}: a step needs at least 1"
-    if micro_batch_size < 1:
-        yield f"micro_batch_size is {micro_batch_size}: a micro-batch needs at least 1 sample"
+    for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
+        if not isinstance(count, int) or count < 1:
+            yield f"{name} is {count!r}: give a whole number, at least 1"
     if isinstance(model, DistributedDataParallel | DataParallel):
         yield f"the model is wrapped in {type(model).__name__}: give the bare one, the session averages gradients"
         return
@@ -157,8 +162,25 @@ def refuse(found: Iterable[str]) -> None:
 
 def of_also(also: Iterable[Any]) -> Iterator[str]:
     for part in also:
+        if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+            yield f"{type(part).__name__} in also=[...] has no state_dict and load_state_dict: give an object that has both"
+            continue
         try:
             unpack(pack(part.state_dict()))
         except (pickle.PickleError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             yield f"the state of {type(part).__name__} is not plain data ({why[:100]}): give numbers, texts, lists, dicts and tensors"
+
+
+def check_rest(state: Mapping[str, Any], also: Sequence[Any], data: Mapping[str, int]) -> None:
+    """A state that a session with `also` and `data` is given. Raises ValueError if it does not fit; what may be meant is a line of log.
+
+    `data`: what decides on which samples a step takes.
+    """
+    if len(state["also"]) != len(also):
+        raise ValueError(
+            f"the state holds {len(state['also'])} schedules, streams and other things, the session has {len(also)}: "
+            "give it as many, in the order of the script that saved them"
+        )
+    if changed := [f"{name} was {state['data'].get(name)} and is {now}" for name, now in data.items() if state["data"].get(name) != now]:
+        log.warning("%s: of the epoch under way some samples may be taken twice, others not at all", ", ".join(changed))

@@ -113,6 +113,8 @@ class Saver:
             self._desk.settle()
             self._begin(step, state(), time.monotonic(), as_they_are)
             self._desk.settle()
+            if self.durable == step:
+                log.info("saved", extra={"step": step, "path": str(self.directory)})
 
     def newest_step(self) -> int:
         """By its name; -1 for none, or where nobody knows."""

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
+from elastic_runtime import mistakes
 from elastic_runtime.group import Group
 from elastic_runtime.link import Link
 from elastic_runtime.membership import Record
@@ -38,6 +39,17 @@ class Seat:
         self.rank, self.world, self.generation = 0, 1, 0
         self.committed_at = time.monotonic()  # a pause counts from here
         self._members: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.link.index}-{self.link.local}" if self.link else "0-0"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """This rank, and how many there are. Raises ValueError while nobody knows."""
+        if self.link and not self.generation:
+            mistakes.refuse([mistakes.EARLY])
+        return self.rank, self.world
 
     @property
     def ranks(self) -> int:

@@ -93,11 +93,11 @@ class Session:
 
     @property
     def rank(self) -> int:
-        return self._seat.rank
+        return self._seat.place[0]
 
     @property
     def world(self) -> int:
-        return self._seat.world
+        return self._seat.place[1]
 
     @property
     def generation(self) -> int:
@@ -224,12 +224,10 @@ class Session:
     def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None:
         """`before`: the size of the generation left, 0 if there was none. `left`: some of its ranks are not in this one."""
         self._pause = pause_s
-        link = self._seat.link
         group, shards = self._seat.group, self.shards(self.world)
         name = f"{self.generation}-{record.store.rpartition(':')[2]}"
         self._saver.entered(Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut), left=left)
-        job = {"samples": self.samples, "micro_batches": self.micro_batches, "micro_batch_size": self.micro_batch_size, "seed": self.seed}
-        self.journal.begin(f"{link.index}-{link.local}" if link else "0-0", job if self.rank == 0 else None)
+        self.journal.begin(self._seat.name, self._data() if self.rank == 0 else None)
         samples = self.micro_batches * self.micro_batch_size
         self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
         if self.world < before and not record.abrupt:
@@ -260,22 +258,25 @@ class Session:
 
     def rest(self) -> dict[str, Any]:
         """What is neither the model's nor the optimizer's."""
-        return {"step": self.step, "also": [part.state_dict() for part in self.also]}
+        done = {"step": self.step, "loss": self.loss, "gradient_norm": self.gradient_norm, "data": self._data()}
+        return {**done, "also": [part.state_dict() for part in self.also]}
 
     def set_rest(self, state: dict[str, Any]) -> None:
-        if len(self.also) != len(state["also"]):
-            raise ValueError(f"the state holds {len(state['also'])} schedules, streams and other things, the session has {len(self.also)}")
+        mistakes.check_rest(state, self.also, self._data())
         for part, said in zip(self.also, state["also"], strict=True):
             part.load_state_dict(said)
-        self.step = int(state["step"])
+        self.step, self.loss, self.gradient_norm = int(state["step"]), state["loss"], state["gradient_norm"]
+
+    def _data(self) -> dict[str, int]:
+        """What decides on which samples a step takes."""
+        return {name: getattr(self, name) for name in ("samples", "micro_batches", "micro_batch_size", "seed")}
 
     def load(self, group: Group | None) -> bool:
         """By every rank. The leading one's: whether there was a save; then its state is ours.
 
         Raises LookupError, on every rank, if there are saves and none can be taken.
         """
-        found = None
-        collected, wrong = self._saver.collect(group), ""
+        found, collected, wrong = None, self._saver.collect(group), ""
         if group is None or group.rank == 0:
             try:
                 if found := self._saver.load(collected, self.state):

@@ -128,3 +128,9 @@ def test_tensors_come_collated() -> None:
 def test_what_a_loader_cannot_do_is_said(dataset: Any, options: dict[str, Any], error: type[Exception], complaint: str) -> None:
     with pytest.raises(error, match=complaint):
         Loader(Session(), dataset, **options)
+
+
+def test_a_loader_that_is_gone_through_by_itself_says_how_it_is_done() -> None:
+    loader = Loader(Session(), Noisy())
+    with pytest.raises(TypeError, match=r"take `for batch in loader.of\(step\)`"):
+        print([*loader])

@@ -140,6 +140,17 @@ def test_when_pod_0_is_sent_away_first_the_others_train_on_and_still_save_when_t
     assert found.step == check_exactly_once(job, undisturbed)
 
 
+def test_a_job_whose_script_fails_at_the_same_step_whenever_it_is_tried_gives_up_as_a_whole(tmp_path: Path) -> None:
+    """It goes back to its save and comes as far again; the pods that did not fail end with the first."""
+    fails = "    if step.number == 3 and session.rank == 0: raise SystemExit('no such file')\n"
+    (tmp_path / "train.py").write_text(SCRIPT.replace("    for batch in step:\n", fails + "    for batch in step:\n"))
+    command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port()), "--local", "2", "train.py", str(FOREVER), "0.01"]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 1
+    assert "pod 0 gave up (exit code 1)" in done.stderr
+
+
 def test_the_command_runs_resizes_and_stops_a_job_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     of = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]

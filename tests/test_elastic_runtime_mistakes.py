@@ -39,7 +39,8 @@ def wrapped() -> torch.nn.Module:
     [
         pytest.param({"samples": 0}, "samples is 0: give the length of the dataset, at least 1", id="no samples"),
         pytest.param({"samples": -3}, "samples is -3", id="fewer than no samples"),
-        pytest.param({"micro_batches": 0}, "micro_batches is 0: a step needs at least 1", id="no micro-batches"),
+        pytest.param({"micro_batches": 0}, "micro_batches is 0: give a whole number, at least 1", id="no micro-batches"),
+        pytest.param({"micro_batches": 32 / 4}, "micro_batches is 8.0: give a whole number", id="part of a micro-batch"),
         pytest.param({"micro_batch_size": 0}, "micro_batch_size is 0", id="empty micro-batches"),
         pytest.param({"save_every": -1}, "save_every is -1", id="saves at a negative interval"),
         pytest.param(
@@ -212,6 +213,19 @@ def test_a_second_loop_over_steps_is_said() -> None:
     train(own, fine)
     with pytest.raises(ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"):
         train(own, fine)
+
+
+def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train(before := session(checkpoint=tmp_path), fine)
+    again = session(checkpoint=tmp_path, seed=3)
+    next(again.steps(2))
+    assert (again.step, again.loss) == (1, before.loss)
+    assert "seed was 0 and is 3: of the epoch under way some samples may be taken twice" in caplog.text
+
+
+def test_what_has_no_state_is_no_part_of_it() -> None:
+    with pytest.raises(ValueError, match=r"dict in also=\[...\] has no state_dict and load_state_dict: give an object that has both"):
+        next(session(also=[{"best": 1.0}]).steps(1))
 
 
 def test_a_state_of_a_session_with_fewer_schedules_is_said() -> None:
