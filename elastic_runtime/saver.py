@@ -47,7 +47,7 @@ class Saver:
         self._begun, self._began, self._stuck = -1, 0.0, False  # the step of the last save and when; whether it was said to take too long
         self._place = Place()
         self._stage, self._desk = Stage(), Desk()
-        self._given_up = threading.Event()
+        self._given_up, self._behind = threading.Event(), False  # `_behind`: the part before this one was still being written
 
     def entered(self, place: Place, *, left: bool) -> None:
         """A new generation. A save that the last one began goes on, unless one of its writers `left`: then it is due again."""
@@ -85,10 +85,14 @@ class Saver:
                 self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
             return
         self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
-        if self._desk.settle(STUCK_S):
+        settled = self._desk.settle(STUCK_S)
+        if settled or not self._behind:
+            if not settled:
+                self._stage = Stage()  # what is still being written is in the other; this part goes after it
+            self._behind = not settled
             self._begin(step, live, began, self._stage.copy)
-        else:  # the others will wait for our part in vain, in the background; a step waits for no disk
-            self._given_up = threading.Event()  # so that nobody is asked at every step: it is due when the disk has let go
+        else:  # the others will wait for our part in vain, in the background; a step waits for no disk, nor does a heap of parts
+            self._given_up, self._owed = threading.Event(), True  # nobody is asked at every step: it is due when the disk has let go
             self._said(message=f"this rank's part of step {self._begun} is still being written to {self.directory}")
 
     def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:

@@ -235,10 +235,34 @@ def test_a_disk_that_hangs_stops_no_step_and_is_said(tmp_path: Path, monkeypatch
     monkeypatch.setattr(checkpoint, "write_part", hangs)
     saver.soon(3, state)
     assert saver.due(4, asked=1) == Order.NONE
-    saver.soon(4, state)
-    assert saver.due(5, asked=1) == Order.NONE
+    for step in (4, 5):  # a part waits behind the one that hangs, no second one does
+        saver.soon(step, state)
+        assert saver.due(step + 1, asked=1) == Order.NONE
     assert "step 3 is still being written" in messages[0]
     monkeypatch.setattr(checkpoint, "write_part", write)
     answers.set()
     saver.settle()
-    assert saver.due(6, asked=1) == Order.SHARED
+    assert saver.due(7, asked=1) == Order.SHARED
+
+
+def test_a_rank_whose_last_part_is_still_on_its_way_writes_the_next_one_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It left its part out, and the others waited for it for minutes."""
+    answers, write = threading.Event(), checkpoint.write_part
+
+    def slow(draft: Path, rank: int, *words: Any) -> None:
+        if rank and checkpoint.folder(3) in draft.name:
+            answers.wait(60)
+        write(draft, rank, *words)
+
+    monkeypatch.setattr("elastic_runtime.saver.STUCK_S", 0.5)
+    monkeypatch.setattr(checkpoint, "write_part", slow)
+    made = savers(tmp_path, 2, lambda **_: None)
+    for step in (3, 4):
+        for saver in made:
+            saver.soon(step, state)
+    answers.set()
+    for saver in made:
+        saver.settle()
+    found = restore.newest(tmp_path)
+    assert found
+    assert found.step == 4
