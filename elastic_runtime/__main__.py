@@ -81,7 +81,7 @@ def local(pods: int, port: int, directory: Path, script: list[str]) -> int:
 
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, pass_on)
-    if (first := children[0].wait()) > 0 and first != contract.LEFT:  # in a cluster another would come in its place
+    if (first := children[0].wait()) > 0 and first != contract.LEFT:  # if it was killed the others may well come to their end
         print(f"elastic_runtime: pod 0 gave up (exit code {first}), see above: the others are ended too", file=sys.stderr)
         pass_on(signal.SIGTERM, None)
     codes = [child.wait() for child in children]  # those that are left train on without another one that died

@@ -119,7 +119,7 @@ def write_part(
         raise OSError(str(error)) from error
     finally:
         out.close()
-    told = {"pieces": said, "checksum": found, "bytes": out.position}
+    told = {"version": VERSION, "pieces": said, "checksum": found, "bytes": out.position}
     write_durably(draft / f"{file}.part", seal(told))
     os.rename(draft / f"{file}.part", said_of(draft / file))
 

@@ -89,16 +89,6 @@ class Fetcher:
             return asked, self.collate(found)
 
 
-class _Asked:
-    """The DataLoader's sampler."""
-
-    def __init__(self, asked: Callable[[], Iterator[Request]]) -> None:
-        self._asked = asked
-
-    def __iter__(self) -> Iterator[Request]:
-        return self._asked()
-
-
 class Loader:
     """`of(step)` gives this rank's micro-batches, collated, in the order of their numbers.
 
@@ -120,7 +110,7 @@ class Loader:
         self._world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
             self._dataset,  # type: ignore[arg-type]  # its indices are requests
-            batch_size=None, sampler=_Asked(self._asked), collate_fn=_as_it_is, generator=torch.Generator(),
+            batch_size=None, sampler=self._asked(), collate_fn=_as_it_is, generator=torch.Generator(),
             persistent_workers=bool(options.get("num_workers")), **options,
         )  # fmt: skip
         self._fetched = iter(loader)

@@ -8,7 +8,7 @@ from elastic_runtime.child import Child
 from elastic_runtime.watch import Patience
 from elastic_runtime.words import cut
 
-RESTARTS = 3  # of a process that dies again and again without a step between
+RESTARTS = 3  # of a process that dies again and again and gets no further
 
 
 @dataclass(frozen=True, slots=True)

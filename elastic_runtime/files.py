@@ -24,10 +24,16 @@ class Desk:
         self.hashing, self.writing = ThreadPoolExecutor(HASHING, "hash"), ThreadPoolExecutor(1, "write")
         self._working = ThreadPoolExecutor(1, "save")
         self._work: Future[None] | None = None
+        self._before: Future[None] | None = None
 
     def start(self, work: Callable[..., None], *words: Any) -> None:
         """`work` begins when the work before it is over."""
-        self._work = self._working.submit(work, *words)
+        self._before, self._work = self._work, self._working.submit(work, *words)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the newest work has not begun."""
+        return self._before is not None and not self._before.done()
 
     @property
     def busy(self) -> bool:

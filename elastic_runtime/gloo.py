@@ -60,7 +60,10 @@ class Call:
 
     @property
     def may_write(self) -> bool:
-        """Its tensors. Not once it has ended, well or not: gloo keeps no buffer beyond that (tcp/pair.cc, NonOwningPtr)."""
+        """Whether it may still write its tensors. Not once it has ended, well or not.
+
+        gloo keeps no buffer beyond that (tcp/pair.cc, NonOwningPtr).
+        """
         return not self._work.is_completed()
 
 

@@ -37,13 +37,24 @@ class Buckets:
     def start(self, group: Group | None) -> None:
         for at, work in enumerate(self._works):
             if self.broken and work is not None and work.may_write:
-                self._memory[at] = torch.empty_like(self._memory[at])
-                self._places[at] = _places(self._memory[at], self._buckets[at])
+                self._renew(at)
         self._group, self._works, self.expect_last, self.broken = group, [], False, False
         self._missing, self._reached = [len(bucket) for bucket in self._buckets], set()
         for at, memory in enumerate(self._memory):
             memory.zero_()
             self._place(at)
+
+    def check(self, first: bool) -> None:
+        """As the strategy's `check_gradients`: what is not reduced yet is in its bucket, or where the script put it."""
+        for at in range(len(self._works), len(self._buckets)):
+            if first:
+                self._place(at)
+            elif any(parameter.grad is None for parameter in self._buckets[at]):
+                mistakes.refuse([mistakes.DROPPED])
+
+    def _renew(self, at: int) -> None:
+        self._memory[at] = torch.empty_like(self._memory[at])
+        self._places[at] = _places(self._memory[at], self._buckets[at])
 
     def _place(self, at: int) -> None:
         """The gradients of a bucket are in it."""
@@ -66,8 +77,6 @@ class Buckets:
     def _launch(self) -> None:
         at = len(self._works)
         for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
-            if parameter.grad is None and parameter in self._reached:
-                mistakes.refuse([mistakes.DROPPED])
             if parameter.grad is None:
                 place.zero_()
             elif parameter.grad is not place:
@@ -77,6 +86,7 @@ class Buckets:
             self._works.append(self._group.all_reduce(self._memory[at]) if self._group else None)
         except RuntimeError:  # a peer is gone; raising inside backward would end the user's script
             self.broken = True
+            self._renew(at)  # it may be under way all the same
 
     def reduce(self, loss: torch.Tensor) -> bool:
         """Whether every bucket and the loss are reduced here: summed over all ranks."""

@@ -126,7 +126,8 @@ class LocalTier:
     def _is_whole(self, folder: str, rank: int) -> bool:
         path = self.directory / folder / checkpoint.part_name(rank)
         with suppress(*restore.HARM):
-            return bool(checkpoint.unseal(said_of(path).read_bytes())["checksum"] == files.read(path, []))
+            said = checkpoint.unseal(said_of(path).read_bytes())
+            return bool(said["version"] == checkpoint.VERSION and said["checksum"] == files.read(path, []))
         return False
 
     def _bring(self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]) -> checkpoint.Saved | None:

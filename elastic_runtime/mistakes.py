@@ -3,6 +3,7 @@
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ def of_session(
     micro_batch_size: int,
 ) -> Iterator[str]:
     """Everything wrong with what a session is made of."""
-    if samples is not None and samples < 1:
+    if samples is not None and (not isinstance(samples, Integral) or samples < 1):
         yield f"samples is {samples}: give the length of the dataset, at least 1"
     for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, Integral) or count < 1:
             yield f"{name} is {count!r}: give a whole number, at least 1"
     if isinstance(model, DistributedDataParallel | DataParallel):
         yield f"the model is wrapped in {type(model).__name__}: give the bare one, the session averages gradients"
@@ -183,4 +184,4 @@ def check_rest(state: Mapping[str, Any], also: Sequence[Any], data: Mapping[str,
             "give it as many, in the order of the script that saved them"
         )
     if changed := [f"{name} was {state['data'].get(name)} and is {now}" for name, now in data.items() if state["data"].get(name) != now]:
-        log.warning("%s: of the epoch under way some samples may be taken twice, others not at all", ", ".join(changed))
+        log.warning("%s: samples are counted by steps, so some may be taken again now and others left out", ", ".join(changed))

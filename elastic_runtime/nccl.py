@@ -48,7 +48,7 @@ class Call:
 
     @property
     def may_write(self) -> bool:
-        """Its tensors. Nobody can tell: one that was aborted looks done, and its kernel may still run."""
+        """Whether it may still write its tensors. Nobody can tell: one that was aborted looks done, and its kernel may still run."""
         return True
 
 

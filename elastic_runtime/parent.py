@@ -37,7 +37,7 @@ class Parent:
         self._over = asyncio.Event()
         self.code, self._samples = 0, 0  # `_samples`: of a step
         self._going = 0.0  # until when, by the monotonic clock, a pod that is told to leave may stay
-        self._deaths, self._furthest = 0, 0  # since a step beyond all others; that step
+        self._deaths, self._died_at = 0, 0  # how often since it got beyond where it died before; the step where it last died
         self._all_deaths, self._hung, self._done = 0, 0, metrics.Done()
         self._others_wait, self._stacks = False, -1  # as pod 0 said last; how often stacks were asked for
         self._told_by: str | None = None  # the coordinator's name
@@ -101,7 +101,7 @@ class Parent:
                     log.error("the script ended before its last step", extra={"step": self.facts.step})
                 self._end(1 if left else 0)
                 return
-            self._deaths, self._all_deaths = self._deaths + 1, self._all_deaths + 1
+            self._deaths, self._all_deaths, self._died_at = self._deaths + 1, self._all_deaths + 1, self.facts.step
             log.warning("rank died", extra={"index": self.settings.index, "code": failed, "deaths": self._deaths})
             if self._deaths > self.settings.restarts or self.facts.leaving:
                 self.facts = Facts(
@@ -127,8 +127,8 @@ class Parent:
             case "formed":
                 self._samples = said.get("samples", 0)
             case "step":
-                if said["step"] > self._furthest:  # one that comes to the same error again and again gets nowhere
-                    self._deaths, self._furthest = 0, said["step"]
+                if said["step"] > self._died_at:  # one that comes to the same error again and again gets nowhere
+                    self._deaths = 0
                 if rank is self.ranks[0]:
                     self._done = self._done.plus(self._samples, said["seconds"])
             case "parked":

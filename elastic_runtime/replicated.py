@@ -31,6 +31,9 @@ class Replicated:
     def before(self, turn: Turn, *, last: bool) -> None:
         self._buckets.expect_last = last
 
+    def check_gradients(self, *, first: bool) -> None:
+        self._buckets.check(first)
+
     def after(self, turn: Turn) -> None:
         """The hooks have seen to it."""
 

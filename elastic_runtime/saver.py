@@ -47,7 +47,7 @@ class Saver:
         self._begun, self._began, self._stuck = -1, 0.0, False  # the step of the last save and when; whether it was said to take too long
         self._place = Place()
         self._stage, self._desk = Stage(), Desk()
-        self._given_up, self._behind = threading.Event(), False  # `_behind`: the part before this one was still being written
+        self._given_up = threading.Event()
 
     def entered(self, place: Place, *, left: bool) -> None:
         """A new generation. A save that the last one began goes on, unless one of its writers `left`: then it is due again."""
@@ -86,13 +86,12 @@ class Saver:
             return
         self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
         settled = self._desk.settle(STUCK_S)
-        if settled or not self._behind:
+        if settled or not self._desk.waiting:
             if not settled:
                 self._stage = Stage()  # what is still being written is in the other; this part goes after it
-            self._behind = not settled
             self._begin(step, live, began, self._stage.copy)
         else:  # the others will wait for our part in vain, in the background; a step waits for no disk, nor does a heap of parts
-            self._given_up, self._owed = threading.Event(), True  # nobody is asked at every step: it is due when the disk has let go
+            self._given_up = threading.Event()  # so that nobody is asked at every step: it is due when the disk has let go
             self._said(message=f"this rank's part of step {self._begun} is still being written to {self.directory}")
 
     def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:
@@ -117,8 +116,6 @@ class Saver:
             self._desk.settle()
             self._begin(step, state(), time.monotonic(), as_they_are)
             self._desk.settle()
-            if self.durable == step:
-                log.info("saved", extra={"step": step, "path": str(self.directory)})
 
     def newest_step(self) -> int:
         """By its name; -1 for none, or where nobody knows."""
@@ -187,6 +184,7 @@ class Saver:
                 _await_parts(draft, place.world, given_up)
                 saved = checkpoint.conclude(self.directory, draft, step, place.world)
                 self._is_durable(saved, save_s=time.monotonic() - began, stall_s=stall_s, message="")
+                log.info("saved", extra={"step": step, "path": str(saved.path)})
         except Exception as error:  # whatever it is: training goes on, and the status says what is wrong
             log.exception("save failed")
             if place.rank == 0:

@@ -40,7 +40,7 @@ class Sharded:
 
     def __init__(self, wrap: Callable[[Any, DeviceMesh], None], *, copies_of: int | None = None, spare_every: int = 0) -> None:
         self._wrap, self._copies_of = wrap, copies_of
-        self.broken, self._reached = False, False  # `_reached`: some pass of the step left gradients
+        self.broken = False
         self._spares = Spares(spare_every)
         self._staged: dict[Part, list[torch.Tensor]] = {}  # handed over by those who leave
         self._last: Held | None = None  # what this rank held when a regrouping began that has not succeeded yet
@@ -72,7 +72,7 @@ class Sharded:
     # --- a step -------------------------------------------------------------------------------------------------------
 
     def start(self, group: Group | None) -> None:
-        self.broken, self._reached = False, False
+        self.broken, self._totals = False, torch.zeros_like(self._totals)  # of a step that broke it may still be written
         for p in self._session.model.parameters():
             p.grad = None
         step = self._session.rest()["step"]
@@ -83,9 +83,12 @@ class Sharded:
     def before(self, turn: Turn, *, last: bool) -> None:
         """Every pass gathers and reduces alike."""
 
+    def check_gradients(self, *, first: bool) -> None:
+        if not first and all(p.grad is None for p in self._parameters()):
+            mistakes.refuse([mistakes.DROPPED])
+
     def after(self, turn: Turn) -> None:
         """Its gradients have been reduced."""
-        self._reached = self._reached or any(p.grad is not None for p in self._parameters())
 
     def _quietly(self, call: Callable[[], Any]) -> None:
         if not self.broken:
@@ -102,8 +105,6 @@ class Sharded:
 
     def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
-        if self._reached and all(p.grad is None for p in self._parameters()):
-            mistakes.refuse([mistakes.DROPPED])
         for p in self._parameters():
             if p.grad is None:
                 p.grad = torch.zeros_like(p)

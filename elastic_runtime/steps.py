@@ -30,6 +30,7 @@ class Step:
         self._weight, self._ticks = 1.0, mistakes.ticks(session.schedules)
         self._waiting: int | None = None  # the micro-batch that is in the script's hands
         self._left: int | None = None  # how many it has not taken yet
+        self._passes = 0
 
     @property
     def broken(self) -> bool:
@@ -63,6 +64,9 @@ class Step:
         """
         mistakes.refuse(mistakes.of_backward(self.number, self._waiting, loss))
         self._waiting = None
+        if not self.broken:
+            self._session.strategy.check_gradients(first=not self._passes)
+        self._passes += 1
         (loss * self._weight).backward()  # type: ignore[no-untyped-call]
         self.loss += loss.detach().to(self.loss) * self._weight
 
@@ -79,3 +83,5 @@ class Step:
             s = self._session
             left = len(s.strategy.turns(s.rank, s.world, s.micro_batches)) if self._left is None else self._left
             mistakes.refuse([*mistakes.of_step(self.number, self._waiting, left), *mistakes.of_ticks(self._ticks, s.schedules)])
+            if self._passes:
+                s.strategy.check_gradients(first=False)

@@ -54,6 +54,9 @@ class Strategy(Protocol):
     def before(self, turn: Turn, *, last: bool) -> None:
         """A pass begins."""
 
+    def check_gradients(self, *, first: bool) -> None:
+        """Before each backward, the step's `first` or not, and after the last. Raises ValueError if earlier passes' gradients are gone."""
+
     def after(self, turn: Turn) -> None:
         """It ended."""
 

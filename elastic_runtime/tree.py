@@ -36,7 +36,7 @@ class Tree(Replicated):
         return super().turns(rank, world, micro_batches)
 
     def start(self, group: Group | None) -> None:
-        self._group, self._lost = group, False
+        self._group, self._lost, self._loss = group, False, torch.zeros_like(self._loss)
         self._nodes: list[tuple[range, torch.Tensor]] = []  # and their sums, from left to right
         self._zero()
 
@@ -47,8 +47,14 @@ class Tree(Replicated):
     def before(self, turn: Turn, *, last: bool) -> None:
         """One pass is as another."""
 
+    def check_gradients(self, *, first: bool) -> None:
+        """Those of every pass are taken when it ends."""
+
     def after(self, turn: Turn) -> None:
-        flat = torch.cat([p.grad.reshape(-1).to(self._dtype) for p in self._parameters if p.grad is not None])  # (all parameters,)
+        if all(p.grad is None for p in self._parameters):
+            mistakes.refuse([mistakes.DROPPED])
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
+        flat = torch.cat([g.reshape(-1).to(self._dtype) for g in gradients])  # (all parameters,)
         self._zero()
         self._nodes.append((range(turn.number, turn.number + 1), flat))
         while len(self._nodes) > 1 and (above := trees.parent(self._nodes[-2][0], self._nodes[-1][0], self._root)):

@@ -148,7 +148,7 @@ class Job:
         """No more faults: every pod comes up and gets ready."""
         if self.view.born == 0.0:
             self.view = replace(self.view, born=self.now)
-        for _ in range(90):
+        for _ in range(130):  # more than `MEET_S`
             for pod in self.pods.values():
                 pod.up, pod.ready, pod.cut_off = True, True, False
             self.tick()

@@ -5,9 +5,16 @@ from typing import Any, cast
 
 import pytest
 import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
+from elastic_runtime import fully_sharded
 from elastic_runtime.gradients import Buckets
 from elastic_runtime.group import Group
+from elastic_runtime.replicated import Replicated
+from elastic_runtime.session import Session
+from elastic_runtime.sharded import Sharded
+from elastic_runtime.tree import Tree
 
 
 class Sum:
@@ -83,10 +90,51 @@ def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_gr
             torch.testing.assert_close(p.grad, right)
 
 
-def test_gradients_that_the_script_drops_after_its_last_pass_are_missed() -> None:
-    of = model()
-    with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
-        a_step(of, Buckets(of), Sum(), nothing, lambda: of.zero_grad())
+def whole(of: torch.nn.Module, mesh: DeviceMesh) -> None:
+    fully_shard(of, mesh=mesh)
+
+
+STRATEGIES: dict[str, Callable[[], Any]] = {"replicated": Replicated, "tree": Tree, "sharded": lambda: Sharded(whole)}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("where", ["before each pass", "after each pass", "after the last"])
+def test_gradients_that_the_script_drops_are_missed(strategy: str, where: str) -> None:
+    of = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(of.parameters())
+    session = Session(of, optimizer, samples=9, micro_batches=2, strategy=STRATEGIES[strategy]())
+    steps = session.steps(2)
+
+    def step() -> None:
+        for _ in (now := next(steps)):
+            if where == "before each pass":
+                optimizer.zero_grad()
+            now.backward(of(torch.ones(1, 2)).square().mean())
+            if where == "after each pass":
+                optimizer.zero_grad()
+        if where == "after the last":
+            optimizer.zero_grad()
+        next(steps)
+
+    try:
+        if strategy == "tree" and where != "after each pass":  # it has taken them when the pass ended
+            step()
+        else:
+            with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
+                step()
+    finally:
+        fully_sharded.drop_mesh()
+
+
+def test_a_parameter_that_no_loss_reaches_is_not_missed_where_zero_grad_comes_before_the_first_pass() -> None:
+    of = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+    optimizer = torch.optim.SGD(of.parameters())
+    session = Session(of, optimizer, samples=9, micro_batches=2)
+    for step in session.steps(1):
+        optimizer.zero_grad()
+        for _ in step:
+            step.backward(of[0](torch.ones(1, 2)).square().mean())
+    assert session.step == 1
 
 
 def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
@@ -134,6 +182,24 @@ def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
     before, group.written, group.lost = group.written, [], False
     assert a_step(of, buckets, group, nothing, nothing)
     assert [now.data_ptr() for now in group.written] == [was.data_ptr() for was in before]
+
+
+def test_what_a_sum_that_could_not_begin_may_still_be_written_to_is_no_longer_used() -> None:
+    """NCCL may have queued it all the same."""
+    of = model()
+    buckets, group = Buckets(of), Sum()
+    began: list[int] = []
+
+    def fails(tensor: torch.Tensor) -> Any:
+        began.append(tensor.data_ptr())
+        raise RuntimeError("the peer is gone")
+
+    setattr(group, "all_reduce", fails)  # noqa: B010  mypy
+    assert not a_step(of, buckets, group, nothing, nothing)
+    delattr(group, "all_reduce")
+    assert a_step(of, buckets, group, nothing, nothing)
+    assert began
+    assert not {*began} & {tensor.data_ptr() for tensor in group.written}
 
 
 def test_a_model_whose_type_holds_no_loss_reduces_it_by_itself() -> None:

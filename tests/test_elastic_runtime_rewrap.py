@@ -129,22 +129,6 @@ def test_a_wrapped_model_goes_back_to_the_newest_save(tmp_path: Path) -> None:
     assert session.step == 3
 
 
-def test_gradients_that_the_script_drops_after_its_last_pass_are_missed() -> None:
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters())
-    session = Session(model, optimizer, samples=9, micro_batches=2, strategy=Sharded(whole))
-    steps = session.steps(2)
-    for at in range(2):
-        step = next(steps)
-        optimizer.zero_grad()  # for nothing, and harmless
-        for _ in step:
-            step.backward(model(torch.ones(1, 2)).square().mean())
-        assert step.number == at
-    optimizer.zero_grad()
-    with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
-        next(steps)
-
-
 def test_a_torch_without_the_names_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("torch.distributed._composable_state._module_state_mapping")
     model = Words(nn.LayerNorm(8))
