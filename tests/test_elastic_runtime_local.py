@@ -145,7 +145,7 @@ def test_a_job_whose_script_fails_at_the_same_step_whenever_it_is_tried_gives_up
     fails = "    if step.number == 3 and session.rank == 0: raise SystemExit('no such file')\n"
     (tmp_path / "train.py").write_text(SCRIPT.replace("    for batch in step:\n", fails + "    for batch in step:\n"))
     command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port()), "--local", "2", "train.py", str(FOREVER), "0.01"]
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1", contract.GRACE_ENV: "4"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150)
     assert done.returncode == 1
     assert "pod 0 gave up (exit code 1)" in done.stderr
