@@ -68,8 +68,8 @@ class Session:
         self._places: list[mistakes.Place] | None = mistakes.places(model)
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
-        self.samples, self.micro_batches, self.micro_batch_size, self.seed = samples or 0, micro_batches, micro_batch_size, seed
-        self.step, self._step_began = 0, time.monotonic()
+        self.samples, self.micro_batches, self.micro_batch_size = int(samples or 0), int(micro_batches), int(micro_batch_size)
+        self.seed, self.step, self._step_began = int(seed), 0, time.monotonic()
         self.loss: float | None = None  # of the last step, over all its micro-batches
         self.max_norm: float | None = None  # of the step in flight
         self.gradient_norm: float | None = None  # of the last step's whole gradient, where it was asked to be clipped

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -209,14 +210,13 @@ def test_a_schedule_that_the_script_steps_is_said() -> None:
 
 
 def test_a_second_loop_over_steps_is_said() -> None:
-    own = session()
-    train(own, fine)
+    train(own := session(), fine)
     with pytest.raises(ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"):
         train(own, fine)
 
 
 def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    train(before := session(checkpoint=tmp_path), fine)
+    train(before := session(checkpoint=tmp_path, micro_batches=numpy.int64(2)), fine)
     again = session(checkpoint=tmp_path, seed=3)
     next(again.steps(2))
     assert (again.step, again.loss, again.gradient_norm) == (1, before.loss, before.gradient_norm)
