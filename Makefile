@@ -24,7 +24,7 @@ test-fast: setup-python  ## what needs neither cluster nor training processes, i
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch it supports, in an environment of its own (2 GB to fetch)
 	@$(UV) venv -q --allow-existing $(OLDEST)
 	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' numpy pytest pytest-asyncio pytest-aiohttp hypothesis
-	@$(OLDEST)/bin/python -m pytest -q --durations=5 tests/test_elastic_runtime_*.py
+	@$(OLDEST)/bin/python -m pytest -q --durations=5 tests/unit/elastic_runtime tests/processes tests/gpu
 
 bench: setup-cluster  ## what is promised, measured beside a peer; on a quiet machine, n = 5, median and spread
 	@$(PYTHON_) -m tests.bench.webhook

@@ -12,12 +12,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from elastic_runtime import contract, control, signalled
+from elastic_runtime import contract
+from elastic_runtime.agent import control_server, external_command
+from elastic_runtime.agent.agent import Parent
+from elastic_runtime.agent.hang_detection import Patience
+from elastic_runtime.agent.pod_state import Settings
 from elastic_runtime.contract import SizeRequest
-from elastic_runtime.facts import Settings
-from elastic_runtime.lines import Lines, write_lines
-from elastic_runtime.parent import Parent
-from elastic_runtime.watch import Patience
+from elastic_runtime.json_logging import Lines, write_lines
 
 LOCAL_ENV = "CEDE_LOCAL"  # host of pod 0 when all pods are on one machine
 EXAMPLES = """\
@@ -96,8 +97,8 @@ def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -
         print(f"elastic_runtime: no local job was started in this directory: {directory}/key is not there", file=sys.stderr)
         return 1
     try:
-        print(asyncio.run(control.call("127.0.0.1", port, key, "local", method, path, body)).decode())
-    except (OSError, control.Refused) as error:
+        print(asyncio.run(control_server.call("127.0.0.1", port, key, "local", method, path, body)).decode())
+    except (OSError, control_server.Refused) as error:
         print(f"elastic_runtime: no answer on port {port}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -105,7 +106,7 @@ def ask(directory: Path, port: int, method: str, path: str, body: bytes = b"") -
 
 def verify(directory: Path) -> int:
     """Say the newest save whose every byte reads back as it was written, and its digest, which is the status's. 1 if there is none."""
-    from elastic_runtime import restore  # brings torch, which a parent does without
+    from elastic_runtime.checkpointing import restore  # brings torch, which a parent does without
 
     if saved := restore.newest(directory):
         print(json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)}))
@@ -145,7 +146,7 @@ def main() -> int:
     script = args.script[1:] if args.script[0] == "--" else args.script
     if args.signal:
         try:
-            script = signalled.script(args.signal, args.done or "", script)
+            script = external_command.script(args.signal, args.done or "", script)
         except ValueError as error:
             parser.error(str(error))
     if args.local:

@@ -19,25 +19,26 @@ from typing import Any
 
 import torch
 
-from elastic_runtime import mistakes, reshard
-from elastic_runtime.buffers import Buffers
-from elastic_runtime.data import Indexed, Loader
-from elastic_runtime.group import Group, all_say
-from elastic_runtime.journal import Journal, newest_generation
-from elastic_runtime.lines import write_lines
-from elastic_runtime.link import Link
-from elastic_runtime.local_tier import LocalTier
-from elastic_runtime.membership import Record
-from elastic_runtime.pieces import Place
-from elastic_runtime.replicated import Replicated
-from elastic_runtime.saver import Order, Saver
-from elastic_runtime.seat import RETRY_S, Seat
-from elastic_runtime.standing import Said, Standing
-from elastic_runtime.startup import defer_compiler
-from elastic_runtime.stateful import Schedule, Stateful
-from elastic_runtime.steps import Step
-from elastic_runtime.strategy import Strategy
-from elastic_runtime.streams import Open, Streams
+from elastic_runtime import script_checks
+from elastic_runtime.agent.membership import Record
+from elastic_runtime.checkpointing.local_saves import LocalTier
+from elastic_runtime.checkpointing.partition import Place
+from elastic_runtime.checkpointing.saver import Order, Saver
+from elastic_runtime.data.map_dataset import Indexed, Loader
+from elastic_runtime.data.streams import Open, Streams
+from elastic_runtime.distributed import state_transfer
+from elastic_runtime.distributed.group import Group, all_say
+from elastic_runtime.distributed.recovery import Said, Standing
+from elastic_runtime.json_logging import write_lines
+from elastic_runtime.strategies.base import Strategy
+from elastic_runtime.strategies.module_buffers import Buffers
+from elastic_runtime.strategies.replicated import Replicated
+from elastic_runtime.training.agent_link import Link
+from elastic_runtime.training.deferred_compiler import defer_compiler
+from elastic_runtime.training.journal import Journal, newest_generation
+from elastic_runtime.training.rank_lifecycle import RETRY_S, Seat
+from elastic_runtime.training.stateful import Schedule, Stateful
+from elastic_runtime.training.step import Step
 
 log = logging.getLogger(__name__)
 defer_compiler()  # before the script makes its optimizer
@@ -63,9 +64,12 @@ class Session:
         local_checkpoint: str | Path | None = None, local_save_every: int = 0, schedules: Sequence[Schedule] = (),
         also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
     ) -> None:  # fmt: skip
-        wrong = [*mistakes.of_session(model, optimizer, samples, micro_batches, micro_batch_size), *mistakes.of_schedules(schedules)]
-        mistakes.refuse([*wrong, *mistakes.of_saves(checkpoint, save_every, local_checkpoint, local_save_every)])
-        self._places: list[mistakes.Place] | None = mistakes.places(model)
+        wrong = [
+            *script_checks.of_session(model, optimizer, samples, micro_batches, micro_batch_size),
+            *script_checks.of_schedules(schedules),
+        ]
+        script_checks.refuse([*wrong, *script_checks.of_saves(checkpoint, save_every, local_checkpoint, local_save_every)])
+        self._places: list[script_checks.Place] | None = script_checks.places(model)
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
         self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
         self.samples, self.micro_batches, self.micro_batch_size = int(samples or 0), int(micro_batches), int(micro_batch_size)
@@ -89,7 +93,7 @@ class Session:
         self._streams: Streams | None = None
         self.buffers = Buffers(model)
         self.strategy.attach(self)
-        mistakes.let_nobody_else_step(optimizer, lambda: self._full)
+        script_checks.let_nobody_else_step(optimizer, lambda: self._full)
 
     @property
     def rank(self) -> int:
@@ -117,9 +121,9 @@ class Session:
 
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session commits."""
-        mistakes.refuse(mistakes.of_start(self._places, mistakes.places(self.model), bool(self.samples or self._streams)))
+        script_checks.refuse(script_checks.of_start(self._places, script_checks.places(self.model), bool(self.samples or self._streams)))
         self._places = None  # a strategy may put other parameters in their place
-        mistakes.refuse(mistakes.of_also(self.also))
+        script_checks.refuse(script_checks.of_also(self.also))
         self._seat.take(newest_generation(self.journal.directory))
         while True:
             while self.step < until:
@@ -135,7 +139,7 @@ class Session:
         try:
             yield step
         except GeneratorExit:
-            log.error(mistakes.LEFT, self.step, until)
+            log.error(script_checks.LEFT, self.step, until)
             raise
         step.check()
         if not self._commit(step):
@@ -262,7 +266,7 @@ class Session:
         return {**done, "also": [part.state_dict() for part in self.also]}
 
     def set_rest(self, state: dict[str, Any]) -> None:
-        mistakes.check_rest(state, self.also, self._data())
+        script_checks.check_rest(state, self.also, self._data())
         for part, said in zip(self.also, state["also"], strict=True):
             part.load_state_dict(said)
         self.step, self.loss, self.gradient_norm = int(state["step"]), state["loss"], state["gradient_norm"]
@@ -294,7 +298,7 @@ class Session:
     def receive(self, group: Group, source: int) -> None:
         """The state that rank `source` sends is ours. Raises RuntimeError if it is lost; then we have no state at all, not even our own."""
         live, self._has_state, self._torn = None if self._torn else self.state(), False, True  # what a torn one was sent may still come
-        self.set_state(reshard.receive(group, source, live))
+        self.set_state(state_transfer.receive(group, source, live))
 
     def _say_progress(self, **facts: Any) -> None:
         self._seat.say("progress", facts=facts)

@@ -39,13 +39,13 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
-from cede.kube.echoes import Echoes
-from quota_controller import kueue_settings, watchdog
-from quota_controller.acts import LAG_S, Acts, At
-from quota_controller.kueue_settings import Kueue
-from quota_controller.plan import Seen, plan
-from quota_controller.problems import Problems
-from quota_controller.telling import Teller
+from cede.kube.expectations import Echoes
+from quota_controller.apply import LAG_S, Acts, At
+from quota_controller.desired.conflicts import Problems
+from quota_controller.desired.plan import Seen, plan
+from quota_controller.status import kueue_config, lease_watchdog
+from quota_controller.status.kueue_config import Kueue
+from quota_controller.status_writer import Teller
 
 P = TypeVar("P")
 log = logging.getLogger("quota_controller")
@@ -74,9 +74,9 @@ class Controller:
         self.raw: dict[Kind, Cache[Any]] = {kind: self._cache(kind, dict, labels=names.OURS) for kind in LABELLED}
         self.raw[NAMESPACES] = self._cache(NAMESPACES, dict)
         self.raw[SECRETS] = self._cache(SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}")
-        self.settings = self._named(CONFIG_MAPS, kueue_settings.CONFIG_MAP)
-        self.deployment = self._named(DEPLOYMENTS, kueue_settings.DEPLOYMENT)
-        self.heard: watchdog.Heard | None = None
+        self.settings = self._named(CONFIG_MAPS, kueue_config.CONFIG_MAP)
+        self.deployment = self._named(DEPLOYMENTS, kueue_config.DEPLOYMENT)
+        self.heard: lease_watchdog.Heard | None = None
         self.root = b""
         self.met: tuple[Problems, float] = {}, 0.0  # what was in the way last, and since when
         self.acts = Acts(client, lambda: self.clock(), self._wrote)
@@ -122,7 +122,7 @@ class Controller:
         await self.teller.report(seen, decided, self.acts.clashes, self.acts.edits, now)
         if all(echoes.only for echoes in self.echoes.values()):
             self.wake.clear()
-        left = watchdog.seconds_left(self.heard, _patience(seen.policy), now)
+        left = lease_watchdog.seconds_left(self.heard, _patience(seen.policy), now)
         rest = self._rest(now)
         again = rest if self.acts.clashes or not self.root else LAG_S if self.acts.written else IDLE_S
         return again if left is None else min(again, left + 0.1)
@@ -143,10 +143,10 @@ class Controller:
 
     def _look(self, now: float) -> Seen:
         lease = self.leases.get((names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE))
-        self.heard = watchdog.hear(self.heard, lease, now)
+        self.heard = lease_watchdog.hear(self.heard, lease, now)
         policy = self.policies.get(("", names.POLICY_NAME))
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
-        leader = watchdog.leader(self.heard, _patience(policy), now)
+        leader = lease_watchdog.leader(self.heard, _patience(policy), now)
         return Seen(
             policy,
             tuple(allocations),
@@ -160,7 +160,7 @@ class Controller:
 
     def _kueue(self) -> Kueue:
         trouble = self.settings.trouble or self.deployment.trouble
-        return Kueue(self.settings.get(kueue_settings.CONFIG_MAP), self.deployment.get(kueue_settings.DEPLOYMENT), trouble)
+        return Kueue(self.settings.get(kueue_config.CONFIG_MAP), self.deployment.get(kueue_config.DEPLOYMENT), trouble)
 
     def _live(self, now: float) -> dict[At, Json]:
         live = {(kind, key): obj for kind, cache in self.raw.items() for key, obj in cache.objects.items()}

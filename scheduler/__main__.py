@@ -13,7 +13,7 @@ from cede.api import names
 from cede.api.policy import PolicySpec
 from cede.kube import logs, service
 from cede.kube.client import Client, connect
-from scheduler import dump, snapshot
+from scheduler import snapshot, snapshot_dump
 from scheduler.controller import Controller, facts
 from scheduler.plan import plan
 
@@ -36,7 +36,7 @@ def settings(arguments: list[str]) -> Settings:
 
 def explain(file: str) -> None:
     """Prints what would be done about the picture in a file, and why."""
-    seen, policy, now = dump.read(Path(file).read_text())
+    seen, policy, now = snapshot_dump.read(Path(file).read_text())
     decided = plan(snapshot.take(seen), policy, now)
     for why in decided.why:
         print(why)
@@ -55,7 +55,7 @@ async def picture(client: Client) -> str:
             await cache.synced.wait()
         await controller.listen()
         policy = controller.policies.get(("", names.POLICY_NAME))
-        text = dump.write(controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time())
+        text = snapshot_dump.write(controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -34,9 +34,9 @@ from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
 from elastic_runtime.contract import SizeRequest, State
 from scheduler import snapshot
-from scheduler.acts import Act, Activate, Ask, Forget, Open, Queueing, Record, Resize, Tell
+from scheduler.actions import Act, Activate, Ask, Forget, Open, Queueing, Record, Resize, Tell
 from scheduler.plan import Plan, plan
-from scheduler.runtimes import Runtimes, Target
+from scheduler.runtime_client import Runtimes, Target
 from scheduler.snapshot import Objects, Running, Snapshot
 
 log = logging.getLogger("scheduler")

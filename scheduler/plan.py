@@ -8,10 +8,10 @@ from cede.api.cession import Cession, CessionSpec, Claimant, Need, Victim
 from cede.api.objects import Meta, rfc3339
 from cede.api.policy import PolicySpec
 from cede.api.resources import quantity
-from scheduler.acts import Act, Ask, Forget, Open, Queueing
-from scheduler.cession import advance, find, victim_of
-from scheduler.claims import Claim, assignments, claims
-from scheduler.grow import excess, grow
+from scheduler.actions import Act, Ask, Forget, Open, Queueing
+from scheduler.cession_lifecycle import advance, find, victim_of
+from scheduler.growth import excess, grow
+from scheduler.preemptors import Claim, assignments, claims
 from scheduler.snapshot import Running, Snapshot
 from scheduler.victims import Give, Way, choose
 

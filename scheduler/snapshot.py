@@ -13,7 +13,7 @@ from cede.api.objects import Condition, Key, is_true, unix
 from cede.api.pods import asked_by
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
-from scheduler.quota import Limit, Queue, Tree
+from scheduler.cohort import Limit, Queue, Tree
 
 _GRACE = re.compile(r"(\d+)([smh])")  # as the webhook lets it pass
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cede.api.resources import Quota, in_words
-from scheduler.claims import Claim
-from scheduler.quota import Tree
+from scheduler.cohort import Tree
+from scheduler.preemptors import Claim
 from scheduler.snapshot import Running
 
 

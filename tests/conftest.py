@@ -15,11 +15,11 @@ import pytest
 from hypothesis import settings
 
 from cede.api import names
+from tests.paths import TREE
 
 T = TypeVar("T")
 settings.register_profile("cede", deadline=None)  # speed is measured in tests/bench, and this machine may be busy
 settings.load_profile("cede")
-TREE = Path(__file__).resolve().parents[1]
 
 
 def deploy_local(*args: str) -> str:

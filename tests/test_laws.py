@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).resolve().parents[1]
+from tests.paths import TREE
+
 PACKAGES = ("cede", "webhook", "scheduler", "quota_controller", "elastic_runtime")
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text())
 LONGEST = 300  # lines of a file

@@ -20,10 +20,10 @@ from cede.api.policy import ClusterPolicy
 from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client, connect
-from webhook.asked import Team
-from webhook.certificates import Keeper
-from webhook.facts import team_of
+from webhook.admission import Team
+from webhook.certificates.keeper import Keeper
 from webhook.server import application
+from webhook.team import team_of
 
 log = logging.getLogger("webhook")
 

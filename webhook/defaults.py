@@ -4,10 +4,10 @@ from copy import deepcopy
 
 from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME
 from cede.api.objects import Json
-from webhook.asked import Asked, Team, inside, kind_of, label, table
-from webhook.elastic import is_elastic
+from webhook.admission import Asked, Team, inside, kind_of, label, table
+from webhook.elastic_defaults import prepare_again, prepare_new
+from webhook.elastic_rules import is_elastic
 from webhook.kinds import SERVING, concerns_us, is_anothers_pod, said
-from webhook.preparing import prepare_again, prepare_new
 
 
 def defaulted(asked: Asked) -> Json:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cede.api.names import PRIORITY_CLASS
 from cede.api.objects import Json
-from webhook.asked import SCHEDULER_USER, Asked, entries, kind_of, label, table
+from webhook.admission import SCHEDULER_USER, Asked, entries, kind_of, label, table
 
 JOB, POD = ("batch", "Job"), ("", "Pod")
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob")

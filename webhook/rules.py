@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from cede.api.names import GRACE, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
-from webhook.asked import Asked, Team, kind_of, table
-from webhook.elastic import complaints_of_change, complaints_of_job
-from webhook.fitting import too_large
+from webhook.admission import Asked, Team, kind_of, table
+from webhook.elastic_rules import complaints_of_change, complaints_of_job
 from webhook.kinds import JOB, claims_a_controller, concerns_us, is_anothers_pod, places_of, templates
+from webhook.node_fit import too_large
 
 
 def complaints(asked: Asked) -> list[str]:

@@ -10,7 +10,7 @@ from aiohttp import web
 from prometheus_client import Counter, Histogram
 
 from cede.api.objects import Json
-from webhook.asked import Asked, Team, table
+from webhook.admission import Asked, Team, table
 from webhook.defaults import defaulted, patch
 from webhook.rules import complaints
 

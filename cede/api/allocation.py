@@ -4,9 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 from cede.api.objects import ALLOCATIONS, Meta
 from cede.api.policy import DNS_NAME, NAMED_AS_RESOURCES, Amount, Partitions
-from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"

@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
+from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed
 from cede.api.objects import CESSIONS, Meta
-from cede.api.schema import ATOMIC, Column, Conditions, Crd, keyed
 
 Phase = Literal["Planned", "Asked", "Released", "Admitted", "Running", "Cancelled", "Failed"]
 OPEN: tuple[Phase, ...] = ("Planned", "Asked", "Released", "Admitted")

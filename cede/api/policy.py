@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 from cede.api.names import GPU
 from cede.api.objects import POLICIES, Meta
-from cede.api.schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
 
 DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 RESOURCE_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"

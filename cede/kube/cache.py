@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
 from cede.kube.client import ApiError, Client, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
-from cede.kube.echoes import ALL, Echoes
+from cede.kube.expectations import ALL, Echoes
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)

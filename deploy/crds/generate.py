@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.crd_schema import definition
 from cede.api.policy import ClusterPolicy
-from cede.api.schema import definition
 
 MODELS: tuple[type[BaseModel], ...] = (ClusterPolicy, ComputeAllocation, Cession)
 FOLDER = Path(__file__).parent

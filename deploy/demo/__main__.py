@@ -11,11 +11,11 @@ from pathlib import Path
 
 from cede.kube.client import ApiError, connect
 from deploy.demo import figures
+from deploy.demo.chart import paint
+from deploy.demo.cluster_watch import watch
 from deploy.demo.kubectl import Failed, Kubectl
-from deploy.demo.picture import paint
-from deploy.demo.screen import Screen
-from deploy.demo.story import Record, Story
-from deploy.demo.watching import watch
+from deploy.demo.scenario import Record, Story
+from deploy.demo.terminal import Screen
 
 FULL = 8
 

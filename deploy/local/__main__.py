@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.local import binaries, cluster, images, kube, machine, memory, nodes
-from deploy.local.doing import say, stage
-from deploy.local.places import GPUS, Failure, Places
+from deploy.local import binaries, cluster, images, kube, memory, nodes, requirements
+from deploy.local.paths import GPUS, Failure, Places
+from deploy.local.shell import say, stage
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if (code := answer(places, args)) is not None:
             return code
-        if missing := machine.lacks(places):
+        if missing := requirements.lacks(places):
             raise Failure(missing)
         with cluster.alone(places):
             carry_out(places, args)

@@ -7,8 +7,8 @@ import shutil
 import time
 from pathlib import Path
 
-from deploy.local.doing import say, sh, stage
-from deploy.local.places import TREE, Places
+from deploy.local.paths import TREE, Places
+from deploy.local.shell import say, sh, stage
 
 
 def version(module: str) -> str:

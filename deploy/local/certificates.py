@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 
-from deploy.local.places import GATE, NAME
+from deploy.local.paths import GATE, NAME
 
 
 class Authority:

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy.local.places import NAME, Failure
+from deploy.local.paths import NAME, Failure
 
 TOP = Path("/sys/fs/cgroup")
 

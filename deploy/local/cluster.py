@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deploy.local import binaries, cgroups, control, images, kube, nodes, rooms, store
+from deploy.local import binaries, cgroups, control_plane, images, kube, network_namespaces, nodes, store
 from deploy.local.certificates import Authority
-from deploy.local.doing import stage, until
-from deploy.local.places import GPUS, Failure, Places, node_number
+from deploy.local.paths import GPUS, Failure, Places, node_number
+from deploy.local.shell import stage, until
 
 ACCELERATOR = "nvidia.com/gpu"
 
@@ -28,7 +28,7 @@ def alone(places: Places) -> Iterator[None]:
 
 
 def running(places: Places) -> bool:
-    return rooms.pid_of(places, control.ROOM) is not None and (places.run / "made-of").exists()
+    return network_namespaces.pid_of(places, control_plane.ROOM) is not None and (places.run / "made-of").exists()
 
 
 def made_of() -> str:
@@ -57,14 +57,14 @@ def start(places: Places) -> None:
     down(places)
     places.log.mkdir(parents=True)
     with stage("control plane ready"):
-        control.start(places)
+        control_plane.start(places)
     (places.run / "made-of").write_text(made_of())
 
 
 def start_nodes(places: Places, count: int) -> None:
     """At least `count` nodes are Ready and offer their accelerators."""
     wanted = sorted({f"n{number}" for number in range(1, count + 1)} | set(nodes.known(places)), key=node_number)
-    missing = [name for name in wanted if not rooms.pid_of(places, name)]
+    missing = [name for name in wanted if not network_namespaces.pid_of(places, name)]
     for name in wanted:
         if name not in missing:
             nodes.cable(places, name, "up")
@@ -103,7 +103,11 @@ def ready(places: Places, name: str) -> bool:
 
 def load_images(places: Places, keys: dict[str, str]) -> None:
     """Running nodes hold the images of `keys`."""
-    names = [name for name in nodes.known(places) if rooms.pid_of(places, name) and store.changed(nodes.images_file(places, name), keys)]
+    names = [
+        name
+        for name in nodes.known(places)
+        if network_namespaces.pid_of(places, name) and store.changed(nodes.images_file(places, name), keys)
+    ]
     if not names:
         return
     with stage(f"loaded what changed into {', '.join(names)}"), ThreadPoolExecutor() as pool:
@@ -112,9 +116,9 @@ def load_images(places: Places, keys: dict[str, str]) -> None:
 
 def down(places: Places) -> None:
     """No process, mount, interface, route, rule or cgroup of the cluster is left; programs and images are kept."""
-    rooms.end(places, control.ROOM)
-    rooms.end_strays(places)
-    control.unplug()
+    network_namespaces.end(places, control_plane.ROOM)
+    network_namespaces.end_strays(places)
+    control_plane.unplug()
     cgroups.remove()
     if places.run.exists():
         shutil.rmtree(places.run)
@@ -124,13 +128,13 @@ def fail(places: Places, name: str) -> None:
     """Power off a node: everything on it ends at once, and nobody is told."""
     if name not in nodes.known(places):
         raise Failure(f"{name} is no node of this cluster: it has {', '.join(nodes.known(places)) or 'none'}")
-    if not rooms.end(places, name):
+    if not network_namespaces.end(places, name):
         raise Failure(f"{name} is off already")
 
 
 def add_fake_nodes(places: Places, count: int, gpus: int, instance_type: str) -> None:
     """So many nodes more that only pretend: kwok says their pods run."""
-    first = len(kube.items(places, "nodes", "-l", control.FAKE)) + 1
+    first = len(kube.items(places, "nodes", "-l", control_plane.FAKE)) + 1
     made = [fake_node(f"fake-{number}", gpus, instance_type) for number in range(first, first + count)]
     kube.kubectl(places, "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
 
@@ -153,10 +157,10 @@ def status(places: Places) -> dict[str, Any]:
         return {"running": False}
     found: dict[str, Any] = {"running": True, "kubeconfig": str(places.kubeconfig), "kubectl": str(places.kubectl)}
     found["nodes"] = {
-        name: {"on": rooms.pid_of(places, name) is not None, "ready": ready(places, name), "gpus": offered(places, name)}
+        name: {"on": network_namespaces.pid_of(places, name) is not None, "ready": ready(places, name), "gpus": offered(places, name)}
         for name in nodes.known(places)
     }
-    found["fakeNodes"] = len(kube.items(places, "nodes", "-l", control.FAKE))
+    found["fakeNodes"] = len(kube.items(places, "nodes", "-l", control_plane.FAKE))
     for namespace in (kube.KUEUE, kube.SYSTEM):
         found[namespace] = {
             item["metadata"]["name"]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"

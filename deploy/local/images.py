@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local import binaries, store
-from deploy.local.doing import private, sh, stage
-from deploy.local.places import TREE, Places
+from deploy.local.paths import TREE, Places
+from deploy.local.shell import private, sh, stage
 
 BASE = "docker.io/library/python:3.11-slim"
 CEDE = "docker.io/library/cede:dev"

@@ -5,9 +5,9 @@ import json
 import shutil
 from typing import Any
 
-from deploy.local.doing import sh, stage, until
 from deploy.local.images import CEDE
-from deploy.local.places import TREE, Failure, Places
+from deploy.local.paths import TREE, Failure, Places
+from deploy.local.shell import sh, stage, until
 
 KUEUE = "kueue-system"
 SYSTEM = "cede-system"

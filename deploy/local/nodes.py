@@ -4,10 +4,10 @@ import json
 import sysconfig
 from pathlib import Path
 
-from deploy.local import cgroups, control, rooms, store
+from deploy.local import cgroups, control_plane, network_namespaces, store
 from deploy.local.certificates import Authority
-from deploy.local.doing import sh
-from deploy.local.places import GATE, INSTANCE_TYPE, NAME, PODS, Failure, Places, node_address, node_number, node_pods
+from deploy.local.paths import GATE, INSTANCE_TYPE, NAME, PODS, Failure, Places, node_address, node_number, node_pods
+from deploy.local.shell import sh
 
 # kubelet writes these machine-wide settings unless they already read as it wants: show it files that do.
 SETTINGS = """while read knob value; do echo $value >/run/${knob##*/}; mount --bind /run/${knob##*/} /proc/sys/$knob; done <<END
@@ -41,16 +41,16 @@ def start(places: Places, name: str) -> None:
     number, home, address = node_number(name), places.run / name, node_address(node_number(name))
     if not home.is_dir():
         raise Failure(f"{name} is no node of this cluster: `python -m deploy.local up --nodes N` adds nodes")
-    if rooms.pid_of(places, name):
+    if network_namespaces.pid_of(places, name):
         raise Failure(f"{name} runs already")
-    inside = rooms.the(places, control.ROOM)
+    inside = network_namespaces.the(places, control_plane.ROOM)
     cgroups.make(name)
-    pid = rooms.start(places, name, script(places, name), inside)
+    pid = network_namespaces.start(places, name, script(places, name), inside)
     router = ("nsenter", "-t", str(inside), "-n", "ip")
     sh(*router, "link", "add", name, "master", "br0", "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     sh(*router, "link", "set", name, "up")
     sh(*router, "route", "replace", node_pods(number), "via", address)
-    rooms.open_gate(places, name)
+    network_namespaces.open_gate(places, name)
 
 
 def script(places: Places, name: str) -> str:
@@ -68,12 +68,12 @@ mount --bind {home}/log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/lock /run/netns
 {SETTINGS}"""
-    text += rooms.daemon(places, f"{name}-containerd", "containerd", "--config", home / "containerd.toml", "--log-level=warn")
+    text += network_namespaces.daemon(places, f"{name}-containerd", "containerd", "--config", home / "containerd.toml", "--log-level=warn")
     text += "(until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done\n"
     flags = ("--config", home / "kubelet.json", "--kubeconfig", run / f"{name}.conf", "--hostname-override", name)
     labels = f"--node-labels=node.kubernetes.io/instance-type={INSTANCE_TYPE}"
-    text += rooms.daemon(places, f"{name}-kubelet", "kubelet", *flags, "--node-ip", address, labels)
-    text += rooms.daemon(places, f"{name}-proxy", "kube-proxy", "--config", home / "proxy.json")
+    text += network_namespaces.daemon(places, f"{name}-kubelet", "kubelet", *flags, "--node-ip", address, labels)
+    text += network_namespaces.daemon(places, f"{name}-proxy", "kube-proxy", "--config", home / "proxy.json")
     return text + "wait) &\n"
 
 
@@ -139,7 +139,7 @@ def known(places: Places) -> list[str]:
 def cable(places: Places, name: str, state: str) -> None:
     """Cut (`down`) or heal (`up`) the node's only link."""
     node_number(name)
-    sh("nsenter", "-t", str(rooms.the(places, control.ROOM)), "-n", "ip", "link", "set", name, state)
+    sh("nsenter", "-t", str(network_namespaces.the(places, control_plane.ROOM)), "-n", "ip", "link", "set", name, state)
 
 
 def images_file(places: Places, name: str) -> Path:
@@ -149,7 +149,7 @@ def images_file(places: Places, name: str) -> Path:
 
 def load(places: Places, name: str, keys: dict[str, str]) -> None:
     """The running node holds the images of `keys`; what runs goes on with the old ones."""
-    node = ("nsenter", "-t", str(rooms.the(places, name)), "-m", "-p")
+    node = ("nsenter", "-t", str(network_namespaces.the(places, name)), "-m", "-p")
     sh(*node, "sh", "-c", "until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done")
     for image in store.changed(images_file(places, name), keys):
         sh(*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(places, image))

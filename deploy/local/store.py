@@ -5,8 +5,8 @@ import shlex
 import shutil
 from pathlib import Path
 
-from deploy.local.doing import private, sh, stage
-from deploy.local.places import Places
+from deploy.local.paths import Places
+from deploy.local.shell import private, sh, stage
 
 PAUSE = "docker.io/library/cede-pause:1"
 CNI = ("/usr/lib/cni", "/opt/cni/bin")

@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection
 
 from aiohttp import web
 
-from tests.test_webhook_rules import TEAM, a_job
-from tests.test_webhook_server import review
-from webhook.certificates import HOSTS, issue_ca, issue_leaf, load
-from webhook.rotation import Pair
+from tests.unit.webhook.test_rules import TEAM, a_job
+from tests.unit.webhook.test_server import review
+from webhook.certificates.keeper import HOSTS, issue_ca, issue_leaf, load
+from webhook.certificates.rotation import Pair
 from webhook.server import BODY_LIMIT, MUTATE, application
 
 CONNECTIONS = 16

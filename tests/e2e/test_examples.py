@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.training import Training
+from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = TREE / "examples"
 PORTED = sorted(path.stem for path in (EXAMPLES / "porting").glob("*.py") if path.with_name(f"{path.stem}_before.py").exists())
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-TREE = Path(__file__).resolve().parents[2]
+from tests.paths import TREE
+
 pytestmark = pytest.mark.cluster
 Cluster = Any  # the fixture of tests/conftest.py
 

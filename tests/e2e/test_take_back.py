@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ import yaml
 from deploy.demo.figures import merged
 from elastic_runtime import contract
 from tests.e2e.training import Training
+from tests.paths import TREE
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = TREE / "examples"
 
 pytestmark = pytest.mark.cluster
 Cluster = Any  # the fixture of tests/conftest.py

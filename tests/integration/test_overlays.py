@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TREE, deploy_local
+from tests.conftest import deploy_local
 from tests.integration.admin import governed
+from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-away"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.integration.user import Write, file_of, outcome, refusal, sizes
-from tests.test_webhook_rules import PRIORITY, QUEUE, plain
+from tests.unit.webhook.test_rules import PRIORITY, QUEUE, plain
 
 pytestmark = pytest.mark.cluster
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cede.api import names
+from tests.builders.job_kinds import a_pod
 from tests.integration.admin import FAKE, Admin, file, governed
-from tests.kinds import a_pod
 
 pytestmark = pytest.mark.cluster
 LAB = "gov-served"

@@ -9,7 +9,7 @@ import pytest
 
 from cede.api.objects import Json
 from tests.integration.user import ALLOCATION, Write, file_of, outcome, refusal, resize, sizes
-from tests.test_webhook_rules import PRIORITY, QUEUE
+from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 QUOTA = [{"instanceType": "local-4gpu", "accelerators": 4}]

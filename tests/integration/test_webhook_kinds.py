@@ -9,9 +9,9 @@ import pytest
 
 from cede.api.objects import Json
 from deploy.local.binaries import folder_of
+from tests.builders.job_kinds import a_pod, of_every_kind
 from tests.integration.user import refusal
-from tests.kinds import a_pod, of_every_kind
-from tests.test_webhook_rules import PRIORITY, QUEUE
+from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 RUNTIME: Json = {

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
+from tests.builders.job_kinds import a_pod, of_every_kind
 from tests.integration.user import file_of
-from tests.kinds import a_pod, of_every_kind
-from tests.test_webhook_rules import PRIORITY, QUEUE
+from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 CONTAINER = {"name": "train", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}

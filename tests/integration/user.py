@@ -8,7 +8,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.test_webhook_rules import a_job
+from tests.unit.webhook.test_rules import a_job
 
 TEAM = "webhook-test"
 POLICY = {

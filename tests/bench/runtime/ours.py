@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from elastic_runtime import contract, control
+from elastic_runtime import contract
+from elastic_runtime.agent import control_server
 from elastic_runtime.contract import SizeRequest, Status
 from tests.bench.runtime.commits import Commit, Resumed, lines, of_journal
 from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
@@ -31,7 +32,9 @@ class Ours(Job):
 
     def call(self, method: str, path: str, body: bytes = b"") -> Status:
         key = (self.directory / "key").read_bytes().strip()
-        return contract.decode_status(asyncio.run(control.call("127.0.0.1", self.port, key, "local", method, path, body, timeout_s=30)))
+        return contract.decode_status(
+            asyncio.run(control_server.call("127.0.0.1", self.port, key, "local", method, path, body, timeout_s=30))
+        )
 
     def resize(self, size: int) -> None:
         self.call("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size)))
@@ -39,7 +42,7 @@ class Ours(Job):
     def status(self) -> Status | None:
         try:
             return self.call("GET", contract.STATUS_PATH)
-        except (OSError, ValueError, control.Refused):
+        except (OSError, ValueError, control_server.Refused):
             return None  # pod 0 is not up
 
     def rank_of(self, pod: int) -> int:

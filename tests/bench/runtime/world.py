@@ -42,7 +42,7 @@ def world(out: Samples, largest: int) -> None:
 def resizes(out: Samples, count: int) -> str:
     """The suite's own test in its long form, and what it says at its end."""
     env = os.environ | {"CEDE_RESIZES": str(count)}
-    words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/test_elastic_runtime_random.py"]
+    words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/processes/test_random_faults.py"]
     done = subprocess.run(words, cwd=TREE, env=env, capture_output=True, text=True)
     out.add("failures", float(done.returncode != 0))
     said = re.search(r"\d+ resizes, .*", done.stdout)

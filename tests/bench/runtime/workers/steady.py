@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from elastic_runtime.gradients import Buckets
-from elastic_runtime.group import Group
+from elastic_runtime.distributed.group import Group
 from elastic_runtime.session import Session
+from elastic_runtime.strategies.gradient_buckets import Buckets
 from tests.bench.runtime.workers import job
 
 STEPS, SETTLE, MICRO_BATCHES = int(sys.argv[1]), 5, 2

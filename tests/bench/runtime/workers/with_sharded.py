@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from elastic_runtime.session import Session
-from elastic_runtime.sharded import Sharded
+from elastic_runtime.strategies.sharded import Sharded
 from tests.bench.runtime.workers import job
 
 EVERY, COMPARED = 20, 10  # steps; the one in each period that DCP is tried after

@@ -1,0 +1,1 @@
+"""Durable saves, saves on a pod's own disk, and reading them."""

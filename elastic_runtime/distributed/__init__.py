@@ -1,0 +1,1 @@
+"""Process groups, and the transfer of state between ranks."""

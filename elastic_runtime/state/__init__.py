@@ -1,0 +1,1 @@
+"""Training state as a tree of tensors, and the plan that reshards it."""

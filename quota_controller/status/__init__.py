@@ -1,0 +1,1 @@
+"""What administrators read in the status of our objects. Pure."""

@@ -1,0 +1,1 @@
+"""Objects for test cases, with defaults."""

@@ -1,0 +1,1 @@
+"""In-memory doubles of the wire: an API server, Kueue, a runtime."""

@@ -1,0 +1,1 @@
+"""Programs that tests drive: local jobs, a model of membership, a whole controller."""

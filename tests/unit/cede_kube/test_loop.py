@@ -1,0 +1,117 @@
+"""Level-triggered control: how often a pass runs, and after what."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cede.kube import loop
+from cede.kube.client import Conflict
+from tests.harness.fast_loop import fast
+
+
+def passes(
+    reconcile: Callable[[int], Awaitable[float]], seconds: float, disturb: Callable[[asyncio.Event], Awaitable[None]]
+) -> list[float]:
+    """When passes ran, in seconds of a fast clock from the first, within so many seconds."""
+
+    async def run() -> list[float]:
+        clock, times, wake = asyncio.get_running_loop().time, list[float](), asyncio.Event()
+
+        async def one() -> float:
+            times.append(clock())
+            return await reconcile(len(times))
+
+        task = asyncio.create_task(loop.run(one, wake))
+        await asyncio.sleep(0)
+        await disturb(wake)
+        await asyncio.sleep(seconds)
+        task.cancel()
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        if not isinstance(ended, asyncio.CancelledError):
+            raise ended  # type: ignore[misc]
+        return [at - times[0] for at in times]
+
+    return fast(run())
+
+
+async def nothing(_: asyncio.Event) -> None: ...
+
+
+def test_a_pass_says_when_the_next_one_is() -> None:
+    async def reconcile(_: int) -> float:
+        return 20.0
+
+    assert passes(reconcile, 50, nothing) == pytest.approx([0, 20, 40], abs=6)
+
+
+def test_a_change_wakes_it_and_many_changes_wake_it_once() -> None:
+    async def reconcile(_: int) -> float:
+        return 3600.0
+
+    async def disturb(wake: asyncio.Event) -> None:
+        for _ in range(100):
+            wake.set()
+
+    assert len(passes(reconcile, 5, disturb)) == 2
+
+
+def test_a_change_during_a_pass_is_not_lost() -> None:
+    woken = asyncio.Event()
+
+    async def reconcile(turn: int) -> float:
+        if turn == 1:
+            await asyncio.sleep(1)
+            woken.set()
+        return 3600.0
+
+    async def disturb(wake: asyncio.Event) -> None:
+        await asyncio.sleep(0.5)
+        wake.set()
+
+    assert len(passes(reconcile, 5, disturb)) == 2
+    assert woken.is_set()
+
+
+async def test_refusals_are_tried_again_after_ever_longer_waits_and_success_starts_over(caplog: pytest.LogCaptureFixture) -> None:
+    turn = 0
+
+    async def reconcile() -> float:
+        nonlocal turn
+        turn += 1
+        if turn == 11:
+            raise KeyError("the end of this test")
+        if turn in (7, 8):
+            return 0.0
+        raise Conflict(409, "Conflict", "changed")
+
+    with pytest.raises(KeyError):
+        await loop.run(reconcile, asyncio.Event(), retry_s=0.001, most_s=0.008)
+    waits = [vars(record)["again_in_s"] for record in caplog.records]
+    assert waits == [0.001, 0.002, 0.004, 0.008, 0.008, 0.008, 0.001, 0.002]
+
+
+def test_a_bug_ends_the_loop() -> None:
+    async def reconcile(_: int) -> float:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError):
+        passes(reconcile, 1, nothing)
+
+
+async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
+    wake, looking = asyncio.Event(), asyncio.Event()
+
+    async def reconcile() -> float:
+        looking.set()
+        return 60.0
+
+    task = asyncio.create_task(loop.run(reconcile, wake, settle_s=60))
+    await looking.wait()
+    for _ in range(3):  # until it sleeps
+        await asyncio.sleep(0)
+    wake.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(5):
+            await task

@@ -1,0 +1,1 @@
+"""The webhook's certificate authority: issue, store, rotate, publish."""
