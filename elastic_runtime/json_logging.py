@@ -11,15 +11,22 @@ class Lines(logging.Formatter):
     known = frozenset(vars(logging.makeLogRecord({})))
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {"time": round(record.created, 3), "level": record.levelname, "logger": record.name}
-        line |= {"message": record.getMessage()} | {name: value for name, value in vars(record).items() if name not in self.known}
+        line: dict[str, object] = {
+            "time": round(record.created, 3),
+            "level": record.levelname,
+            "logger": record.name,
+        }
+        line |= {"message": record.getMessage()} | {
+            name: value for name, value in vars(record).items() if name not in self.known
+        }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
 
 
 def write_lines(to: TextIO) -> None:
-    """Afterwards what the runtime logs, from INFO on, is written there, whatever else a script has set up. The first call counts."""
+    """Afterwards what the runtime logs, from INFO on, is written there, whatever else a script has
+    set up. The first call counts."""
     log = logging.getLogger("elastic_runtime")
     if not any(isinstance(handler.formatter, Lines) for handler in log.handlers):
         handler = logging.StreamHandler(to)

@@ -5,8 +5,10 @@
         for batch in step:
             step.backward(loss_of(model, data, batch.indices))
 
-A step is a transaction: gradients are summed over all ranks, the wish to resize rides on the last reduction, and only then
-the optimizer steps. So all ranks stop after the same step, and a fault costs the step in flight and no other.
+A step is a transaction: gradients are summed over all ranks, the wish to resize rides on the last
+reduction, and only then
+the optimizer steps. So all ranks stop after the same step, and a fault costs the step in flight and
+no other.
 """
 
 import logging
@@ -41,54 +43,95 @@ from elastic_runtime.training.stateful import Schedule, Stateful
 from elastic_runtime.training.step import Step
 
 log = logging.getLogger(__name__)
-defer_compiler()  # before the script makes its optimizer
+# before the script makes its optimizer
+defer_compiler()
 
 
 class Session:
     """Joins the job, hands out steps, and moves with its membership.
 
-    A step is `micro_batches` micro-batches of `micro_batch_size` samples, whatever the size of the job.
+    A step is `micro_batches` micro-batches of `micro_batch_size` samples, whatever the size of the
+    job.
     `samples`: size of the dataset, unless `loader` or `streams` is told where samples come from.
-    `checkpoint`: a directory that all pods share; saved there every `save_every` steps (0: only when asked, at a shrink and before a stop).
-    `local_checkpoint`: a directory of each pod's own; every `local_save_every` steps each writes its part there. See local_tier.py.
-    `schedules`: learning-rate schedulers; each is stepped once when a step is committed, so do not step them yourself.
+    `checkpoint`: a directory that all pods share; saved there every `save_every` steps (0: only
+    when asked, at a shrink and before a stop).
+    `local_checkpoint`: a directory of each pod's own; every `local_save_every` steps each writes
+    its part there. See local_tier.py.
+    `schedules`: learning-rate schedulers; each is stepped once when a step is committed, so do not
+    step them yourself.
     `also`: other things with a state_dict that are part of the state.
     `journal`: a directory for lines of every step and every sample used.
     `strategy`: how the model is spread over the ranks; Replicated when left out.
-    Without a parent (plain `python train.py`) it is a job of one. Raises ValueError with all that is wrong with what it is given.
+    Without a parent (plain `python train.py`) it is a job of one. Raises ValueError with all that
+    is wrong with what it is given.
     """
 
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, micro_batches: int, micro_batch_size: int = 1,
-        samples: int | None = None, seed: int = 0, checkpoint: str | Path | None = None, save_every: int = 0,
-        local_checkpoint: str | Path | None = None, local_save_every: int = 0, schedules: Sequence[Schedule] = (),
-        also: Sequence[Stateful] = (), journal: str | Path | None = None, strategy: Strategy | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        micro_batches: int,
+        micro_batch_size: int = 1,
+        samples: int | None = None,
+        seed: int = 0,
+        checkpoint: str | Path | None = None,
+        save_every: int = 0,
+        local_checkpoint: str | Path | None = None,
+        local_save_every: int = 0,
+        schedules: Sequence[Schedule] = (),
+        also: Sequence[Stateful] = (),
+        journal: str | Path | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
         wrong = [
             *script_checks.of_session(model, optimizer, samples, micro_batches, micro_batch_size),
             *script_checks.of_schedules(schedules),
         ]
-        script_checks.refuse([*wrong, *script_checks.of_saves(checkpoint, save_every, local_checkpoint, local_save_every)])
+        script_checks.refuse(
+            [
+                *wrong,
+                *script_checks.of_saves(checkpoint, save_every, local_checkpoint, local_save_every),
+            ]
+        )
         self._places: list[script_checks.Place] | None = script_checks.places(model)
-        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))  # where the loss is added up
-        self.model, self.optimizer, self.schedules, self.also = model, optimizer, list(schedules), [*schedules, *also]
-        self.samples, self.micro_batches, self.micro_batch_size = int(samples or 0), int(micro_batches), int(micro_batch_size)
-        self.seed, self.step, self._step_began = int(seed), 0, time.monotonic()
-        self.loss: float | None = None  # of the last step, over all its micro-batches
-        self.max_norm: float | None = None  # of the step in flight
-        self.gradient_norm: float | None = None  # of the last step's whole gradient, where it was asked to be clipped
+        # where the loss is added up
+        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
+        self.model = model
+        self.optimizer = optimizer
+        self.schedules = list(schedules)
+        self.also = [*schedules, *also]
+        self.samples = int(samples or 0)
+        self.micro_batches = int(micro_batches)
+        self.micro_batch_size = int(micro_batch_size)
+        self.seed = int(seed)
+        self.step = 0
+        self._step_began = time.monotonic()
+        # of the last step, over all its micro-batches
+        self.loss: float | None = None
+        # of the step in flight
+        self.max_norm: float | None = None
+        # of the last step's whole gradient, where it was asked to be clipped
+        self.gradient_norm: float | None = None
         self.strategy = strategy or Replicated()
         descriptor = os.environ.get("CEDE_PARENT_FD")
-        local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         if descriptor:
             write_lines(sys.stdout)
         self._seat = Seat(Link(int(descriptor), local, ranks) if descriptor else None, self)
-        self._has_state = self._torn = self._full = False
+        self._has_state = False
+        self._torn = False
+        self._full = False
         self._pause: float | None = None
         local_tier = None
         if checkpoint and local_checkpoint:
-            local_tier = LocalTier(Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress)
-        self._saver = Saver(Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier)
+            local_tier = LocalTier(
+                Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress
+            )
+        self._saver = Saver(
+            Path(checkpoint) if checkpoint else None, save_every, self._say_progress, local_tier
+        )
         self.journal = Journal(Path(journal) if journal else None)
         self._streams: Streams | None = None
         self.buffers = Buffers(model)
@@ -108,21 +151,29 @@ class Session:
         return self._seat.generation
 
     def loader(self, dataset: Indexed, **options: Any) -> Loader:
-        """Micro-batches of a map-style dataset; `options` are DataLoader's (num_workers, collate_fn, pin_memory, ...). See data.py."""
+        """Micro-batches of a map-style dataset; `options` are DataLoader's (num_workers,
+        collate_fn, pin_memory, ...). See data.py."""
         loader = Loader(self, dataset, **options)
         self.samples = loader.samples
         return loader
 
     def streams(self, open_stream: Open, **options: Any) -> Streams:
-        """Micro-batches of data that can be read in its own order only; `options`: `collate_fn`. See streams.py."""
+        """Micro-batches of data that can be read in its own order only; `options`: `collate_fn`.
+        See streams.py."""
         self._streams = Streams(self, open_stream, **options)
         self.also.append(self._streams)
         return self._streams
 
     def steps(self, until: int) -> Iterator[Step]:
-        """The steps from where the job is to `until`, each once; the body computes, the session commits."""
-        script_checks.refuse(script_checks.of_start(self._places, script_checks.places(self.model), bool(self.samples or self._streams)))
-        self._places = None  # a strategy may put other parameters in their place
+        """The steps from where the job is to `until`, each once; the body computes, the session
+        commits."""
+        script_checks.refuse(
+            script_checks.of_start(
+                self._places, script_checks.places(self.model), bool(self.samples or self._streams)
+            )
+        )
+        # a strategy may put other parameters in their place
+        self._places = None
         script_checks.refuse(script_checks.of_also(self.also))
         self._seat.take(newest_generation(self.journal.directory))
         while True:
@@ -133,7 +184,9 @@ class Session:
 
     def _step(self, until: int) -> Iterator[Step]:
         step = Step(self, self.step)
-        self._step_began, self._full, self.max_norm = time.monotonic(), False, None
+        self._step_began = time.monotonic()
+        self._full = False
+        self.max_norm = None
         self.strategy.start(self._seat.group)
         self.buffers.start(self._seat.group)
         try:
@@ -146,15 +199,21 @@ class Session:
             self._seat.recover()
 
     def _finish(self) -> bool:
-        """The job is over and its last state durable, however long a full disk takes. False if it moved first, or somebody was lost.
+        """The job is over and its last state durable, however long a full disk takes. False if it
+        moved first, or somebody was lost.
 
         Raises OSError in a job of one without a parent, where nobody would see it wait.
         """
         try:
             while not self.save_last():
                 if not self._seat.link:
-                    raise OSError(f"the state after the last step, {self.step}, could not be saved: the log says why")
-                time.sleep(RETRY_S)  # to give up would throw away what nobody else has
+                    raise OSError(
+                        f"the state after the last step, {self.step}, could not be saved: the "
+                        f"log "
+                        f"says why"
+                    )
+                # to give up would throw away what nobody else has
+                time.sleep(RETRY_S)
                 if self._seat.called():
                     self._seat.move_on()
                     return False
@@ -165,16 +224,23 @@ class Session:
         self._seat.say("finished")
         return True
 
-    # --- one step -----------------------------------------------------------------------------------------------------
+    # --- one step ---------------------------------------------------------------------------------
 
     def _commit(self, step: Step) -> bool:
-        """Reduce, learn the wish, step the optimizer, and move if asked. False when somebody was lost on the way."""
-        wish = self._seat.wish(save=self._saver.due(self.step + 1, self._seat.asked) if self.rank == 0 else Order.NONE)  # (2,)
+        """Reduce, learn the wish, step the optimizer, and move if asked. False when somebody was
+        lost on the way."""
+        # (2,)
+        wish = self._seat.wish(
+            save=self._saver.due(self.step + 1, self._seat.asked) if self.rank == 0 else Order.NONE
+        )
         if self._streams:
             wish = torch.cat([wish, self._streams.ride(self.step + 1)])
-        if step.broken or not (self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()):
+        if step.broken or not (
+            self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()
+        ):
             return False
-        self._full = True  # every reduced gradient is here: if another rank commits, so can we
+        # every reduced gradient is here: if another rank commits, so can we
+        self._full = True
         if self._seat.group:
             try:
                 self._seat.group.all_reduce(wish).wait()
@@ -196,14 +262,18 @@ class Session:
         self.optimizer.step()
         for schedule in self.schedules:
             schedule.step()
-        self.step, self._full = self.step + 1, False
+        self.step = self.step + 1
+        self._full = False
         now = time.monotonic()
-        seconds, self._seat.committed_at = now - self._step_began, now
-        self.journal.step(self.step, self.loss, self.world // self._seat.ranks, self.generation, self._pause)
+        seconds = now - self._step_began
+        self._seat.committed_at = now
+        self.journal.step(
+            self.step, self.loss, self.world // self._seat.ranks, self.generation, self._pause
+        )
         self._pause = None
         self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
 
-    # --- what the seat asks -------------------------------------------------------------------------------------------
+    # --- what the seat asks -----------------------------------------------------------------------
 
     def stand(self) -> Said:
         return Said(self.step, self._full, self._has_state)
@@ -223,24 +293,38 @@ class Session:
             self._apply()
         self._full = self._full and not standing.fresh
         self.strategy.enter(group, standing)
-        self._has_state, self._torn, self._full = True, False, False
+        self._has_state = True
+        self._torn = False
+        self._full = False
 
     def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None:
-        """`before`: the size of the generation left, 0 if there was none. `left`: some of its ranks are not in this one."""
+        """`before`: the size of the generation left, 0 if there was none. `left`: some of its ranks
+        are not in this one."""
         self._pause = pause_s
-        group, shards = self._seat.group, self.shards(self.world)
+        group = self._seat.group
+        shards = self.shards(self.world)
         name = f"{self.generation}-{record.store.rpartition(':')[2]}"
-        self._saver.entered(Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut), left=left)
+        self._saver.entered(
+            Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut),
+            left=left,
+        )
         self.journal.begin(self._seat.name, self._data() if self.rank == 0 else None)
         samples = self.micro_batches * self.micro_batch_size
-        self._seat.say("formed", generation=self.generation, members=record.members, step=self.step, samples=samples)
+        self._seat.say(
+            "formed",
+            generation=self.generation,
+            members=record.members,
+            step=self.step,
+            samples=samples,
+        )
         if self.world < before and not record.abrupt:
             self._saver.owe()
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
     def save_last(self) -> bool:
-        """By every rank, after the same step: whether the state is durable, if it is to be. Raises RuntimeError if a rank is lost."""
+        """By every rank, after the same step: whether the state is durable, if it is to be. Raises
+        RuntimeError if a rank is lost."""
         if not self._saver.directory:
             return True
         if not self._seat.agree(self.rank == 0 and self._saver.needed(self.step)):
@@ -248,11 +332,15 @@ class Session:
         self._saver.now(self.step, self.state)
         return self._seat.agree(self._saver.durable == self.step)
 
-    # --- state --------------------------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on; tensors are the live ones."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self.rest()}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            **self.rest(),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
@@ -262,42 +350,62 @@ class Session:
 
     def rest(self) -> dict[str, Any]:
         """What is neither the model's nor the optimizer's."""
-        done = {"step": self.step, "loss": self.loss, "gradient_norm": self.gradient_norm, "data": self._data()}
+        done = {
+            "step": self.step,
+            "loss": self.loss,
+            "gradient_norm": self.gradient_norm,
+            "data": self._data(),
+        }
         return {**done, "also": [part.state_dict() for part in self.also]}
 
     def set_rest(self, state: dict[str, Any]) -> None:
         script_checks.check_rest(state, self.also, self._data())
         for part, said in zip(self.also, state["also"], strict=True):
             part.load_state_dict(said)
-        self.step, self.loss, self.gradient_norm = int(state["step"]), state["loss"], state["gradient_norm"]
+        self.step = int(state["step"])
+        self.loss = state["loss"]
+        self.gradient_norm = state["gradient_norm"]
 
     def _data(self) -> dict[str, int]:
         """What decides on which samples a step takes."""
-        return {name: getattr(self, name) for name in ("samples", "micro_batches", "micro_batch_size", "seed")}
+        return {
+            name: getattr(self, name)
+            for name in ("samples", "micro_batches", "micro_batch_size", "seed")
+        }
 
     def load(self, group: Group | None) -> bool:
         """By every rank. The leading one's: whether there was a save; then its state is ours.
 
         Raises LookupError, on every rank, if there are saves and none can be taken.
         """
-        found, collected, wrong = None, self._saver.collect(group), ""
+        found = None
+        collected = self._saver.collect(group)
+        wrong = ""
         if group is None or group.rank == 0:
             try:
                 if found := self._saver.load(collected, self.state):
                     self.set_state(found)
                 elif self._torn:
-                    wrong = "the state was lost while it moved, and there is no save of it to go back to: set save_every"
+                    wrong = (
+                        "the state was lost while it moved, and there is no save of it to go "
+                        "back to: set save_every"
+                    )
             except (LookupError, ValueError, OSError) as error:
                 wrong = str(error)
-            except RuntimeError as error:  # elsewhere it says that a rank was lost
+            except RuntimeError as error:
+                # elsewhere it says that a rank was lost
                 wrong = f"the newest save is not of this model: {error}"
         if wrong := all_say(group, wrong)[0]:
             raise LookupError(wrong)
         return bool(found)
 
     def receive(self, group: Group, source: int) -> None:
-        """The state that rank `source` sends is ours. Raises RuntimeError if it is lost; then we have no state at all, not even our own."""
-        live, self._has_state, self._torn = None if self._torn else self.state(), False, True  # what a torn one was sent may still come
+        """The state that rank `source` sends is ours. Raises RuntimeError if it is lost; then we
+        have no state at all, not even our own."""
+        # what a torn one was sent may still come
+        live = None if self._torn else self.state()
+        self._has_state = False
+        self._torn = True
         self.set_state(state_transfer.receive(group, source, live))
 
     def _say_progress(self, **facts: Any) -> None:

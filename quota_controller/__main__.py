@@ -26,6 +26,10 @@ async def work(client: Client) -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(service.lead(settings(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work))
+        asyncio.run(
+            service.lead(
+                settings(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work
+            )
+        )
     except asyncio.CancelledError:
         sys.exit(0)

@@ -29,46 +29,79 @@ class Teller:
     """The telling voice. It remembers its last words, which the watches may not have shown yet."""
 
     def __init__(self, client: Client, wrote: Callable[[Kind, Key, Json], None]) -> None:
-        self.client, self.wrote = client, wrote
-        self._written: dict[tuple[Kind, Key], int] = {}  # version of the last status
-        self._told: dict[At, float] = {}  # when an edit of this object was told last
+        self.client = client
+        self.wrote = wrote
+        # version of the last status
+        self._written: dict[tuple[Kind, Key], int] = {}
+        # when an edit of this object was told last
+        self._told: dict[At, float] = {}
 
-    async def report(self, seen: Seen, decided: Plan, clashes: Problems, edits: Edits, now: float) -> None:
+    async def report(
+        self, seen: Seen, decided: Plan, clashes: Problems, edits: Edits, now: float
+    ) -> None:
         """The statuses say what holds; whose objects were edited hears of it."""
         told = allocation_statuses(decided, seen, clashes, now)
-        await bounded(self._tell(ALLOCATIONS, a, told[a.metadata.name], now) for a in seen.allocations)
+        await bounded(
+            self._tell(ALLOCATIONS, a, told[a.metadata.name], now) for a in seen.allocations
+        )
         if seen.policy and (of_policy := policy_status(decided, seen, clashes, now)):
             await self._tell(POLICIES, seen.policy, of_policy, now)
         await self._tell_edits(seen, edits, now)
 
-    async def report_deaf(self, policy: ClusterPolicy, troubles: Mapping[str, str], now: float) -> None:
+    async def report_deaf(
+        self, policy: ClusterPolicy, troubles: Mapping[str, str], now: float
+    ) -> None:
         """The policy says which kinds cannot be read, while nothing else can be said."""
         await self._tell(POLICIES, policy, unsynced_policy_status(policy, troubles, now), now)
 
     async def _tell(self, kind: Kind, of: Any, new: Any, now: float) -> None:
         """Writes a status that differs, and an event when Ready says something new."""
-        if new == of.status or self._written.get((kind, of.metadata.key), 0) > int(of.metadata.resourceVersion or 0):
+        if new == of.status or self._written.get((kind, of.metadata.key), 0) > int(
+            of.metadata.resourceVersion or 0
+        ):
             return
         meta = {"name": of.metadata.name}
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "status": without_empty(new.model_dump())}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": meta,
+            "status": without_empty(new.model_dump()),
+        }
         try:
             written = await self.client.apply(kind, of.metadata.key, body, subresource="status")
         except (NotFound, Conflict):
             return
-        except Invalid as error:  # ours, and no reason to tell nobody else anything
-            log.error("status refused", extra={"kind": kind.kind, "object": of.metadata.name, "why": error.message})
+        except Invalid as error:
+            # ours, and no reason to tell nobody else anything
+            log.error(
+                "status refused",
+                extra={"kind": kind.kind, "object": of.metadata.name, "why": error.message},
+            )
             return
         self._written[kind, of.metadata.key] = version(written)
         self.wrote(kind, of.metadata.key, written)
-        before, after = _ready(of.status.conditions), _ready(new.conditions)
+        before = _ready(of.status.conditions)
+        after = _ready(new.conditions)
         news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
         if news and after["status"] != "Unknown":
-            log.info("ready", extra={"kind": kind.kind, "object": of.metadata.name, "ready": after["status"], "why": after["message"]})
-            await self._event(kind, of, after["reason"], after["message"], now, warning=after["status"] == "False")
+            log.info(
+                "ready",
+                extra={
+                    "kind": kind.kind,
+                    "object": of.metadata.name,
+                    "ready": after["status"],
+                    "why": after["message"],
+                },
+            )
+            await self._event(
+                kind, of, after["reason"], after["message"], now, warning=after["status"] == "False"
+            )
 
     async def _tell_edits(self, seen: Seen, edits: Edits, now: float) -> None:
         self._told = {at: when for at, when in self._told.items() if now - when < AGAIN_S}
-        whose: dict[str, tuple[Kind, Any]] = {a.metadata.name: (ALLOCATIONS, a) for a in seen.allocations}
+        whose: dict[str, tuple[Kind, Any]] = {
+            a.metadata.name: (ALLOCATIONS, a) for a in seen.allocations
+        }
         if seen.policy:
             whose[SHARED] = (POLICIES, seen.policy)
         for at, (owner, sentence) in edits.items():
@@ -78,17 +111,31 @@ class Teller:
                 kind, of = whose[owner]
                 await self._event(kind, of, PUT_BACK, sentence, now, warning=True)
 
-    async def _event(self, kind: Kind, of: Any, reason: str, note: str, now: float, *, warning: bool) -> None:
-        regarding = {"apiVersion": kind.api_version, "kind": kind.kind, "name": of.metadata.name, "uid": of.metadata.uid}
-        with suppress(ApiError):  # an event is a courtesy
+    async def _event(
+        self, kind: Kind, of: Any, reason: str, note: str, now: float, *, warning: bool
+    ) -> None:
+        regarding = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": of.metadata.name,
+            "uid": of.metadata.uid,
+        }
+        # an event is a courtesy
+        with suppress(ApiError):
             await events.record(
-                self.client, manager=names.QUOTA_CONTROLLER, regarding=regarding, reason=reason, note=note, now=now,
+                self.client,
+                manager=names.QUOTA_CONTROLLER,
+                regarding=regarding,
+                reason=reason,
+                note=note,
+                now=now,
                 type_="Warning" if warning else "Normal",
-            )  # fmt: skip
+            )
 
 
 def without_empty(said: Any) -> Any:
-    """Without empty maps: applied in place of a map that we filled, the server makes `null` of one, and refuses it."""
+    """Without empty maps: applied in place of a map that we filled, the server makes `null` of one,
+    and refuses it."""
     if isinstance(said, dict):
         return {key: without_empty(value) for key, value in said.items() if value != {}}
     return [without_empty(one) for one in said] if isinstance(said, list) else said

@@ -1,4 +1,5 @@
-"""`python -m scheduler`: flags, lease, loop. `--dump FILE` writes what it sees and leaves; `--snapshot FILE` explains such a file."""
+"""`python -m scheduler`: flags, lease, loop. `--dump FILE` writes what it sees and leaves;
+`--snapshot FILE` explains such a file."""
 
 import argparse
 import asyncio
@@ -21,15 +22,27 @@ from scheduler.plan import plan
 @dataclass(frozen=True)
 class Settings:
     service: service.Settings
-    dump: str  # write what is seen there, and leave; - is stdout
-    snapshot: str  # print the plan for such a file, and leave
+    # write what is seen there, and leave; - is stdout
+    dump: str
+    # print the plan for such a file, and leave
+    snapshot: str
 
 
 def settings(arguments: list[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m scheduler", description=__doc__)
     service.flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
-    parser.add_argument("--dump", default="", metavar="FILE", help="write what the scheduler sees as JSON, and leave; - is stdout")
-    parser.add_argument("--snapshot", default="", metavar="FILE", help="print the plan for such a file, and leave; needs no cluster")
+    parser.add_argument(
+        "--dump",
+        default="",
+        metavar="FILE",
+        help="write what the scheduler sees as JSON, and leave; - is stdout",
+    )
+    parser.add_argument(
+        "--snapshot",
+        default="",
+        metavar="FILE",
+        help="print the plan for such a file, and leave; needs no cluster",
+    )
     found = parser.parse_args(arguments)
     return Settings(service.settings(found), found.dump, found.snapshot)
 
@@ -55,7 +68,9 @@ async def picture(client: Client) -> str:
             await cache.synced.wait()
         await controller.listen()
         policy = controller.policies.get(("", names.POLICY_NAME))
-        text = snapshot_dump.write(controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time())
+        text = snapshot_dump.write(
+            controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time()
+        )
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -70,7 +85,8 @@ async def work(client: Client) -> None:
 
 
 async def look(chosen: Settings) -> str:
-    logs.setup("ERROR")  # stdout may be the dump's
+    # stdout may be the dump's
+    logs.setup("ERROR")
     async with connect(manager=names.SCHEDULER, kubeconfig=chosen.service.kubeconfig) as client:
         return await picture(client)
 
@@ -82,7 +98,11 @@ if __name__ == "__main__":
         sys.exit(0)
     if wanted.dump:
         text = asyncio.run(look(wanted))
-        sys.exit(0 if Path("/dev/stdout" if wanted.dump == "-" else wanted.dump).write_text(text + "\n") else 1)
+        sys.exit(
+            0
+            if Path("/dev/stdout" if wanted.dump == "-" else wanted.dump).write_text(text + "\n")
+            else 1
+        )
     try:
         asyncio.run(service.lead(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work))
     except asyncio.CancelledError:

@@ -58,7 +58,8 @@ class Resize:
     job_uid: str
     version: str
     size: int
-    shrunk: bool  # note the time, for the snooze
+    # note the time, for the snooze
+    shrunk: bool
     why: str
 
 

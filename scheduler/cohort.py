@@ -1,4 +1,5 @@
-"""Kueue's arithmetic for ClusterQueues in one flat Cohort: what is available, who borrows (pkg/cache/scheduler/resource_node.go)."""
+"""Kueue's arithmetic for ClusterQueues in one flat Cohort: what is available, who borrows
+(pkg/cache/scheduler/resource_node.go)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,8 @@ class Limit:
     """Quota of one queue for one (flavor, resource)."""
 
     nominal: int = 0
-    borrowing: int | None = None  # None: no limit
+    # None: no limit
+    borrowing: int | None = None
     lending: int | None = None
 
     @property
@@ -30,13 +32,19 @@ class Queue:
     strategy: str = "BestEffortFIFO"
     version: str = ""
     weight: float = 1.0
-    preempts_own: bool = True  # its important jobs may take from its less important ones
-    ours: bool = True  # made by the quota_controller; of others we read the use and touch nothing
-    flavors: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()  # by group: (covered resources, flavors in order)
+    # its important jobs may take from its less important ones
+    preempts_own: bool = True
+    # made by the quota_controller; of others we read the use and touch nothing
+    ours: bool = True
+    # by group: (covered resources, flavors in order)
+    flavors: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
 
     def owns(self, amounts: Quota, of: Iterable[FlavorResource] | None = None) -> bool:
         """Whether these amounts (of these keys only) are within its own quota."""
-        return all(amounts[key] <= self.limits.get(key, Limit()).nominal for key in (amounts if of is None else of))
+        return all(
+            amounts[key] <= self.limits.get(key, Limit()).nominal
+            for key in (amounts if of is None else of)
+        )
 
     def borrows(self, need: Quota) -> bool:
         """Whether it uses more than its own of anything in `need`."""
@@ -53,12 +61,15 @@ class Tree:
     def available(self, name: str, key: FlavorResource) -> int:
         """How much more the queue may use now; below zero where more is used than there is."""
         queue = self.queues[name]
-        limit, used = queue.limits.get(key, Limit()), queue.usage[key]
+        limit = queue.limits.get(key, Limit())
+        used = queue.usage[key]
         if not queue.cohort:
             return limit.nominal - used
         parent = self._cohort_quota(queue.cohort, key) - self._cohort_usage(queue.cohort, key)
         if limit.borrowing is not None:
-            parent = min(parent, limit.nominal - limit.local - max(0, used - limit.local) + limit.borrowing)
+            parent = min(
+                parent, limit.nominal - limit.local - max(0, used - limit.local) + limit.borrowing
+            )
         return max(0, limit.local - used) + parent
 
     def potential(self, name: str, key: FlavorResource) -> int:
@@ -74,7 +85,13 @@ class Tree:
         return all(amount <= self.available(name, key) for key, amount in request.items() if amount)
 
     def missing(self, name: str, request: Quota) -> Quota:
-        return Counter({key: lack for key, amount in request.items() if (lack := amount - self.available(name, key)) > 0})
+        return Counter(
+            {
+                key: lack
+                for key, amount in request.items()
+                if (lack := amount - self.available(name, key)) > 0
+            }
+        )
 
     def using(self, name: str, more: Quota, sign: int = 1) -> "Tree":
         """The tree with `more` used (or, with sign -1, freed) in a queue."""
@@ -85,11 +102,19 @@ class Tree:
         return replace(self, queues={**self.queues, name: replace(queue, usage=usage)})
 
     def share(self, name: str) -> float:
-        """Borrowed part of what can be lent, over the weight: who has the least grows first (KEP-1714)."""
-        queue, worst = self.queues[name], 0.0
+        """Borrowed part of what can be lent, over the weight: who has the least grows first
+        (KEP-1714)."""
+        queue = self.queues[name]
+        worst = 0.0
         for resource in {r for _, r in queue.usage}:
-            over = sum(max(0, used - queue.limits.get(k, Limit()).nominal) for k, used in queue.usage.items() if k[1] == resource)
-            lendable = sum(self._cohort_quota(queue.cohort, k) for k in queue.limits if k[1] == resource)
+            over = sum(
+                max(0, used - queue.limits.get(k, Limit()).nominal)
+                for k, used in queue.usage.items()
+                if k[1] == resource
+            )
+            lendable = sum(
+                self._cohort_quota(queue.cohort, k) for k in queue.limits if k[1] == resource
+            )
             worst = max(worst, over / lendable if lendable else 0.0)
         return worst / queue.weight if queue.weight else (float("inf") if worst else 0.0)
 
@@ -98,4 +123,8 @@ class Tree:
         return self.own[key] + sum(limit.nominal - limit.local for limit in limits)
 
     def _cohort_usage(self, cohort: str, key: FlavorResource) -> int:
-        return sum(max(0, q.usage[key] - q.limits.get(key, Limit()).local) for q in self.queues.values() if q.cohort == cohort)
+        return sum(
+            max(0, q.usage[key] - q.limits.get(key, Limit()).local)
+            for q in self.queues.values()
+            if q.cohort == cohort
+        )

@@ -11,12 +11,16 @@ from scheduler.cohort import Tree
 from scheduler.preemptors import assignments
 from scheduler.snapshot import Running, Snapshot, Waiting
 
-EXCESS = "excess"  # what a runtime is told as the reason, where it is no Cession
-PENDING_S = 5.0  # a slice not admitted by then is withdrawn: were its job preempted, its pods would run on without quota (Kueue 0.19.2)
+# what a runtime is told as the reason, where it is no Cession
+EXCESS = "excess"
+# a slice not admitted by then is withdrawn: were its job preempted, its pods would run on without
+# quota (Kueue 0.19.2)
+PENDING_S = 5.0
 
 
 def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterator[Act]:
-    """At most one growth at a time: Kueue 0.19.2 over-admits when two meet in one cycle. None while a Cession runs (`promised`)."""
+    """At most one growth at a time: Kueue 0.19.2 over-admits when two meet in one cycle. None while
+    a Cession runs (`promised`)."""
     growing = [job for job in seen.running if job.allowed and job.parallelism > job.size]
     for job in growing:
         slices = [w for w in seen.waiting if w.replaces and w.job_uid == job.job_uid]
@@ -25,41 +29,80 @@ def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterato
             yield Resize(job.job, job.job_uid, job.job_version, job.size, False, why)
     if growing or promised:
         return
-    able = [j for j in seen.running if seen.tree.queues[j.queue].ours and _settled(j) and j.size < j.wish and now - j.shrunk_at >= snooze_s]
+    able = [
+        j
+        for j in seen.running
+        if seen.tree.queues[j.queue].ours
+        and _settled(j)
+        and j.size < j.wish
+        and now - j.shrunk_at >= snooze_s
+    ]
     for job in sorted(able, key=lambda j: (seen.tree.share(j.queue), -j.priority, j.since, j.key)):
         if any(_could_use(seen.tree, waiting, job) for waiting in seen.waiting):
             continue
         top = largest(seen.tree, seen.room, job)
         if top > job.size:
-            yield Resize(job.job, job.job_uid, job.job_version, top, False, f"{top - job.size} pods' worth is idle")
+            yield Resize(
+                job.job,
+                job.job_uid,
+                job.job_version,
+                top,
+                False,
+                f"{top - job.size} pods' worth is idle",
+            )
             return
 
 
 def _settled(job: Running) -> bool:
-    """Whether it trains on all it has. One that is still starting would only start slower with more pods; one that says nothing
+    """Whether it trains on all it has. One that is still starting would only start slower with more
+    pods; one that says nothing
     may not even be elastic."""
-    trains = job.status is not None and job.status.state == State.TRAINING and job.status.size == job.size
+    trains = (
+        job.status is not None
+        and job.status.state == State.TRAINING
+        and job.status.size == job.size
+    )
     return trains and bool(job.allowed) and job.active and job.parallelism == job.size
 
 
 def excess(seen: Snapshot, giving: Collection[str]) -> Iterator[Ask | Resize]:
-    """More is used than there is: two admissions met in one of Kueue's cycles, or quota was cut. Who borrows gives it back, gently.
+    """More is used than there is: two admissions met in one of Kueue's cycles, or quota was cut.
+    Who borrows gives it back, gently.
 
-    A job that answers is asked first and resized once it has ceded. Jobs in `giving`, by uid, are left to their take-back.
+    A job that answers is asked first and resized once it has ceded. Jobs in `giving`, by uid, are
+    left to their take-back.
     """
     tree = seen.tree
-    able = [j for j in seen.running if j.allowed and j.active and j.size > j.smallest and j.identity not in giving]
+    able = [
+        j
+        for j in seen.running
+        if j.allowed and j.active and j.size > j.smallest and j.identity not in giving
+    ]
     for job in sorted(able, key=lambda j: (j.priority, -j.since, j.key)):
-        over = Quota({key: -free for key, each in job.each.items() if each and (free := tree.available(job.queue, key)) < 0})
+        over = Quota(
+            {
+                key: -free
+                for key, each in job.each.items()
+                if each and (free := tree.available(job.queue, key)) < 0
+            }
+        )
         if not over or not tree.queues[job.queue].ours or not tree.queues[job.queue].borrows(over):
             continue
         pods = max(-(-amount // job.each[key]) for key, amount in over.items())
         size = sizes.at_most(job.allowed, job.size - pods) or job.smallest
-        tree = tree.using(job.queue, Quota({key: each * (job.size - size) for key, each in job.each.items()}), -1)
-        if job.status and job.address and not (job.status.wanted == size and job.status.ceded(size)):
+        tree = tree.using(
+            job.queue, Quota({key: each * (job.size - size) for key, each in job.each.items()}), -1
+        )
+        if (
+            job.status
+            and job.address
+            and not (job.status.wanted == size and job.status.ceded(size))
+        ):
             yield Ask(job.job, job.job_uid, job.address, size, EXCESS, 0.0)
         else:
-            yield Resize(job.job, job.job_uid, job.job_version, size, True, "more is in use than there is")
+            yield Resize(
+                job.job, job.job_uid, job.job_version, size, True, "more is in use than there is"
+            )
 
 
 def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:
@@ -75,9 +118,13 @@ def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:
 
 
 def _place(room: Iterable[Resources], each: Quota, pods: int) -> bool:
-    """Whether so many pods more fit on the nodes as they are. Flavors are left to Kueue: it keeps a growing job on its own."""
+    """Whether so many pods more fit on the nodes as they are. Flavors are left to Kueue: it keeps a
+    growing job on its own."""
     asked = Resources({resource: amount for (_, resource), amount in each.items() if amount > 0})
-    fits = sum(min((max(0, free[r]) // amount for r, amount in asked.items()), default=pods) for free in room)
+    fits = sum(
+        min((max(0, free[r]) // amount for r, amount in asked.items()), default=pods)
+        for free in room
+    )
     return fits >= pods
 
 
@@ -89,6 +136,7 @@ def _could_use(tree: Tree, waiting: Waiting, job: Running) -> bool:
         return False
     requests: Sequence[Quota] = list(assignments(waiting, tree.queues[waiting.queue]))
     return any(
-        any(request[key] for key in job.each) and all(amount <= tree.potential(waiting.queue, key) for key, amount in request.items())
+        any(request[key] for key in job.each)
+        and all(amount <= tree.potential(waiting.queue, key) for key, amount in request.items())
         for request in requests
     )

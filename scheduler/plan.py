@@ -15,18 +15,22 @@ from scheduler.preemptors import Claim, assignments, claims
 from scheduler.snapshot import Running, Snapshot
 from scheduler.victims import Give, Way, choose
 
-KEEP, KEEP_S = 1000, 30 * 86400.0
+KEEP = 1000
+KEEP_S = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     acts: tuple[Act, ...]
-    why: tuple[str, ...]  # a sentence for every claim that was looked at
+    # a sentence for every claim that was looked at
+    why: tuple[str, ...]
 
 
 def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
-    """Running take-backs go on; then one new claim, on what they leave; then levels that must hold; then growth."""
-    acts, why = list[Act](), list[str]()
+    """Running take-backs go on; then one new claim, on what they leave; then levels that must hold;
+    then growth."""
+    acts = list[Act]()
+    why = list[str]()
     enforce = policy.mode == "Enforce"
     running = [c for c in seen.cessions if c.open]
     for cession in running:
@@ -34,10 +38,13 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
     left = _promised(seen, running)
     for claim in claims(left, {c.spec.claimant.queue for c in running}, _barred(seen)):
         way = choose(claim, left.tree, left.running, now, policy.takeBack.minRuntimeSeconds)
-        why.append(way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}")
+        why.append(
+            way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}"
+        )
         if way.gives and enforce:
             acts.append(Open(_cession(claim, way, seen, policy, now)))
-            break  # what it frees is promised: the next claim is looked at in the next pass
+            # what it frees is promised: the next claim is looked at in the next pass
+            break
     acts += _queues(seen, running)
     giving = {v.uid for c in running for v in c.spec.victims}
     over = list(excess(seen, giving))
@@ -51,8 +58,10 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
 
 
 def _promised(seen: Snapshot, running: Sequence[Cession]) -> Snapshot:
-    """The picture in which every open take-back is done: what it frees is its claimant's, and its victims give no more."""
-    tree, giving = seen.tree, set[str]()
+    """The picture in which every open take-back is done: what it frees is its claimant's, and its
+    victims give no more."""
+    tree = seen.tree
+    giving = set[str]()
     for cession in running:
         waiting = find(cession, seen).waiting
         for victim in cession.spec.victims:
@@ -63,14 +72,25 @@ def _promised(seen: Snapshot, running: Sequence[Cession]) -> Snapshot:
         if waiting:
             keys = {(need.flavor, need.resource) for need in cession.spec.need}
             requests = assignments(waiting, tree.queues[waiting.queue])
-            tree = tree.using(waiting.queue, next((r for r in requests if keys <= r.keys()), Counter()))
-    return replace(seen, tree=tree, running=tuple(r for r in seen.running if r.identity not in giving))
+            tree = tree.using(
+                waiting.queue, next((r for r in requests if keys <= r.keys()), Counter())
+            )
+    return replace(
+        seen, tree=tree, running=tuple(r for r in seen.running if r.identity not in giving)
+    )
 
 
 def _barred(seen: Snapshot) -> set[str]:
-    """Who was stopped for a claimant that is still there asks for nothing: it would only take turns with it."""
+    """Who was stopped for a claimant that is still there asks for nothing: it would only take turns
+    with it."""
     held = {r.uid for r in seen.running} | {w.uid for w in seen.waiting}
-    stopped = {v.uid for c in seen.cessions if c.spec.claimant.uid in held for v in c.status.victims if v.stopped}
+    stopped = {
+        v.uid
+        for c in seen.cessions
+        if c.spec.claimant.uid in held
+        for v in c.status.victims
+        if v.stopped
+    }
     return {w.uid for w in seen.waiting if w.identity in stopped}
 
 
@@ -78,32 +98,55 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
     """Named after the claimant and the try, so that writing it twice is writing it once."""
     by = claim.by
     tries = sum(1 for c in seen.cessions if c.spec.claimant.uid == by.uid)
-    grace = max((give.job.grace_s or policy.takeBack.graceSeconds for give in way.gives), default=0.0)
+    grace = max(
+        (give.job.grace_s or policy.takeBack.graceSeconds for give in way.gives), default=0.0
+    )
     victims = [
         Victim(
-            namespace=give.job.job[0] or give.job.key[0], job=give.job.job[1], uid=give.job.identity, workload=give.job.key[1],
-            queue=give.job.queue, fromSize=give.job.size, toSize=give.to, how="Stop" if give.stop else "Shrink",
+            namespace=give.job.job[0] or give.job.key[0],
+            job=give.job.job[1],
+            uid=give.job.identity,
+            workload=give.job.key[1],
+            queue=give.job.queue,
+            fromSize=give.job.size,
+            toSize=give.to,
+            how="Stop" if give.stop else "Shrink",
         )
         for give in way.gives
-    ]  # fmt: skip
+    ]
     return Cession(
-        metadata=Meta(name=f"{(by.job[1] or by.key[1])[:40].rstrip('.-')}-{by.uid[:8]}-{tries + 1}"),
+        metadata=Meta(
+            name=f"{(by.job[1] or by.key[1])[:40].rstrip('.-')}-{by.uid[:8]}-{tries + 1}"
+        ),
         spec=CessionSpec(
             claimant=Claimant(
-                namespace=by.key[0], workload=by.key[1], uid=by.uid, job=by.job[1], queue=by.queue, priorityClass=by.priority_class,
+                namespace=by.key[0],
+                workload=by.key[1],
+                uid=by.uid,
+                job=by.job[1],
+                queue=by.queue,
+                priorityClass=by.priority_class,
                 created=by.created,
             ),
-            need=[Need(flavor=f, resource=r, amount=quantity(r, amount)) for (f, r), amount in sorted(claim.missing.items())],
-            victims=victims, deadline=rfc3339(now + min(grace, policy.takeBack.maxGraceSeconds)), why=way.why,
+            need=[
+                Need(flavor=f, resource=r, amount=quantity(r, amount))
+                for (f, r), amount in sorted(claim.missing.items())
+            ],
+            victims=victims,
+            deadline=rfc3339(now + min(grace, policy.takeBack.maxGraceSeconds)),
+            why=way.why,
             reserved=claim.reserved,
         ),
-    )  # fmt: skip
+    )
 
 
 def _queues(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
-    """A queue on StrictFIFO that no waiting claimant needs is put back: also after a crash between two writes."""
+    """A queue on StrictFIFO that no waiting claimant needs is put back: also after a crash between
+    two writes."""
     waiting = {w.uid for w in seen.waiting if w.active}
-    needed = {c.spec.claimant.queue for c in running if c.spec.reserved and c.spec.claimant.uid in waiting}
+    needed = {
+        c.spec.claimant.queue for c in running if c.spec.reserved and c.spec.claimant.uid in waiting
+    }
     for queue in seen.tree.queues.values():
         if queue.ours and queue.strategy == "StrictFIFO" and queue.name not in needed:
             yield Queueing(queue.name, "BestEffortFIFO", queue.version)

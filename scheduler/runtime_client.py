@@ -14,10 +14,14 @@ from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 
 log = logging.getLogger("scheduler.runtime_client")
-BUSY_S, QUIET_S = 0.1, 2.0  # between two questions to a job that is ceding, and to any other
-FORGET_S = 10.0  # who was silent for so long says nothing
+# between two questions to a job that is ceding, and to any other
+BUSY_S = 0.1
+QUIET_S = 2.0
+# who was silent for so long says nothing
+FORGET_S = 10.0
 TIMEOUT = aiohttp.ClientTimeout(total=2.0, connect=1.0)
-LIMIT = 1 << 20  # bytes of a reply
+# bytes of a reply
+LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +31,35 @@ class Target:
     job: Key
     uid: str
     address: str
-    busy: bool = False  # a take-back waits for it
+    # a take-back waits for it
+    busy: bool = False
 
 
 class Runtimes:
-    """What every job's runtime said last. Calls run beside the loop; `changed` is called when one says something new."""
+    """What every job's runtime said last. Calls run beside the loop; `changed` is called when one
+    says something new."""
 
-    def __init__(self, root: Callable[[], bytes | None], changed: Callable[[], None], port: int = contract.PORT) -> None:
-        self._root, self._changed, self._port = root, changed, port
+    def __init__(
+        self,
+        root: Callable[[], bytes | None],
+        changed: Callable[[], None],
+        port: int = contract.PORT,
+    ) -> None:
+        self._root = root
+        self._changed = changed
+        self._port = port
         self._said: dict[str, tuple[float, Status]] = {}
         self._targets: dict[str, Target] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[str, tuple[float, SizeRequest]] = {}
-        self._calls: set[asyncio.Task[None]] = set()  # requests under way
+        # requests under way
+        self._calls: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "Runtimes":
-        self._session = aiohttp.ClientSession(timeout=TIMEOUT, connector=aiohttp.TCPConnector(limit=200), trust_env=False)
+        self._session = aiohttp.ClientSession(
+            timeout=TIMEOUT, connector=aiohttp.TCPConnector(limit=200), trust_env=False
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -70,25 +86,36 @@ class Runtimes:
             self._tasks[uid] = asyncio.create_task(self._poll(uid))
 
     def ask(self, job: Key, uid: str, address: str, wanted: SizeRequest) -> None:
-        """Tell the runtime, beside the loop; what it answers is heard like any status. The same again at most once a second."""
+        """Tell the runtime, beside the loop; what it answers is heard like any status. The same
+        again at most once a second."""
         now = time.monotonic()
         at, last = self._asked.get(uid, (0.0, None))
         if last and (last.size, last.cession) == (wanted.size, wanted.cession) and now - at < 1.0:
             return
         self._asked[uid] = (now, wanted)
-        call = asyncio.create_task(self._call(Target(job, uid, address), "PUT", contract.SIZE_PATH, contract.encode(wanted)))
+        call = asyncio.create_task(
+            self._call(
+                Target(job, uid, address), "PUT", contract.SIZE_PATH, contract.encode(wanted)
+            )
+        )
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
     async def hear(self) -> None:
         """Every runtime that is followed has answered now, or not at all."""
-        await asyncio.gather(*(self._call(target, "GET", contract.STATUS_PATH) for target in list(self._targets.values())))
+        await asyncio.gather(
+            *(
+                self._call(target, "GET", contract.STATUS_PATH)
+                for target in list(self._targets.values())
+            )
+        )
 
     async def _poll(self, uid: str) -> None:
         while target := self._targets.get(uid):
             await self._call(target, "GET", contract.STATUS_PATH)
             busy = self._targets.get(uid, target).busy
-            for _ in range(1 if busy else round(QUIET_S / BUSY_S)):  # short naps: a job that starts ceding is asked at once
+            # short naps: a job that starts ceding is asked at once
+            for _ in range(1 if busy else round(QUIET_S / BUSY_S)):
                 await asyncio.sleep(BUSY_S)
                 if self._targets.get(uid, target).busy:
                     break
@@ -98,19 +125,31 @@ class Runtimes:
         if root is None or self._session is None:
             return
         key = contract.derive_key(root, target.job[0])
-        headers = contract.sign_request(key, method, path, target.uid, secrets.token_hex(12), body, time.time())
+        headers = contract.sign_request(
+            key, method, path, target.uid, secrets.token_hex(12), body, time.time()
+        )
         url = f"http://{target.address}:{self._port}{path}"
         try:
-            async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as reply:
+            async with self._session.request(
+                method, url, data=body, headers=headers, allow_redirects=False
+            ) as reply:
                 content = await _whole(reply)
                 signature = reply.headers.get(contract.SIGNATURE_HEADER, "")
-                if reply.status != 200 or not contract.reply_is_genuine(key, reply.status, headers, signature, content):
+                if reply.status != 200 or not contract.reply_is_genuine(
+                    key, reply.status, headers, signature, content
+                ):
                     refusal = content[:200].decode(errors="replace")
-                    log.warning("runtime refused", extra={"job": target.job, "status": reply.status, "said": refusal})
+                    log.warning(
+                        "runtime refused",
+                        extra={"job": target.job, "status": reply.status, "said": refusal},
+                    )
                     return
                 status = contract.decode_status(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            log.info("runtime did not answer", extra={"job": target.job, "reason": str(error) or type(error).__name__})
+            log.info(
+                "runtime did not answer",
+                extra={"job": target.job, "reason": str(error) or type(error).__name__},
+            )
             return
         before = self._said.get(target.uid)
         self._said[target.uid] = (time.monotonic(), status)

@@ -15,7 +15,8 @@ from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
 from scheduler.cohort import Limit, Queue, Tree
 
-_GRACE = re.compile(r"(\d+)([smh])")  # as the webhook lets it pass
+# as the webhook lets it pass
+_GRACE = re.compile(r"(\d+)([smh])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -32,7 +33,8 @@ class Objects:
     cohorts: Sequence[Cohort] = ()
     allocations: Sequence[ComputeAllocation] = ()
     cessions: Sequence[Cession] = ()
-    statuses: Mapping[str, Status] = field(default_factory=dict)  # by Job uid; those who answered lately
+    # by Job uid; those who answered lately
+    statuses: Mapping[str, Status] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ class Waiting:
     uid: str
     queue: str
     priority: int
-    created: str  # RFC 3339, as on the wire
-    each: tuple[tuple[Resources, int], ...]  # of each pod set: what one pod asks, and how many
+    # RFC 3339, as on the wire
+    created: str
+    # of each pod set: what one pod asks, and how many
+    each: tuple[tuple[Resources, int], ...]
     job: Key = ("", "")
     job_uid: str = ""
     priority_class: str = ""
-    replaces: bool = False  # a scale-up slice of a job that runs
+    # a scale-up slice of a job that runs
+    replaces: bool = False
     active: bool = True
 
     @property
@@ -64,21 +69,27 @@ class Running:
     uid: str
     queue: str
     priority: int
-    since: float  # Unix seconds of the reservation; a growth is a new one
+    # Unix seconds of the reservation; a growth is a new one
+    since: float
     usage: Quota
-    size: int  # pods it has quota for
-    each: Quota  # what one pod holds; of a Workload with several pod sets, the mean
+    # pods it has quota for
+    size: int
+    # what one pod holds; of a Workload with several pod sets, the mean
+    each: Quota
     job: Key = ("", "")
     job_uid: str = ""
     job_version: str = ""
-    started: float = 0.0  # Unix seconds since when its Job runs, through all sizes
+    # Unix seconds since when its Job runs, through all sizes
+    started: float = 0.0
     parallelism: int = 0
     ready: int = 0
-    allowed: tuple[int, ...] = ()  # sizes; empty for a job that is not elastic
+    # sizes; empty for a job that is not elastic
+    allowed: tuple[int, ...] = ()
     wish: int = 0
     grace_s: float = 0.0
     shrunk_at: float = 0.0
-    address: str = ""  # of pod 0
+    # of pod 0
+    address: str = ""
     status: Status | None = None
     active: bool = True
 
@@ -101,11 +112,14 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     tree: Tree = field(default_factory=Tree)
-    waiting: tuple[Waiting, ...] = ()  # in Kueue's order: priority, then age
+    # in Kueue's order: priority, then age
+    waiting: tuple[Waiting, ...] = ()
     running: tuple[Running, ...] = ()
-    finished: frozenset[str] = frozenset()  # uids of Workloads
+    # uids of Workloads
+    finished: frozenset[str] = frozenset()
     cessions: tuple[Cession, ...] = ()
-    room: tuple[Resources, ...] = ()  # free on each schedulable node
+    # free on each schedulable node
+    room: tuple[Resources, ...] = ()
 
 
 def take(seen: Objects) -> Snapshot:
@@ -114,20 +128,37 @@ def take(seen: Objects) -> Snapshot:
     first_pods = {
         pod.metadata.labels.get(names.POD_JOB_UID, ""): pod.status.podIP
         for pod in seen.pods
-        if pod.metadata.labels.get(names.POD_INDEX) == "0" and pod.status.phase == "Running" and not pod.metadata.deletionTimestamp
+        if pod.metadata.labels.get(names.POD_INDEX) == "0"
+        and pod.status.phase == "Running"
+        and not pod.metadata.deletionTimestamp
     }
-    ready = Counter(p.metadata.labels.get(names.POD_JOB_UID, "") for p in seen.pods if is_true(p.status.conditions, names.READY))
-    waiting, running, finished = list[Waiting](), list[Running](), set[str]()
+    ready = Counter(
+        p.metadata.labels.get(names.POD_JOB_UID, "")
+        for p in seen.pods
+        if is_true(p.status.conditions, names.READY)
+    )
+    waiting = list[Waiting]()
+    running = list[Running]()
+    finished = set[str]()
     held = {w.metadata.key for w in seen.workloads if _reserved(w)}
     replaced = {old for w in seen.workloads if w.metadata.key in held and (old := _predecessor(w))}
     for workload in seen.workloads:
         if is_true(workload.status.conditions, names.FINISHED):
             finished.add(workload.metadata.uid)
         elif workload.metadata.key in replaced:
-            continue  # its larger slice holds the quota already; Kueue finishes it in a moment
+            # its larger slice holds the quota already; Kueue finishes it in a moment
+            continue
         elif _reserved(workload):
             uid = job_uid(workload)
-            running.append(_running(workload, jobs.get(uid), ready[uid], first_pods.get(uid, ""), seen.statuses.get(uid)))
+            running.append(
+                _running(
+                    workload,
+                    jobs.get(uid),
+                    ready[uid],
+                    first_pods.get(uid, ""),
+                    seen.statuses.get(uid),
+                )
+            )
         else:
             queue = queue_of.get((workload.metadata.namespace, workload.spec.queueName), "")
             waiting.append(_waiting(workload, queue, held))
@@ -135,14 +166,22 @@ def take(seen: Objects) -> Snapshot:
     waiting.sort(key=lambda w: (-w.priority, unix(w.created), w.key))
     cessions = tuple(sorted(seen.cessions, key=lambda c: (c.metadata.created, c.metadata.name)))
     return Snapshot(
-        tree, tuple(w for w in waiting if w.queue in tree.queues), tuple(r for r in running if r.queue in tree.queues), frozenset(finished),
-        cessions, _room(seen),
-    )  # fmt: skip
+        tree,
+        tuple(w for w in waiting if w.queue in tree.queues),
+        tuple(r for r in running if r.queue in tree.queues),
+        frozenset(finished),
+        cessions,
+        _room(seen),
+    )
 
 
 def _reserved(workload: Workload) -> bool:
     conditions = workload.status.conditions
-    return bool(workload.status.admission) and is_true(conditions, names.QUOTA_RESERVED) and not is_true(conditions, names.FINISHED)
+    return (
+        bool(workload.status.admission)
+        and is_true(conditions, names.QUOTA_RESERVED)
+        and not is_true(conditions, names.FINISHED)
+    )
 
 
 def _predecessor(workload: Workload) -> Key | None:
@@ -160,45 +199,80 @@ def _waiting(workload: Workload, queue: str, held: set[Key]) -> Waiting:
     owner = next((o for o in workload.metadata.ownerReferences if o.kind == "Job"), None)
     ref = workload.spec.priorityClassRef
     return Waiting(
-        key=workload.metadata.key, uid=workload.metadata.uid, queue=queue, priority=workload.spec.priority,
-        created=workload.metadata.creationTimestamp or "", each=tuple((asked_by(s.template.spec), s.count) for s in workload.spec.podSets),
-        job=(workload.metadata.namespace, owner.name if owner else ""), job_uid=job_uid(workload),
-        priority_class=ref.name if ref else "", active=workload.spec.active,
-        replaces=_predecessor(workload) in held,  # a job that was stopped after it grew keeps the annotation, and replaces nothing
-    )  # fmt: skip
+        key=workload.metadata.key,
+        uid=workload.metadata.uid,
+        queue=queue,
+        priority=workload.spec.priority,
+        created=workload.metadata.creationTimestamp or "",
+        each=tuple((asked_by(s.template.spec), s.count) for s in workload.spec.podSets),
+        job=(workload.metadata.namespace, owner.name if owner else ""),
+        job_uid=job_uid(workload),
+        priority_class=ref.name if ref else "",
+        active=workload.spec.active,
+        # a job that was stopped after it grew keeps the annotation, and replaces nothing
+        replaces=_predecessor(workload) in held,
+    )
 
 
-def _running(workload: Workload, job: Job | None, ready: int, address: str, status: Status | None) -> Running:
+def _running(
+    workload: Workload, job: Job | None, ready: int, address: str, status: Status | None
+) -> Running:
     assert workload.status.admission
     usage: Quota = Counter()
-    size, counts = 0, {s.name: s.count for s in workload.spec.podSets}
+    size = 0
+    counts = {s.name: s.count for s in workload.spec.podSets}
     for assigned in workload.status.admission.podSetAssignments:
-        count = min(counts.get(assigned.name, assigned.count), assigned.count)  # a shrink lowers the pod set, not the assignment
+        # a shrink lowers the pod set, not the assignment
+        count = min(counts.get(assigned.name, assigned.count), assigned.count)
         size += count
         for resource, flavor in assigned.flavors.items():
             held = amount(resource, assigned.resourceUsage.get(resource, 0))
             usage[flavor, resource] += held * count // assigned.count if assigned.count else 0
-    reserved = next((c for c in workload.status.conditions if c.type == names.QUOTA_RESERVED), Condition())
+    reserved = next(
+        (c for c in workload.status.conditions if c.type == names.QUOTA_RESERVED), Condition()
+    )
     found = Running(
-        key=workload.metadata.key, uid=workload.metadata.uid, queue=workload.status.admission.clusterQueue, priority=workload.spec.priority,
-        since=unix(reserved.lastTransitionTime or ""), usage=usage, size=size, active=workload.spec.active,
+        key=workload.metadata.key,
+        uid=workload.metadata.uid,
+        queue=workload.status.admission.clusterQueue,
+        priority=workload.spec.priority,
+        since=unix(reserved.lastTransitionTime or ""),
+        usage=usage,
+        size=size,
+        active=workload.spec.active,
         each=Counter({key: -(-held // size) for key, held in usage.items()}) if size else Counter(),
-    )  # fmt: skip
+    )
     if job is None:
         return found
     notes = job.metadata.annotations
-    allowed = _allowed(notes.get(names.SIZES, "")) if job.metadata.annotations.get(names.ELASTIC_JOB) == "true" else ()
+    allowed = (
+        _allowed(notes.get(names.SIZES, ""))
+        if job.metadata.annotations.get(names.ELASTIC_JOB) == "true"
+        else ()
+    )
     wish = notes.get(names.WISH, "")
-    noted = int(wish) if wish.isascii() and wish.isdecimal() and len(wish) < 9 else job.spec.parallelism
-    if allowed and 0 < job.spec.parallelism < found.size:  # the shrink is written: Kueue follows in a moment
+    noted = (
+        int(wish) if wish.isascii() and wish.isdecimal() and len(wish) < 9 else job.spec.parallelism
+    )
+    # the shrink is written: Kueue follows in a moment
+    if allowed and 0 < job.spec.parallelism < found.size:
         usage = Counter({key: each * job.spec.parallelism for key, each in found.each.items()})
         found = replace(found, size=job.spec.parallelism, usage=usage)
     return replace(
-        found, job=job.metadata.key, job_uid=job.metadata.uid, job_version=job.metadata.resourceVersion, parallelism=job.spec.parallelism,
-        ready=ready, allowed=allowed, wish=noted, address=address,
-        status=status, grace_s=_grace(notes.get(names.GRACE, "")), shrunk_at=_time(notes.get(names.SHRUNK_AT, "")),
+        found,
+        job=job.metadata.key,
+        job_uid=job.metadata.uid,
+        job_version=job.metadata.resourceVersion,
+        parallelism=job.spec.parallelism,
+        ready=ready,
+        allowed=allowed,
+        wish=noted,
+        address=address,
+        status=status,
+        grace_s=_grace(notes.get(names.GRACE, "")),
+        shrunk_at=_time(notes.get(names.SHRUNK_AT, "")),
         started=unix(job.status.startTime or "") or found.since,
-    )  # fmt: skip
+    )
 
 
 def _time(text: str) -> float:
@@ -213,7 +287,8 @@ def _allowed(text: str) -> tuple[int, ...]:
     try:
         return sizes.parse(text) if text else ()
     except ValueError:
-        return ()  # the webhook refuses these; one that slipped by is not elastic
+        # the webhook refuses these; one that slipped by is not elastic
+        return ()
 
 
 def _grace(text: str) -> float:
@@ -227,7 +302,10 @@ def _tree(seen: Objects, running: Iterable[Running]) -> Tree:
         usage[job.queue] += job.usage
     own_tasks = {a.metadata.name: a.spec.preemptOwnTasks != "Never" for a in seen.allocations}
     ours = [q for q in seen.cluster_queues if q.spec.cohortName == names.COHORT or _is_ours(q)]
-    queues = {q.metadata.name: _queue(q, usage[q.metadata.name], own_tasks.get(q.metadata.name, True)) for q in ours}
+    queues = {
+        q.metadata.name: _queue(q, usage[q.metadata.name], own_tasks.get(q.metadata.name, True))
+        for q in ours
+    }
     own: Quota = Counter()
     for cohort in seen.cohorts:
         for group in cohort.spec.resourceGroups if cohort.metadata.name == names.COHORT else ():
@@ -246,14 +324,29 @@ def _queue(q: ClusterQueue, usage: Quota, preempts_own: bool) -> Queue:
     for group in q.spec.resourceGroups:
         for flavor in group.flavors:
             for r in flavor.resources:
-                borrowing, lending = (None if text is None else amount(r.name, text) for text in (r.borrowingLimit, r.lendingLimit))
-                limits[flavor.name, r.name] = Limit(amount(r.name, r.nominalQuota), borrowing, lending)
+                borrowing, lending = (
+                    None if text is None else amount(r.name, text)
+                    for text in (r.borrowingLimit, r.lendingLimit)
+                )
+                limits[flavor.name, r.name] = Limit(
+                    amount(r.name, r.nominalQuota), borrowing, lending
+                )
     weight = q.spec.fairSharing.weight if q.spec.fairSharing else 1
-    flavors = tuple((g.coveredResources, tuple(f.name for f in g.flavors)) for g in q.spec.resourceGroups)
+    flavors = tuple(
+        (g.coveredResources, tuple(f.name for f in g.flavors)) for g in q.spec.resourceGroups
+    )
     return Queue(
-        q.metadata.name, q.spec.cohortName, limits, usage, q.spec.queueingStrategy, q.metadata.resourceVersion,
-        amount("cpu", weight) / 1000, preempts_own, _is_ours(q), flavors,
-    )  # fmt: skip
+        q.metadata.name,
+        q.spec.cohortName,
+        limits,
+        usage,
+        q.spec.queueingStrategy,
+        q.metadata.resourceVersion,
+        amount("cpu", weight) / 1000,
+        preempts_own,
+        _is_ours(q),
+        flavors,
+    )
 
 
 def _room(seen: Objects) -> tuple[Resources, ...]:
@@ -265,7 +358,9 @@ def _room(seen: Objects) -> tuple[Resources, ...]:
     for node in seen.nodes:
         if node.spec.unschedulable or not is_true(node.status.conditions, names.READY):
             continue
-        free = Resources({name: amount(name, text) for name, text in node.status.allocatable.items()})
+        free = Resources(
+            {name: amount(name, text) for name, text in node.status.allocatable.items()}
+        )
         free.subtract(used[node.metadata.name])
         rooms.append(free)
     return tuple(rooms)

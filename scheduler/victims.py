@@ -24,7 +24,9 @@ class Give:
     def freed(self) -> Quota:
         if self.stop:
             return Counter(self.job.usage)
-        return Counter({key: each * (self.job.size - self.to) for key, each in self.job.each.items()})
+        return Counter(
+            {key: each * (self.job.size - self.to) for key, each in self.job.each.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,22 @@ Gives = dict[str, Give]
 """By the Workload's uid, in the order they were chosen."""
 
 
-def choose(claim: Claim, tree: Tree, running: Iterable[Running], now: float, min_runtime_s: float) -> Way:
-    """Who gives what. Shrinks before stops; among stops the least lost work; then the lowest priority, then the youngest.
+def choose(
+    claim: Claim, tree: Tree, running: Iterable[Running], now: float, min_runtime_s: float
+) -> Way:
+    """Who gives what. Shrinks before stops; among stops the least lost work; then the lowest
+    priority, then the youngest.
 
-    Eligible is only what Kueue itself might preempt for this claim: jobs of queues that borrow, and lower priority in its own queue.
-    A lender is shrunk below its own quota only where its sizes leave no other way, and never once it has stopped borrowing.
+    Eligible is only what Kueue itself might preempt for this claim: jobs of queues that borrow, and
+    lower priority in its own queue.
+    A lender is shrunk below its own quota only where its sizes leave no other way, and never once
+    it has stopped borrowing.
     """
-    able = [job for job in running if _eligible(claim, tree, job) and job.active and now - job.started >= min_runtime_s]
+    able = [
+        job
+        for job in running
+        if _eligible(claim, tree, job) and job.active and now - job.started >= min_runtime_s
+    ]
     shrinks = [job for job in able if job.allowed and job.size > job.smallest]
     shrinks.sort(key=lambda j: (claim.past_own and _foreign(claim, j), j.priority, -j.since, j.key))
     gives: Gives = {}
@@ -51,13 +62,28 @@ def choose(claim: Claim, tree: Tree, running: Iterable[Running], now: float, min
         gives = _shrink(claim, tree, shrinks, across)
         if _enough(claim, tree, gives):
             return _way(claim, tree, gives)
-    stops = [job for job in able if not (job.allowed and job.parallelism > job.size)]  # nor while a slice waits: see grow
-    stops.sort(key=lambda j: (claim.past_own and _foreign(claim, j), j.lost_by_stop, j.priority, -j.since, j.key))
+    # nor while a slice waits: see grow
+    stops = [job for job in able if not (job.allowed and job.parallelism > job.size)]
+    stops.sort(
+        key=lambda j: (
+            claim.past_own and _foreign(claim, j),
+            j.lost_by_stop,
+            j.priority,
+            -j.since,
+            j.key,
+        )
+    )
     gives = _stop(claim, tree, stops, gives)
     if _enough(claim, tree, gives):
         return _way(claim, tree, gives)
     lack = in_words(_after(tree, gives).missing(claim.by.queue, claim.request) or claim.missing)
-    return Way((), f"{claim.by.job[1] or claim.by.key[1]} waits: all that may be taken back still leaves {lack} missing")
+    return Way(
+        (),
+        (
+            f"{claim.by.job[1] or claim.by.key[1]} waits: all that may be taken back still leaves "
+            f"{lack} missing"
+        ),
+    )
 
 
 def _foreign(claim: Claim, job: Running) -> bool:
@@ -65,7 +91,8 @@ def _foreign(claim: Claim, job: Running) -> bool:
 
 
 def _eligible(claim: Claim, tree: Tree, job: Running) -> bool:
-    queue, asking = tree.queues[job.queue], tree.queues[claim.by.queue]
+    queue = tree.queues[job.queue]
+    asking = tree.queues[claim.by.queue]
     if not queue.ours or not any(job.usage[key] for key in claim.missing):
         return False
     if not _foreign(claim, job):
@@ -74,8 +101,11 @@ def _eligible(claim: Claim, tree: Tree, job: Running) -> bool:
 
 
 def _may_still(claim: Claim, tree: Tree, job: Running) -> bool:
-    """A queue back within its own quota owes nothing more; and nobody owes a claim that would borrow."""
-    return not _foreign(claim, job) or (tree.queues[job.queue].borrows(claim.missing) and _within_own(claim, tree))
+    """A queue back within its own quota owes nothing more; and nobody owes a claim that would
+    borrow."""
+    return not _foreign(claim, job) or (
+        tree.queues[job.queue].borrows(claim.missing) and _within_own(claim, tree)
+    )
 
 
 def _within_own(claim: Claim, tree: Tree) -> bool:
@@ -91,12 +121,15 @@ def _after(tree: Tree, gives: Gives) -> Tree:
 
 def _enough(claim: Claim, tree: Tree, gives: Gives) -> bool:
     left = _after(tree, gives)
-    rightful = _within_own(claim, left) or not any(_foreign(claim, give.job) for give in gives.values())
+    rightful = _within_own(claim, left) or not any(
+        _foreign(claim, give.job) for give in gives.values()
+    )
     return rightful and left.fits(claim.by.queue, claim.request)
 
 
 def _shrink(claim: Claim, tree: Tree, jobs: Iterable[Running], across: bool) -> Gives:
-    """One after the other by as much as is needed; with `across` also where a lender ends below its own quota."""
+    """One after the other by as much as is needed; with `across` also where a lender ends below its
+    own quota."""
     gives: Gives = {}
     for job in jobs:
         left = _after(tree, gives)
@@ -107,7 +140,11 @@ def _shrink(claim: Claim, tree: Tree, jobs: Iterable[Running], across: bool) -> 
         ways = [Give(job, size) for size in sorted(job.allowed, reverse=True) if size < job.size]
         if _foreign(claim, job) and not across:
             ways = [give for give in ways if _stays_whole(claim, left, give)]
-        enough = (g for g in ways if left.using(job.queue, g.freed(), -1).fits(claim.by.queue, claim.request))
+        enough = (
+            g
+            for g in ways
+            if left.using(job.queue, g.freed(), -1).fits(claim.by.queue, claim.request)
+        )
         if ways:
             gives[job.uid] = next(enough, ways[-1])
     return gives
@@ -117,7 +154,11 @@ def _stays_whole(claim: Claim, tree: Tree, give: Give) -> bool:
     """Whether the lender keeps all of its own."""
     queue = tree.queues[give.job.queue]
     left = tree.using(queue.name, give.freed(), -1).queues[queue.name].usage
-    return all(left[key] >= queue.limits[key].nominal for key in claim.missing if key in queue.limits and give.job.usage[key])
+    return all(
+        left[key] >= queue.limits[key].nominal
+        for key in claim.missing
+        if key in queue.limits and give.job.usage[key]
+    )
 
 
 def _stop(claim: Claim, tree: Tree, jobs: Iterable[Running], gives: Gives) -> Gives:
@@ -132,7 +173,8 @@ def _stop(claim: Claim, tree: Tree, jobs: Iterable[Running], gives: Gives) -> Gi
 
 
 def _way(claim: Claim, tree: Tree, gives: Gives) -> Way:
-    """Nobody gives more than is needed after all: last chosen first, each keeps the largest size that leaves enough."""
+    """Nobody gives more than is needed after all: last chosen first, each keeps the largest size
+    that leaves enough."""
     for uid, give in reversed(list(gives.items())):
         without = {other: g for other, g in gives.items() if other != uid}
         if _enough(claim, tree, without):
@@ -145,10 +187,18 @@ def _way(claim: Claim, tree: Tree, gives: Gives) -> Way:
 
 
 def _words(claim: Claim, gives: Iterable[Give]) -> str:
-    by, parts = claim.by, []
+    by = claim.by
+    parts = []
     for give in gives:
         name = give.job.job[1] or give.job.key[1]
-        what = f"{name} ({give.job.queue}) " + ("stops" if give.stop else f"shrinks from {give.job.size} to {give.to}")
+        what = f"{name} ({give.job.queue}) " + (
+            "stops" if give.stop else f"shrinks from {give.job.size} to {give.to}"
+        )
         parts.append(what)
-    reason = "takes back its own" if not claim.past_own else "goes before lower priority in its team"
-    return f"{by.job[1] or by.key[1]} ({by.queue}) {reason}: it lacks {in_words(claim.missing)}; {', '.join(parts)}"
+    reason = (
+        "takes back its own" if not claim.past_own else "goes before lower priority in its team"
+    )
+    return (
+        f"{by.job[1] or by.key[1]} ({by.queue}) {reason}: it lacks {in_words(claim.missing)}; "
+        f"{', '.join(parts)}"
+    )

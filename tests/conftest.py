@@ -1,4 +1,5 @@
-"""Fixtures that many tests share: the local cluster. A test that lacks what it needs is skipped, and fails under CI=true."""
+"""Fixtures that many tests share: the local cluster. A test that lacks what it needs is skipped,
+and fails under CI=true."""
 
 import json
 import os
@@ -18,13 +19,20 @@ from cede.api import names
 from tests.paths import TREE
 
 T = TypeVar("T")
-settings.register_profile("cede", deadline=None)  # speed is measured in tests/bench, and this machine may be busy
+# speed is measured in tests/bench, and this machine may be busy
+settings.register_profile("cede", deadline=None)
 settings.load_profile("cede")
 
 
 def deploy_local(*args: str) -> str:
     """What `python -m deploy.local ARGS` prints. Raises AssertionError with its complaint."""
-    done = subprocess.run([sys.executable, "-m", "deploy.local", *args], cwd=TREE, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.local", *args],
+        cwd=TREE,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, f"deploy.local {' '.join(args)}: {done.stderr}"
     return done.stdout
 
@@ -33,7 +41,13 @@ def deploy_local(*args: str) -> str:
 def lacking(mark: str) -> str:
     """Why tests with this mark cannot run here; empty if they can."""
     if mark == "cluster":
-        done = subprocess.run([sys.executable, "-m", "deploy.local", "check"], cwd=TREE, text=True, capture_output=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "deploy.local", "check"],
+            cwd=TREE,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
         return done.stderr.strip()
     import torch
 
@@ -42,7 +56,8 @@ def lacking(mark: str) -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and (why := lacking("gpu")):
-        pytest.skip(why)  # nowhere required, CI has none
+        # nowhere required, CI has none
+        pytest.skip(why)
     if item.get_closest_marker("cluster") and (why := lacking("cluster")):
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI must run this: {why}", pytrace=False)
@@ -67,7 +82,8 @@ class Cluster:
         return json.loads(self.kubectl(*args, "-o", "json"))
 
     def until(self, probe: Callable[[], T], what: str, seconds: float) -> T:
-        """The first true answer of `probe`; an AssertionError in it counts as no. Fails when time is up."""
+        """The first true answer of `probe`; an AssertionError in it counts as no. Fails when time
+        is up."""
         end = time.monotonic() + seconds
         complaint = ""
         while True:
@@ -81,11 +97,21 @@ class Cluster:
             time.sleep(0.1)
 
     def without_teams(self) -> None:
-        """No allocation is left, nor what ran on one, nor a policy: nobody owns a part of the nodes. Adopted namespaces stay, empty."""
+        """No allocation is left, nor what ran on one, nor a policy: nobody owns a part of the
+        nodes. Adopted namespaces stay, empty."""
         for found in self.kubectl_json("get", "computeallocations")["items"]:
             name = found["metadata"]["name"]
-            for namespace in self.kubectl("get", "namespaces", "-l", f"{names.ALLOCATION}={name}", "-o", "name").split():
-                self.kubectl("delete", "jobs,deployments,statefulsets", "--all", "-n", namespace.partition("/")[2], "--wait=true")
+            for namespace in self.kubectl(
+                "get", "namespaces", "-l", f"{names.ALLOCATION}={name}", "-o", "name"
+            ).split():
+                self.kubectl(
+                    "delete",
+                    "jobs,deployments,statefulsets",
+                    "--all",
+                    "-n",
+                    namespace.partition("/")[2],
+                    "--wait=true",
+                )
             self.kubectl("delete", "computeallocation", name, "--timeout=120s")
         self.kubectl("delete", "namespaces", "-l", f"{names.OURS},{names.TEAM}", "--timeout=120s")
         self.kubectl("delete", "clusterpolicies", "--all")
@@ -105,7 +131,8 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    """Two nodes of four accelerators, Kueue and Cede, and no team. It is left running for the next session: `make down` ends it."""
+    """Two nodes of four accelerators, Kueue and Cede, and no team. It is left running for the next
+    session: `make down` ends it."""
     deploy_local("up")
     status = json.loads(deploy_local("status", "-o", "json"))
     cluster = Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))

@@ -31,9 +31,11 @@ log = logging.getLogger("webhook")
 @dataclass(frozen=True)
 class Settings:
     kubeconfig: str | None
-    port: int  # of the reviews, TLS
+    # of the reviews, TLS
+    port: int
     health_port: int
-    drain_s: float  # between unready and closed: endpoints take as long to forget us
+    # between unready and closed: endpoints take as long to forget us
+    drain_s: float
     log_level: str
 
 
@@ -41,15 +43,22 @@ def settings(arguments: list[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m webhook", description=__doc__)
     parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
     parser.add_argument("--port", type=int, default=8443, help="of the admission reviews, TLS")
-    parser.add_argument("--health-port", type=int, default=8080, help="of /healthz, /readyz and /metrics")
-    parser.add_argument("--drain-seconds", type=float, default=5.0, help="to go on answering after SIGTERM")
+    parser.add_argument(
+        "--health-port", type=int, default=8080, help="of /healthz, /readyz and /metrics"
+    )
+    parser.add_argument(
+        "--drain-seconds", type=float, default=5.0, help="to go on answering after SIGTERM"
+    )
     parser.add_argument("--log-level", default="INFO")
     found = parser.parse_args(arguments)
-    return Settings(found.kubeconfig, found.port, found.health_port, found.drain_seconds, found.log_level)
+    return Settings(
+        found.kubeconfig, found.port, found.health_port, found.drain_seconds, found.log_level
+    )
 
 
 class Known:
-    """Live copies of what the rules ask about, and each team as it follows from them: told anew only after a change."""
+    """Live copies of what the rules ask about, and each team as it follows from them: told anew
+    only after a change."""
 
     def __init__(self, client: Client) -> None:
         self._teams: dict[str, Team] = {}
@@ -60,31 +69,42 @@ class Known:
     def team(self, namespace: str) -> Team:
         if namespace not in self._teams:
             self._teams[namespace] = team_of(
-                namespace, self.policies.get(("", POLICY_NAME)), self.allocations.all(), self.queues.all()
-            )  # fmt: skip
+                namespace,
+                self.policies.get(("", POLICY_NAME)),
+                self.allocations.all(),
+                self.queues.all(),
+            )
         return self._teams[namespace]
 
 
 async def serve(client: Client, chosen: Settings, stop: asyncio.Event) -> None:
-    """Answers reviews until `stop`. Ready once a certificate is loaded that API servers trust, and every cache has been heard whole."""
+    """Answers reviews until `stop`. Ready once a certificate is loaded that API servers trust, and
+    every cache has been heard whole."""
     wake = asyncio.Event()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    keeper, known = Keeper(client, context, wake.set, time.time), Known(client)
+    keeper = Keeper(client, context, wake.set, time.time)
+    known = Known(client)
     caches: list[Cache[Any]] = [known.policies, known.allocations, known.queues, *keeper.caches]
 
     def ready() -> bool:
-        return keeper.serves and not stop.is_set() and all(cache.synced.is_set() for cache in caches)
+        return (
+            keeper.serves and not stop.is_set() and all(cache.synced.is_set() for cache in caches)
+        )
 
     async def keep() -> None:
         for cache in keeper.caches:
             await cache.synced.wait()
         await loop.run(keeper.reconcile, wake)
 
-    runner = web.AppRunner(application(known.team), access_log=None, shutdown_timeout=chosen.drain_s)
+    runner = web.AppRunner(
+        application(known.team), access_log=None, shutdown_timeout=chosen.drain_s
+    )
     await runner.setup()
     try:
         async with asyncio.TaskGroup() as tasks, health.serve(chosen.health_port, ready):
-            working = [tasks.create_task(each) for each in (*(cache.run() for cache in caches), keep())]
+            working = [
+                tasks.create_task(each) for each in (*(cache.run() for cache in caches), keep())
+            ]
             await web.TCPSite(runner, port=chosen.port, ssl_context=context).start()
             log.info("serving", extra={"port": chosen.port})
             await stop.wait()

@@ -1,4 +1,5 @@
-"""One admission as a value: who asks for what, for which team; and how to read and fill an object of any shape."""
+"""One admission as a value: who asks for what, for which team; and how to read and fill an object
+of any shape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,24 +14,38 @@ SCHEDULER_USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{SCHEDULER}"
 
 @dataclass(frozen=True)
 class Team:
-    """What a namespace's team may use, as the admin has said it; empty where the admin has said nothing."""
+    """What a namespace's team may use, as the admin has said it; empty where the admin has said
+    nothing."""
 
     name: str = ""
-    classes: Mapping[str, int] = field(default_factory=dict)  # priority class → weight
+    # priority class → weight
+    classes: Mapping[str, int] = field(default_factory=dict)
     default_class: str = ""
-    ceiling: str = ""  # the highest class allowed
-    queues: frozenset[str] = frozenset()  # names of its LocalQueues
-    accelerators: frozenset[str] = frozenset({GPU})  # resource names, of whole ones and of their partitions
-    nodes: Mapping[str, Resources] = field(default_factory=dict)  # instance type → what jobs can have of its largest node
+    # the highest class allowed
+    ceiling: str = ""
+    # names of its LocalQueues
+    queues: frozenset[str] = frozenset()
+    # resource names, of whole ones and of their partitions
+    accelerators: frozenset[str] = frozenset({GPU})
+    # instance type → what jobs can have of its largest node
+    nodes: Mapping[str, Resources] = field(default_factory=dict)
     grace_s: int = 60
     max_grace_s: int = 600
 
     @property
     def allowed(self) -> list[str]:
-        """The classes its jobs may name, the most important first. Under a ceiling that is no class (any more), the least only."""
+        """The classes its jobs may name, the most important first. Under a ceiling that is no class
+        (any more), the least only."""
         weights = self.classes.values()
-        top = self.classes.get(self.ceiling, min(weights, default=0)) if self.ceiling else max(weights, default=0)
-        return sorted((name for name in self.classes if self.classes[name] <= top), key=lambda n: (-self.classes[n], n))
+        top = (
+            self.classes.get(self.ceiling, min(weights, default=0))
+            if self.ceiling
+            else max(weights, default=0)
+        )
+        return sorted(
+            (name for name in self.classes if self.classes[name] <= top),
+            key=lambda n: (-self.classes[n], n),
+        )
 
 
 @dataclass(frozen=True)
@@ -81,4 +96,6 @@ def inside(value: Json, *path: str) -> Json:
 
 def is_accelerator(resource: str, team: Team) -> bool:
     """Whether it is one by the policy, whole or a partition, or by NVIDIA's own names."""
-    return resource in team.accelerators or resource == GPU or resource.startswith("nvidia.com/mig-")
+    return (
+        resource in team.accelerators or resource == GPU or resource.startswith("nvidia.com/mig-")
+    )

@@ -11,7 +11,8 @@ from webhook.kinds import SERVING, concerns_us, is_anothers_pod, said
 
 
 def defaulted(asked: Asked) -> Json:
-    """The object as it should be; equal to what was asked where nothing is to be added. Doing it twice changes nothing.
+    """The object as it should be; equal to what was asked where nothing is to be added. Doing it
+    twice changes nothing.
 
     Only for what has no complaints.
     """
@@ -40,28 +41,45 @@ def patch(before: object, after: object, path: str = "") -> list[Json]:
                 found += patch(before[name], after[name], inner)
         return sorted(found, key=lambda operation: str(operation["path"]))
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return [op for i, pair in enumerate(zip(before, after, strict=True)) for op in patch(*pair, f"{path}/{i}")]
-    return [] if before == after and type(before) is type(after) else [{"op": "replace", "path": path, "value": after}]
+        return [
+            op
+            for i, pair in enumerate(zip(before, after, strict=True))
+            for op in patch(*pair, f"{path}/{i}")
+        ]
+    return (
+        []
+        if before == after and type(before) is type(after)
+        else [{"op": "replace", "path": path, "value": after}]
+    )
 
 
-# --- every kind -------------------------------------------------------------------------------------------------------
+# --- every kind -----------------------------------------------------------------------------------
 def _give_labels(job: Json, asked: Asked) -> None:
-    """Queue and priority. Later only what the job had is put back: Kueue allows neither to be added to a running one."""
+    """Queue and priority. Later only what the job had is put back: Kueue allows neither to be added
+    to a running one."""
     new = {QUEUE_NAME: LOCAL_QUEUE, PRIORITY_CLASS: _default_class(asked.team)}
     for name, default in new.items():
-        value = said(job, name) or (default if asked.old is None or _is_adopted(asked.old) else label(asked.old, name))
+        value = said(job, name) or (
+            default if asked.old is None or _is_adopted(asked.old) else label(asked.old, name)
+        )
         if value and not label(job, name):
             inside(job, "metadata", "labels")[name] = value
 
 
 def _is_adopted(old: Json) -> bool:
-    """Whether it serves, has never been queued, and nothing of it is ready: Kueue queues it now, and so takes a priority."""
-    return kind_of(old) in SERVING and not label(old, QUEUE_NAME) and not table(old, "status").get("readyReplicas")
+    """Whether it serves, has never been queued, and nothing of it is ready: Kueue queues it now,
+    and so takes a priority."""
+    return (
+        kind_of(old) in SERVING
+        and not label(old, QUEUE_NAME)
+        and not table(old, "status").get("readyReplicas")
+    )
 
 
 def _default_class(team: Team) -> str:
     """The policy's default, or the highest below it that the team may use."""
-    allowed, weight = team.allowed, team.classes.get(team.default_class, 0)
+    allowed = team.allowed
+    weight = team.classes.get(team.default_class, 0)
     if not team.default_class or team.default_class in allowed:
         return team.default_class
     return next((name for name in allowed if team.classes[name] <= weight), "")

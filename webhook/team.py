@@ -10,13 +10,25 @@ from cede.api.resources import Resources, parse
 from webhook.admission import Team
 
 
-def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[ComputeAllocation], queues: Iterable[LocalQueue]) -> Team:
+def team_of(
+    namespace: str,
+    policy: ClusterPolicy | None,
+    allocations: Iterable[ComputeAllocation],
+    queues: Iterable[LocalQueue],
+) -> Team:
     """What the team of `namespace` may use. What nobody has said yet is not checked."""
     found = list(allocations)
     claim = [each for each in found if each.namespace == namespace]
-    mine = next((each for each in claim if each.status.namespace == namespace), claim[0] if claim else None)  # the one that has it
+    # the one that has it
+    mine = next(
+        (each for each in claim if each.status.namespace == namespace), claim[0] if claim else None
+    )
     others = {each.metadata.name for each in found if each is not mine}
-    names = (q.metadata.name for q in queues if q.metadata.namespace == namespace and q.spec.clusterQueue not in others)
+    names = (
+        q.metadata.name
+        for q in queues
+        if q.metadata.namespace == namespace and q.spec.clusterQueue not in others
+    )
     spec = policy.spec if policy else ClusterPolicy().spec
     return Team(
         name=mine.team if mine else namespace,
@@ -24,7 +36,17 @@ def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[
         default_class=spec.defaultPriorityClass,
         ceiling=mine.spec.maxPriorityClass if mine else "",
         queues=frozenset(names),
-        accelerators=frozenset({GPU, *(name for each in spec.instanceTypes for name in (each.accelerator, *each.partitions) if name)}),
+        accelerators=frozenset(
+            {
+                GPU,
+                *(
+                    name
+                    for each in spec.instanceTypes
+                    for name in (each.accelerator, *each.partitions)
+                    if name
+                ),
+            }
+        ),
         nodes=nodes_of(policy) if policy else {},
         grace_s=spec.takeBack.graceSeconds,
         max_grace_s=spec.takeBack.maxGraceSeconds,
@@ -32,6 +54,7 @@ def team_of(namespace: str, policy: ClusterPolicy | None, allocations: Iterable[
 
 
 def nodes_of(policy: ClusterPolicy) -> dict[str, Resources]:
-    """Instance type → what jobs can have of its largest node; nothing in it where that is not known."""
+    """Instance type → what jobs can have of its largest node; nothing in it where that is not
+    known."""
     known = {each.name: each.whole for each in policy.status.instanceTypes}
     return {each.name: parse(known.get(each.name, {})) for each in policy.spec.instanceTypes}

@@ -19,7 +19,10 @@ class NamespaceRef(BaseModel):
     name: str = Field(min_length=1, max_length=63, pattern=DNS_LABEL, description="Its name.")
     adopt: bool = Field(
         default=False,
-        description="True: use a namespace that exists; only labels and objects of ours are added. False: it is created.",
+        description=(
+            "True: use a namespace that exists; only labels and objects of ours are "
+            "added. False: it is created."
+        ),
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -34,22 +37,44 @@ class NamespaceRef(BaseModel):
 class TypeQuota(BaseModel):
     """An amount of one instance type: whole nodes, or single resources."""
 
-    instanceType: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="A type that the ClusterPolicy names.")
-    count: int | None = Field(default=None, ge=0, le=100_000, description="Whole nodes, in what jobs can have of them.")
-    accelerators: int | None = Field(default=None, ge=0, le=1_000_000, description="Single accelerators; CPU and memory follow by ratio.")
+    instanceType: str = Field(
+        min_length=1,
+        max_length=63,
+        pattern=DNS_NAME,
+        description="A type that the ClusterPolicy names.",
+    )
+    count: int | None = Field(
+        default=None, ge=0, le=100_000, description="Whole nodes, in what jobs can have of them."
+    )
+    accelerators: int | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="Single accelerators; CPU and memory follow by ratio.",
+    )
     partitions: Partitions | None = Field(
         default=None,
         max_length=8,
         json_schema_extra=rules(NAMED_AS_RESOURCES),
-        description="Partitions of accelerators by resource name; CPU and memory follow by compute slices.",
+        description=(
+            "Partitions of accelerators by resource name; CPU and memory follow by compute slices."
+        ),
     )
-    cpu: Quantity | None = Field(default=None, description="CPU; when left out, it follows by ratio.")
-    memory: Quantity | None = Field(default=None, description="Memory; when left out, it follows by ratio.")
+    cpu: Quantity | None = Field(
+        default=None, description="CPU; when left out, it follows by ratio."
+    )
+    memory: Quantity | None = Field(
+        default=None, description="Memory; when left out, it follows by ratio."
+    )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 f"has(self.count) != {_AMOUNTS}",
-                "give whole nodes by count, or amounts by accelerators, partitions, cpu, memory: one of the two",
+                (
+                    "give whole nodes by count, or amounts by accelerators, partitions, cpu, "
+                    "memory: "
+                    "one of the two"
+                ),
             )
         )
     )
@@ -65,23 +90,31 @@ class Sharing(BaseModel):
         default=None,
         ge=0,
         le=10_000,
-        description="The most it may borrow of a type and resource, in percent of what it owns of it.",
+        description=(
+            "The most it may borrow of a type and resource, in percent of what it owns of it."
+        ),
     )
     borrowLimits: list[TypeQuota] = Field(
         default_factory=list,
         max_length=15,
         json_schema_extra=keyed("instanceType"),
-        description="The most it may borrow, by instance type; a type that is not listed is not borrowed.",
+        description=(
+            "The most it may borrow, by instance type; a type that is not listed is not borrowed."
+        ),
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(self.borrowLimitPercent) || !has(self.borrowLimits) || size(self.borrowLimits) == 0",
+                (
+                    "!has(self.borrowLimitPercent) || !has(self.borrowLimits) || "
+                    "size(self.borrowLimits) == 0"
+                ),
                 "give borrowLimitPercent or borrowLimits: one of the two",
             ),
             (
                 "!has(self.strategy) || self.strategy == 'LendAndBorrow' "
-                "|| (!has(self.borrowLimitPercent) && (!has(self.borrowLimits) || size(self.borrowLimits) == 0))",
+                "|| (!has(self.borrowLimitPercent) && (!has(self.borrowLimits) || "
+                "size(self.borrowLimits) == 0))",
                 "a borrow limit needs strategy LendAndBorrow: set that, or remove the limit",
             ),
         )
@@ -91,16 +124,26 @@ class Sharing(BaseModel):
 class Member(BaseModel):
     """Who may submit, see and cancel jobs in the namespace."""
 
-    kind: Literal["User", "Group", "ServiceAccount"] = Field(description="What the name stands for.")
-    name: str = Field(min_length=1, max_length=253, description="As the cluster's authentication spells it.")
+    kind: Literal["User", "Group", "ServiceAccount"] = Field(
+        description="What the name stands for."
+    )
+    name: str = Field(
+        min_length=1, max_length=253, description="As the cluster's authentication spells it."
+    )
     namespace: str = Field(
-        default="", max_length=63, pattern=rf"^$|{DNS_LABEL}", description="Of a ServiceAccount; empty for the team's namespace."
+        default="",
+        max_length=63,
+        pattern=rf"^$|{DNS_LABEL}",
+        description="Of a ServiceAccount; empty for the team's namespace.",
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 f"self.kind != 'ServiceAccount' || self.name.matches('{DNS_NAME}')",
-                "this is no name of a ServiceAccount: write it like trainer, and its namespace beside it",
+                (
+                    "this is no name of a ServiceAccount: write it like trainer, and its namespace "
+                    "beside it"
+                ),
             )
         )
     )
@@ -115,31 +158,49 @@ class AllocationSpec(BaseModel):
         pattern=rf"^$|{DNS_LABEL}",
         description="The team; empty for the name of this object.",
     )
-    namespace: NamespaceRef | None = Field(default=None, description="Left out: the one it has, or a new one named as the team.")
+    namespace: NamespaceRef | None = Field(
+        default=None, description="Left out: the one it has, or a new one named as the team."
+    )
     quotas: list[TypeQuota] = Field(
         default_factory=list,
         max_length=15,
         json_schema_extra=keyed("instanceType"),
-        description="What the team owns, by instance type; at most 15. A type that no node has yet is shown as promised.",
+        description=(
+            "What the team owns, by instance type; at most 15. A type that no node has "
+            "yet is shown as promised."
+        ),
     )
     sharing: Sharing = Field(default_factory=Sharing, json_schema_extra={"default": {}})
-    fairShareWeight: int = Field(default=50, ge=0, le=100, description="0 to 100; the team's share of idle capacity against others.")
-    preemptOwnTasks: Literal["LowerPriority", "Never"] = Field(
-        default="LowerPriority", description="Whether the team's important jobs may take from its less important ones."
+    fairShareWeight: int = Field(
+        default=50,
+        ge=0,
+        le=100,
+        description="0 to 100; the team's share of idle capacity against others.",
     )
-    maxPriorityClass: str = Field(default="", max_length=63, description="The highest class its jobs may use; empty: any.")
+    preemptOwnTasks: Literal["LowerPriority", "Never"] = Field(
+        default="LowerPriority",
+        description="Whether the team's important jobs may take from its less important ones.",
+    )
+    maxPriorityClass: str = Field(
+        default="", max_length=63, description="The highest class its jobs may use; empty: any."
+    )
     members: list[Member] = Field(
         default_factory=list,
         max_length=100,
         json_schema_extra=ATOMIC,
         description="Who may submit, see and cancel its jobs.",
     )
-    active: bool = Field(default=True, description="False: nothing new is admitted; what runs goes on to its end.")
+    active: bool = Field(
+        default=True, description="False: nothing new is admitted; what runs goes on to its end."
+    )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 f"has(self.__namespace__) || !has(self.team) || !({_RESERVED.format('self.team')})",
-                "a namespace of the team's name belongs to the cluster: name another by namespace.name",
+                (
+                    "a namespace of the team's name belongs to the cluster: name another by "
+                    "namespace.name"
+                ),
             )
         )
     )
@@ -149,33 +210,65 @@ class QuotaStatus(BaseModel):
     """One instance type: amounts by resource."""
 
     instanceType: str = Field(max_length=63, description="The instance type.")
-    nominal: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What the team owns.")
-    healthy: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What of it is there: the queue's quota now.")
-    used: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold, owned or borrowed.")
-    borrowed: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What its jobs hold beyond the quota.")
-    lent: dict[str, Amount] = Field(default_factory=dict, max_length=16, description="What others hold of its quota.")
-    free: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What its next job could have now, of its own and borrowed; said while work waits."
+    nominal: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What the team owns."
     )
-    promised: bool = Field(default=False, description="No node of this type exists yet; the amounts are the policy's.")
+    healthy: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="What of it is there: the queue's quota now.",
+    )
+    used: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What its jobs hold, owned or borrowed."
+    )
+    borrowed: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What its jobs hold beyond the quota."
+    )
+    lent: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What others hold of its quota."
+    )
+    free: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "What its next job could have now, of its own and borrowed; said while work waits."
+        ),
+    )
+    promised: bool = Field(
+        default=False, description="No node of this type exists yet; the amounts are the policy's."
+    )
 
 
 class AllocationStatus(BaseModel):
     """What holds now."""
 
-    observedGeneration: int = Field(default=0, description="The generation of the spec this was said of.")
+    observedGeneration: int = Field(
+        default=0, description="The generation of the spec this was said of."
+    )
     conditions: Conditions = Field(
-        default_factory=list, description="Ready: whether all that is said is in place, or what to do. Admits: whether work waits, and why."
+        default_factory=list,
+        description=(
+            "Ready: whether all that is said is in place, or what to do. Admits: whether "
+            "work waits, and why."
+        ),
     )
     team: str = Field(default="", max_length=63, description="The team.")
     namespace: str = Field(default="", max_length=63, description="The team's namespace.")
     clusterQueue: str = Field(default="", max_length=253, description="Its ClusterQueue.")
-    localQueue: str = Field(default="", max_length=253, description="The LocalQueue in its namespace.")
+    localQueue: str = Field(
+        default="", max_length=253, description="The LocalQueue in its namespace."
+    )
     waiting: int = Field(default=0, description="Workloads that wait in its queue.")
     owns: str = Field(default="", max_length=1024, description="Its accelerators, in words.")
-    used: str = Field(default="", max_length=1024, description="Accelerators its jobs hold, in words.")
-    lent: str = Field(default="", max_length=1024, description="Accelerators others hold of its own, in words.")
-    borrowed: str = Field(default="", max_length=1024, description="Accelerators its jobs hold of others', in words.")
+    used: str = Field(
+        default="", max_length=1024, description="Accelerators its jobs hold, in words."
+    )
+    lent: str = Field(
+        default="", max_length=1024, description="Accelerators others hold of its own, in words."
+    )
+    borrowed: str = Field(
+        default="", max_length=1024, description="Accelerators its jobs hold of others', in words."
+    )
     quotas: list[QuotaStatus] = Field(
         default_factory=list,
         max_length=64,
@@ -195,18 +288,35 @@ class ComputeAllocation(BaseModel):
             Column("Namespace", ".status.namespace", description="Where its jobs run.", priority=1),
             Column("Queue", ".status.clusterQueue", description="Its ClusterQueue."),
             Column("Owns", ".status.owns", description="Accelerators the team owns."),
-            Column("Used", ".status.used", description="Accelerators its jobs hold, owned or borrowed."),
+            Column(
+                "Used", ".status.used", description="Accelerators its jobs hold, owned or borrowed."
+            ),
             Column("Lent", ".status.lent", description="Accelerators others hold of its own."),
-            Column("Borrowed", ".status.borrowed", description="Accelerators its jobs hold beyond its own."),
-            Column("Waiting", ".status.waiting", "integer", description="Workloads that wait in its queue."),
+            Column(
+                "Borrowed",
+                ".status.borrowed",
+                description="Accelerators its jobs hold beyond its own.",
+            ),
+            Column(
+                "Waiting",
+                ".status.waiting",
+                "integer",
+                description="Workloads that wait in its queue.",
+            ),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
         rules=(
             (
-                "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
-                "the name becomes a queue's and a label's: at most 63 letters a-z, digits and hyphens",
+                (
+                    "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && "
+                    "size(self.metadata.name) <= 63"
+                ),
+                (
+                    "the name becomes a queue's and a label's: at most 63 letters a-z, digits and "
+                    "hyphens"
+                ),
             ),
             (
                 f"!({_RESERVED.format('self.metadata.name')})",
@@ -225,5 +335,8 @@ class ComputeAllocation(BaseModel):
 
     @property
     def namespace(self) -> str:
-        """Where its jobs run: as said; else where they run already, so that renaming a team moves nothing; else named as the team."""
-        return self.spec.namespace.name if self.spec.namespace else self.status.namespace or self.team
+        """Where its jobs run: as said; else where they run already, so that renaming a team moves
+        nothing; else named as the team."""
+        return (
+            self.spec.namespace.name if self.spec.namespace else self.status.namespace or self.team
+        )

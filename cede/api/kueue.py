@@ -1,4 +1,5 @@
-"""Frozen projections of Kueue's and Kubernetes' objects: only the fields we read, spelled as on the wire."""
+"""Frozen projections of Kueue's and Kubernetes' objects: only the fields we read, spelled as on the
+wire."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +10,8 @@ from cede.api.objects import Condition, Json, Meta
 class Container:
     name: str = ""
     resources: dict[str, dict[str, str | int]] = field(default_factory=dict)
-    restartPolicy: str = ""  # Always: an init container that is a sidecar
+    # Always: an init container that is a sidecar
+    restartPolicy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,10 @@ class WorkloadSpec:
 class PodSetAssignment:
     name: str = "main"
     count: int = 0
-    flavors: dict[str, str] = field(default_factory=dict)  # resource → flavor
-    resourceUsage: dict[str, str | int] = field(default_factory=dict)  # of `count` pods together
+    # resource → flavor
+    flavors: dict[str, str] = field(default_factory=dict)
+    # of `count` pods together
+    resourceUsage: dict[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,8 @@ class ClusterQueueSpec:
 @dataclass(frozen=True, slots=True)
 class FlavorUsage:
     name: str = ""
-    resources: tuple[Json, ...] = ()  # {name, total, borrowed}
+    # {name, total, borrowed}
+    resources: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

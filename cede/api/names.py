@@ -4,23 +4,29 @@ GROUP = "cede.dev"
 VERSION = "v1alpha1"
 SYSTEM_NAMESPACE = "cede-system"
 
-# --- ours, on objects ---------------------------------------------------------------------------------------------
+# --- ours, on objects -----------------------------------------------------------------------------
 TEAM = "cede.dev/team"
-"""Label on a team's Namespace: its team. Written by the quota_controller; the webhook configurations select by it."""
+"""Label on a team's Namespace: its team. Written by the quota_controller; the webhook
+configurations select by it."""
 ALLOCATION = "cede.dev/allocation"
-"""Label on everything the quota_controller owns: the allocation it comes from, or `POLICY_NAME` for what all share."""
+"""Label on everything the quota_controller owns: the allocation it comes from, or `POLICY_NAME` for
+what all share."""
 SIZES = "cede.dev/sizes"
-"""Annotation on a Job, by its user: the allowed sizes (`sizes.parse`). Its presence makes the Job elastic."""
+"""Annotation on a Job, by its user: the allowed sizes (`sizes.parse`). Its presence makes the Job
+elastic."""
 GRACE = "cede.dev/grace"
 """Annotation on a Job, by its user: how long a save may take, `90s`. Capped by the policy."""
 WISH = "cede.dev/wish"
-"""Annotation on an elastic Job: the size its user wants, the ceiling of growth. Written by the webhook."""
+"""Annotation on an elastic Job: the size its user wants, the ceiling of growth. Written by the
+webhook."""
 ELASTIC_POD = "cede.dev/elastic"
 """Label `true` on the pods of elastic Jobs, by the webhook: the peers Service selects them."""
 SHRUNK_AT = "cede.dev/shrunk-at"
-"""Annotation on an elastic Job: RFC 3339 time of the last shrink. Written by the scheduler, read for the snooze."""
+"""Annotation on an elastic Job: RFC 3339 time of the last shrink. Written by the scheduler, read
+for the snooze."""
 ALLOCATION_FINALIZER = "cede.dev/allocation"
-"""On a ComputeAllocation: its queues are held and drained before it goes. Written by the quota_controller."""
+"""On a ComputeAllocation: its queues are held and drained before it goes. Written by the
+quota_controller."""
 
 POLICY_NAME = "default"
 """The one ClusterPolicy, and the Cohort all teams share is named `COHORT`."""
@@ -32,7 +38,8 @@ PEERS_SERVICE = "cede-peers"
 CONTROL_SECRET = "cede-control"
 """Secret in each team's namespace: the key that control requests to its jobs are signed with."""
 ROOT_SECRET = "cede-root"
-"""Secret in `SYSTEM_NAMESPACE`: the key the namespaces' keys are derived from. Made by the quota_controller."""
+"""Secret in `SYSTEM_NAMESPACE`: the key the namespaces' keys are derived from. Made by the
+quota_controller."""
 SECRET_KEY = "key"
 """The entry of both Secrets that holds the key."""
 SCHEDULER_LEASE = "cede-scheduler"
@@ -49,7 +56,7 @@ MANAGED_BY_CEDE = "cede"
 OURS = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
 """The selector of what we have made."""
 
-# --- Kueue's and Kubernetes', as they spell them ------------------------------------------------------------------
+# --- Kueue's and Kubernetes', as they spell them --------------------------------------------------
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
@@ -60,7 +67,7 @@ POD_JOB_UID = "batch.kubernetes.io/controller-uid"
 POD_INDEX = "batch.kubernetes.io/job-completion-index"
 GPU = "nvidia.com/gpu"
 
-# --- conditions and reasons ---------------------------------------------------------------------------------------
+# --- conditions and reasons -----------------------------------------------------------------------
 READY = "Ready"
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"

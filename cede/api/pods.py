@@ -1,4 +1,5 @@
-"""What a pod asks of a node, and where a DaemonSet puts one: projections, and Kubernetes' own rules on them."""
+"""What a pod asks of a node, and where a DaemonSet puts one: projections, and Kubernetes' own rules
+on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +10,15 @@ from cede.api.resources import Resources, amount
 
 
 def asked_by(spec: PodSpec) -> Resources:
-    """What one pod asks of its node: its containers and sidecars together, or more while it starts; and its overhead.
+    """What one pod asks of its node: its containers and sidecars together, or more while it starts;
+    and its overhead.
 
-    A limit stands in for a request that is not said. Source: k8s.io/component-helpers/resource, PodRequests; KEP-753.
+    A limit stands in for a request that is not said. Source: k8s.io/component-helpers/resource,
+    PodRequests; KEP-753.
     """
-    running, sidecars, starting = Resources(), Resources(), Resources()
+    running = Resources()
+    sidecars = Resources()
+    starting = Resources()
     for container in spec.containers:
         running += _asked(container)
     for container in spec.initContainers:
@@ -27,11 +32,14 @@ def asked_by(spec: PodSpec) -> Resources:
 
 
 def _asked(container: Container) -> Resources:
-    said: Mapping[str, str | int] = {**container.resources.get("limits", {}), **container.resources.get("requests", {})}
+    said: Mapping[str, str | int] = {
+        **container.resources.get("limits", {}),
+        **container.resources.get("requests", {}),
+    }
     return Resources({name: amount(name, text) for name, text in said.items()})
 
 
-# --- DaemonSets -------------------------------------------------------------------------------------------------------
+# --- DaemonSets -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Toleration:
     key: str = ""
@@ -40,10 +48,13 @@ class Toleration:
     effect: str = ""
 
     def covers(self, taint: Taint) -> bool:
-        """Whether the taint keeps no pod away that has this. Source: k8s.io/api/core/v1, Toleration.ToleratesTaint."""
+        """Whether the taint keeps no pod away that has this. Source: k8s.io/api/core/v1,
+        Toleration.ToleratesTaint."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
-        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
+        return self.operator == "Exists" or (
+            self.operator in ("", "Equal") and self.value == taint.value
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,8 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def meets(self, found: Mapping[str, str]) -> bool:
-        """Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity. An operator nobody knows is met by nothing."""
+        """Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity. An operator nobody knows
+        is met by nothing."""
         value = found.get(self.key)
         match self.operator:
             case "In":
@@ -66,7 +78,8 @@ class Requirement:
                 return value is None
             case "Gt" | "Lt" if value is not None and len(self.values) == 1:
                 try:
-                    left, right = int(value), int(self.values[0])
+                    left = int(value)
+                    right = int(self.values[0])
                 except ValueError:
                     return False
                 return left > right if self.operator == "Gt" else left < right
@@ -135,7 +148,8 @@ class DaemonSet:
         return asked_by(PodSpec(pod.containers, pod.initContainers, pod.overhead))
 
     def runs_on(self, node: Node) -> bool:
-        """Whether it has a pod there, when all is well with the node. Source: pkg/controller/daemon, NodeShouldRunDaemonPod."""
+        """Whether it has a pod there, when all is well with the node. Source:
+        pkg/controller/daemon, NodeShouldRunDaemonPod."""
         pod = self.spec.template.spec
         if pod.nodeName and pod.nodeName != node.metadata.name:
             return False
@@ -143,16 +157,31 @@ class DaemonSet:
             return False
         affinity = pod.affinity.nodeAffinity if pod.affinity else None
         required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
-        if required is not None and not any(term.meets(node) for term in required.nodeSelectorTerms):
+        if required is not None and not any(
+            term.meets(node) for term in required.nodeSelectorTerms
+        ):
             return False
-        return all(any(each.covers(taint) for each in pod.tolerations) for taint in node.spec.taints if _keeps_away(taint))
+        return all(
+            any(each.covers(taint) for each in pod.tolerations)
+            for taint in node.spec.taints
+            if _keeps_away(taint)
+        )
 
 
 _PASSING = {
     f"node.kubernetes.io/{state}"
-    for state in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable", "network-unavailable")
+    for state in (
+        "not-ready",
+        "unreachable",
+        "disk-pressure",
+        "memory-pressure",
+        "pid-pressure",
+        "unschedulable",
+        "network-unavailable",
+    )
 }
-"""What the node controller writes and DaemonSets tolerate by themselves (pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations)."""
+"""What the node controller writes and DaemonSets tolerate by themselves
+(pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations)."""
 
 
 def _keeps_away(taint: Taint) -> bool:

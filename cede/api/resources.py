@@ -16,16 +16,32 @@ FlavorResource = tuple[str, str]
 Resources = Counter[str]
 """Amounts by resource in Kueue's units: cpu in milli, all else in base units (resource_node.go)."""
 Quota = Counter[FlavorResource]
-"""Amounts by (flavor, resource), same units. `need <= free` fits; `need - free` is what is missing."""
+"""Amounts by (flavor, resource), same units. `need <= free` fits; `need - free` is what is
+missing."""
 
 _SUFFIX = {
-    "": Decimal(1), "m": Decimal("0.001"), "u": Decimal("0.000001"), "n": Decimal("0.000000001"),
-    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
-    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
-}  # fmt: skip
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    "u": Decimal("0.000001"),
+    "n": Decimal("0.000000001"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "E": Decimal(10**18),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
 
 
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(|[numkMGTPE]|[KMGTPE]i))")
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(|[numkMGTPE]|[KMGTPE]i))"
+)
 MOST = 2**63 - 1
 """More than this is as much as this, as for the API server."""
 
@@ -38,19 +54,27 @@ def amount(resource: str, quantity: str | int | float) -> int:
     return _amount(resource, str(quantity).strip())
 
 
-@lru_cache(maxsize=4096)  # a cluster's objects say the same few amounts over and over
+# a cluster's objects say the same few amounts over and over
+@lru_cache(maxsize=4096)
 def _amount(resource: str, text: str) -> int:
     found = _QUANTITY.fullmatch(text)
     if not found:
-        raise ValueError(f"{resource} is {text!r}, which is no quantity: write it like 500m, 2, 16Gi")
+        raise ValueError(
+            f"{resource} is {text!r}, which is no quantity: write it like 500m, 2, 16Gi"
+        )
     number, exponent, suffix = found.groups()
     with localcontext() as context:
         context.prec = 100
-        value = Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""] * (1000 if resource == "cpu" else 1)
+        value = (
+            Decimal(number + (exponent or ""))
+            * _SUFFIX[suffix or ""]
+            * (1000 if resource == "cpu" else 1)
+        )
     return ceil(min(max(value, Decimal(-MOST)), Decimal(MOST)))
 
 
-@lru_cache(maxsize=4096)  # a tenth of a pass over 1,000 teams without it: they own the same few amounts
+# a tenth of a pass over 1,000 teams without it: they own the same few amounts
+@lru_cache(maxsize=4096)
 def quantity(resource: str, value: int) -> str:
     """The shortest exact spelling: `2500` milli cpu is `2500m`, 1073741824 bytes are `1Gi`."""
     if resource == "cpu":
@@ -77,9 +101,13 @@ def total(of: Iterable[Counter[K]]) -> Counter[K]:
 
 
 def in_words(amounts: Mapping[FlavorResource, int] | Mapping[str, int]) -> str:
-    """`4 nvidia.com/gpu, 16Gi memory`, as events and conditions say it; flavors are left out. `nothing` when empty."""
+    """`4 nvidia.com/gpu, 16Gi memory`, as events and conditions say it; flavors are left out.
+    `nothing` when empty."""
     total = Counter[str]()
     for key, value in amounts.items():
         total[key if isinstance(key, str) else key[1]] += value
     order = sorted(total, key=lambda name: ("/" not in name, name))
-    return ", ".join(f"{quantity(name, total[name])} {name}" for name in order if total[name]) or "nothing"
+    return (
+        ", ".join(f"{quantity(name, total[name])} {name}" for name in order if total[name])
+        or "nothing"
+    )

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 LIMIT = 4096
-LONGEST = 8 * LIMIT  # characters; every size by itself is shorter
+# characters; every size by itself is shorter
+LONGEST = 8 * LIMIT
 _NUMBER = "([0-9]{1,9})"
 _RANGE = re.compile(f"{_NUMBER}-{_NUMBER}(?:/{_NUMBER})?")
 _LIST = re.compile(f"{_NUMBER}(?:,{_NUMBER})*")
@@ -12,13 +13,16 @@ CURE = "write it like 2-8, 2-8/2 or 1,2,4,8"
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """The allowed sizes, ascending. Raises ValueError that says what is wrong and how to write it."""
+    """The allowed sizes, ascending. Raises ValueError that says what is wrong and how to write
+    it."""
     if len(text) > LONGEST:
         raise ValueError(f"{text[:20] + '…'!r} is {len(text)} characters long: {CURE}")
     text = "".join(part.strip() for part in re.split("([-/,])", text))
     shown = repr(text if len(text) <= 60 else f"{text[:20]}…")
     if found := _RANGE.fullmatch(text):
-        low, high, step = int(found[1]), int(found[2]), int(found[3] or 1)
+        low = int(found[1])
+        high = int(found[2])
+        step = int(found[3] or 1)
         if low > high:
             raise ValueError(f"{shown} runs from {low} down to {high}: put the smaller size first")
         if step < 1:
@@ -33,7 +37,9 @@ def parse(text: str) -> tuple[int, ...]:
     else:
         raise ValueError(f"{shown} is no list of sizes: {CURE}")
     if sizes[0] < 1:
-        raise ValueError(f"{shown} holds size 0, which would complete the job: the smallest size is 1")
+        raise ValueError(
+            f"{shown} holds size 0, which would complete the job: the smallest size is 1"
+        )
     return sizes
 
 

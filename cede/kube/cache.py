@@ -9,7 +9,15 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
-from cede.kube.client import ApiError, Client, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
+from cede.kube.client import (
+    ApiError,
+    Client,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unreadable,
+)
 from cede.kube.expectations import ALL, Echoes
 
 P = TypeVar("P")
@@ -18,12 +26,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """client-go's: doubled from `first_s` to `most_s`, jittered down to half; a watch that held `healthy_s` starts over."""
+    """client-go's: doubled from `first_s` to `most_s`, jittered down to half; a watch that held
+    `healthy_s` starts over."""
 
     first_s: float = 0.8
     most_s: float = 30.0
     healthy_s: float = 120.0
-    short_s: float = 1.0  # a watch that ends sooner than this has failed, whatever it brought
+    # a watch that ends sooner than this has failed, whatever it brought
+    short_s: float = 1.0
 
     def seconds(self, failures: int) -> float:
         return random.uniform(0.5, 1.0) * min(self.most_s, self.first_s * 2.0 ** min(failures, 16))  # noqa: S311
@@ -33,25 +43,45 @@ def meta(found: Projection | Json) -> Meta:
     """The metadata of a projection, or of a raw object as far as a cache needs it."""
     if isinstance(found, dict):
         raw = found["metadata"]
-        return Meta(name=raw["name"], namespace=raw.get("namespace", ""), resourceVersion=raw.get("resourceVersion", ""))
+        return Meta(
+            name=raw["name"],
+            namespace=raw.get("namespace", ""),
+            resourceVersion=raw.get("resourceVersion", ""),
+        )
     return found.metadata
 
 
 class Cache(Generic[P]):
-    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole. `changed` is called on every change,
+    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole.
+    `changed` is called on every change,
     and when what was never heard has new `trouble`."""
 
     def __init__(
-        self, client: Client, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "",
-        changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None, echoes: Echoes | None = None,
-    ) -> None:  # fmt: skip
-        self._client, self.kind, self._cls, self._namespace, self._labels, self._fields = client, kind, cls, namespace, labels, fields
+        self,
+        client: Client,
+        kind: Kind,
+        cls: type[P],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        changed: Callable[[], None] = lambda: None,
+        backoff: Backoff | None = None,
+        echoes: Echoes | None = None,
+    ) -> None:
+        self._client = client
+        self.kind = kind
+        self._cls = cls
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
         self._changed, self._backoff = changed, backoff or Backoff()
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
         self._echoes = echoes
-        self.trouble = ""  # why nothing will be heard until somebody acts: the kind is not there, or not for us
+        # why nothing will be heard until somebody acts: the kind is not there, or not for us
+        self.trouble = ""
 
     @property
     def objects(self) -> Mapping[Key, P]:
@@ -64,11 +94,13 @@ class Cache(Generic[P]):
         return self._objects.get(key)
 
     async def run(self) -> None:
-        """Forever. Whatever the server does, the copy is kept or rebuilt and the next try waits its turn."""
+        """Forever. Whatever the server does, the copy is kept or rebuilt and the next try waits its
+        turn."""
         failures = 0
         clock = asyncio.get_running_loop().time
         while True:
-            began, wait = clock(), 0.0
+            began = clock()
+            wait = 0.0
             try:
                 if not self._version:
                     await self._list()
@@ -77,8 +109,10 @@ class Cache(Generic[P]):
                     failures = 0
                     continue
                 reason = "the watch ended at once"
-            except (Gone, Unreadable) as error:  # the same history would break us again: a list tells how things are now
-                self._version, reason = "", str(error)
+            except (Gone, Unreadable) as error:
+                # the same history would break us again: a list tells how things are now
+                self._version = ""
+                reason = str(error)
             except ApiError as error:
                 reason = str(error)
                 wait = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
@@ -88,15 +122,26 @@ class Cache(Generic[P]):
                 failures = 0
             wait = max(wait, self._backoff.seconds(failures))
             failures += 1
-            log.warning("watch broke", extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)})
+            log.warning(
+                "watch broke",
+                extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)},
+            )
             await asyncio.sleep(wait)
 
     async def _list(self) -> None:
-        """The whole, page by page into a copy, then swapped in: deletions in a gap are seen here."""
-        items, version = await self._client.list(self.kind, self._cls, namespace=self._namespace, labels=self._labels, fields=self._fields)
+        """The whole, page by page into a copy, then swapped in: deletions in a gap are seen
+        here."""
+        items, version = await self._client.list(
+            self.kind,
+            self._cls,
+            namespace=self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+        )
         fresh = {meta(item).key: item for item in items}  # type: ignore[arg-type]  # P is bound by use: what a server sends has metadata
         differs = fresh != self._objects or not self.synced.is_set()
-        self._objects, self._version = fresh, version
+        self._objects = fresh
+        self._version = version
         self.synced.set()
         self.trouble = ""
         if differs:

@@ -34,23 +34,43 @@ from cede.kube.errors import (
 
 P = TypeVar("P")
 PAGE = 500
-LINE_LIMIT = 1 << 21  # bytes; aiohttp's own default fails above 128 KiB a line
+# bytes; aiohttp's own default fails above 128 KiB a line
+LINE_LIMIT = 1 << 21
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
-WATCH_S = 300  # the server ends a watch after this long, or up to twice that: not all at once
-SILENCE_S = 2 * WATCH_S + 15  # a quiet kind may say nothing for the whole of a watch; that the server is gone, TCP keep-alive tells
-MERGE, JSON_PATCH, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
+# the server ends a watch after this long, or up to twice that: not all at once
+WATCH_S = 300
+# a quiet kind may say nothing for the whole of a watch; that the server is gone, TCP keep-alive
+# tells
+SILENCE_S = 2 * WATCH_S + 15
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 class Client(Protocol):
     """What the shells need of an API server. Every call raises ApiError or a kind of it."""
 
-    async def list(self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "") -> tuple[list[P], str]: ...
+    async def list(
+        self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> tuple[list[P], str]: ...
     def watch(
-        self, kind: Kind, cls: type[P], *, version: str, initial: bool, namespace: str = "", labels: str = "", fields: str = ""
+        self,
+        kind: Kind,
+        cls: type[P],
+        *,
+        version: str,
+        initial: bool,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
     ) -> AsyncIterator[WatchEvent[P]]: ...
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P: ...
-    async def apply(self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = "") -> Json: ...
-    async def patch(self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = "") -> Json: ...
+    async def apply(
+        self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
+    ) -> Json: ...
+    async def patch(
+        self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = ""
+    ) -> Json: ...
     async def create(self, kind: Kind, body: Json, *, namespace: str = "") -> Json: ...
     async def replace(self, kind: Kind, key: Key, body: Json) -> Json: ...
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None: ...
@@ -59,37 +79,64 @@ class Client(Protocol):
 class HttpClient:
     """A Client over one aiohttp session. `manager` is the field manager of everything it writes.
 
-    `renew` reads credentials and CA anew: it is called when the server refuses ours, or we refuse the server's.
+    `renew` reads credentials and CA anew: it is called when the server refuses ours, or we refuse
+    the server's.
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, configuration: Configuration, manager: str, renew: Callable[[], Awaitable[None]] | None = None
+        self,
+        session: aiohttp.ClientSession,
+        configuration: Configuration,
+        manager: str,
+        renew: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._session, self._configuration, self.manager, self._renew = session, configuration, manager, renew
+        self._session = session
+        self._configuration = configuration
+        self.manager = manager
+        self._renew = renew
         self._url = str(configuration.host).rstrip("/")
 
-    async def list(self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = "") -> tuple[list[P], str]:
+    async def list(
+        self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> tuple[list[P], str]:
         """All objects, page by page, and the version to watch from."""
-        decode, items = decoder(cls), list[P]()
+        decode = decoder(cls)
+        items = list[P]()
         query = {"limit": str(PAGE)} | _selectors(labels, fields)
         while True:
-            found, version, following = decoding.page(await self._send("GET", kind.path(namespace=namespace), query), decode)
+            found, version, following = decoding.page(
+                await self._send("GET", kind.path(namespace=namespace), query), decode
+            )
             items += found
             if not following:
                 return items, version
             query["continue"] = following
 
     async def watch(
-        self, kind: Kind, cls: type[P], *, version: str, initial: bool, namespace: str = "", labels: str = "", fields: str = ""
+        self,
+        kind: Kind,
+        cls: type[P],
+        *,
+        version: str,
+        initial: bool,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
     ) -> AsyncIterator[WatchEvent[P]]:
-        """Events since `version`, or with `initial` first every object and a bookmark that says so. Ends when the server ends it."""
-        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(random.randint(WATCH_S, 2 * WATCH_S))}  # noqa: S311
+        """Events since `version`, or with `initial` first every object and a bookmark that says so.
+        Ends when the server ends it."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(WATCH_S, 2 * WATCH_S)),  # noqa: S311
+        }
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
             query["resourceVersion"] = version
         query |= _selectors(labels, fields)
-        decode, path = decoder(cls), kind.path(namespace=namespace)
+        decode = decoder(cls)
+        path = kind.path(namespace=namespace)
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=SILENCE_S)
         async with self._asked("GET", path, query, timeout=timeout) as response:
             if response.status >= 300:
@@ -101,20 +148,36 @@ class HttpClient:
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
         return decoder(cls)(await self._send("GET", kind.path(key)))
 
-    async def apply(self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = "") -> Json:
-        """Server-side apply: the object says `body` in the fields that `body` has, and we own these."""
+    async def apply(
+        self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
+    ) -> Json:
+        """Server-side apply: the object says `body` in the fields that `body` has, and we own
+        these."""
         query = {"fieldManager": self.manager, "force": "true" if force else "false"}
         named = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-        return await self._write("PATCH", kind.path(key, subresource=subresource), named, query, APPLY)
+        return await self._write(
+            "PATCH", kind.path(key, subresource=subresource), named, query, APPLY
+        )
 
-    async def patch(self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = "") -> Json:
-        """A merge patch (dict) or a JSON patch (list). A `metadata.resourceVersion` in it makes it conditional."""
+    async def patch(
+        self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = ""
+    ) -> Json:
+        """A merge patch (dict) or a JSON patch (list). A `metadata.resourceVersion` in it makes it
+        conditional."""
         media = MERGE if isinstance(body, dict) else JSON_PATCH
-        return await self._write("PATCH", kind.path(key, subresource=subresource), body, {"fieldManager": self.manager}, media)
+        return await self._write(
+            "PATCH",
+            kind.path(key, subresource=subresource),
+            body,
+            {"fieldManager": self.manager},
+            media,
+        )
 
     async def create(self, kind: Kind, body: Json, *, namespace: str = "") -> Json:
         named = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-        return await self._write("POST", kind.path(namespace=namespace), named, {"fieldManager": self.manager})
+        return await self._write(
+            "POST", kind.path(namespace=namespace), named, {"fieldManager": self.manager}
+        )
 
     async def replace(self, kind: Kind, key: Key, body: Json) -> Json:
         """PUT: the whole object; conditional on the resourceVersion it carries."""
@@ -124,67 +187,119 @@ class HttpClient:
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None:
         """Gone or going afterwards; with `uid` or `version` only that very object."""
         conditions = {k: v for k, v in (("uid", uid), ("resourceVersion", version)) if v}
-        body = {"propagationPolicy": "Background"} | ({"preconditions": conditions} if conditions else {})
+        body = {"propagationPolicy": "Background"} | (
+            {"preconditions": conditions} if conditions else {}
+        )
         await self._write("DELETE", kind.path(key), body)
 
-    async def _write(self, method: str, path: str, body: Any, query: dict[str, str] | None = None, media: str = "application/json") -> Json:
-        return cast(Json, msgspec.json.decode(await self._send(method, path, query, msgspec.json.encode(body), media)))
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: dict[str, str] | None = None,
+        media: str = "application/json",
+    ) -> Json:
+        return cast(
+            Json,
+            msgspec.json.decode(
+                await self._send(method, path, query, msgspec.json.encode(body), media)
+            ),
+        )
 
-    async def _send(self, method: str, path: str, query: dict[str, str] | None = None, body: bytes | None = None, media: str = "") -> bytes:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: bytes | None = None,
+        media: str = "",
+    ) -> bytes:
         try:
             return await self._send_once(method, path, query, body, media)
-        except Unauthorized:  # the credentials have been read anew
+        except Unauthorized:
+            # the credentials have been read anew
             return await self._send_once(method, path, query, body, media)
 
-    async def _send_once(self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str) -> bytes:
+    async def _send_once(
+        self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str
+    ) -> bytes:
         headers = {"Content-Type": media} if media else {}
-        async with self._asked(method, path, query, headers=headers, data=body, timeout=TIMEOUT) as response:
+        async with self._asked(
+            method, path, query, headers=headers, data=body, timeout=TIMEOUT
+        ) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
             return await response.read()
 
     @asynccontextmanager
     async def _asked(
-        self, method: str, path: str, query: dict[str, str] | None, *, headers: dict[str, str] | None = None, **more: Any
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None,
+        *,
+        headers: dict[str, str] | None = None,
+        **more: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response, with our credentials, redirects refused. What breaks under way is Unreachable."""
+        """The response, with our credentials, redirects refused. What breaks under way is
+        Unreachable."""
         try:
             headers = (headers or {}) | await self._credentials()
             options: Json = {"params": query, "headers": headers, "allow_redirects": False, **more}
             options["server_hostname"] = self._configuration.tls_server_name
             async with self._session.request(method, self._url + path, **options) as response:
                 yield response
-        except (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError, ValueError, ConfigException) as broken:
+        except (
+            aiohttp.ClientError,
+            HttpProcessingError,
+            TimeoutError,
+            OSError,
+            ValueError,
+            ConfigException,
+        ) as broken:
             if isinstance(broken, aiohttp.ClientSSLError):
                 await self._renewed()
             raise Unreachable(f"{method} {path}: {broken or type(broken).__name__}") from broken
 
     async def _credentials(self) -> dict[str, str]:
-        """Asked for on every request: tokens are rotated, and the official configuration reads the file again once a minute."""
-        token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        """Asked for on every request: tokens are rotated, and the official configuration reads the
+        file again once a minute."""
+        token = await self._configuration.get_api_key_with_prefix(
+            "BearerToken", alias="authorization"
+        )
         return {"Authorization": token} if token else {}
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
-        """What the server answered, as an exception. After a 401 the credentials are read anew, for the next request."""
+        """What the server answered, as an exception. After a 401 the credentials are read anew, for
+        the next request."""
         content = await response.read()
         if response.status == 401:
             await self._renewed()
-        return decoding.refusal(response.status, content, response.reason or "", response.headers.get("Retry-After", ""))
+        return decoding.refusal(
+            response.status, content, response.reason or "", response.headers.get("Retry-After", "")
+        )
 
     async def _renewed(self) -> None:
-        with suppress(ConfigException, OSError, ValueError):  # caught in the middle of a rotation: the old ones stand
+        # caught in the middle of a rotation: the old ones stand
+        with suppress(ConfigException, OSError, ValueError):
             if self._renew:
                 await self._renew()
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
-    return ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
+    return ({"labelSelector": labels} if labels else {}) | (
+        {"fieldSelector": fields} if fields else {}
+    )
 
 
-async def load(into: Configuration, kubeconfig: str | None = None, context: str | None = None) -> None:
+async def load(
+    into: Configuration, kubeconfig: str | None = None, context: str | None = None
+) -> None:
     """Where the API server is and how to speak to it.
 
-    By the kubeconfig or context named, else as the pod's service account, else by the user's kubeconfig.
+    By the kubeconfig or context named, else as the pod's service account, else by the user's
+    kubeconfig.
     """
     if kubeconfig is None and context is None:
         try:
@@ -196,7 +311,8 @@ async def load(into: Configuration, kubeconfig: str | None = None, context: str 
 
 
 def namespace_of(kubeconfig: str | None = None, context: str | None = None) -> str:
-    """The namespace of the kubeconfig's context, as kubectl takes it: `default` when nothing says another."""
+    """The namespace of the kubeconfig's context, as kubectl takes it: `default` when nothing says
+    another."""
     try:
         every, current = list_kube_config_contexts(kubeconfig)
     except ConfigException:
@@ -206,32 +322,43 @@ def namespace_of(kubeconfig: str | None = None, context: str | None = None) -> s
 
 
 def trust(context: ssl.SSLContext, found: Configuration) -> None:
-    """The context takes the CA and client certificate of these files; new connections use them at once."""
+    """The context takes the CA and client certificate of these files; new connections use them at
+    once."""
     if found.ssl_ca_cert:
         context.load_verify_locations(found.ssl_ca_cert)
     if found.cert_file:
         context.load_cert_chain(found.cert_file, found.key_file)
     if not found.verify_ssl:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
 
 
 def _kept_alive(address: Any) -> socket.socket:
-    """A socket that notices within half a minute that its peer is gone: a powered-off server sends no farewell."""
+    """A socket that notices within half a minute that its peer is gone: a powered-off server sends
+    no farewell."""
     made = socket.socket(*address[:3])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds_or_times in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+    for option, seconds_or_times in (
+        ("TCP_KEEPIDLE", 15),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+    ):
         if hasattr(socket, option):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds_or_times)
     return made
 
 
 @asynccontextmanager
-async def connect(*, manager: str, kubeconfig: str | None = None, context: str | None = None) -> AsyncIterator[HttpClient]:
-    """A client for as long as the context lasts. Raises kubernetes' ConfigException when nothing says where the API server is."""
+async def connect(
+    *, manager: str, kubeconfig: str | None = None, context: str | None = None
+) -> AsyncIterator[HttpClient]:
+    """A client for as long as the context lasts. Raises kubernetes' ConfigException when nothing
+    says where the API server is."""
     found = Configuration()
     await load(found, kubeconfig, context)
     own = ssl.create_default_context(cafile=found.ssl_ca_cert)
-    own.verify_flags &= ~ssl.VERIFY_X509_STRICT  # clusters' own CAs often lack a key identifier; kubectl accepts them too
+    # clusters' own CAs often lack a key identifier; kubectl accepts them too
+    own.verify_flags &= ~ssl.VERIFY_X509_STRICT
     trust(own, found)
 
     async def renew() -> None:
@@ -239,11 +366,26 @@ async def connect(*, manager: str, kubeconfig: str | None = None, context: str |
         trust(own, found)
 
     connector = aiohttp.TCPConnector(limit=100, ssl=own, socket_factory=_kept_alive)
-    async with aiohttp.ClientSession(connector=connector, read_bufsize=LINE_LIMIT, timeout=TIMEOUT, proxy=found.proxy) as session:
+    async with aiohttp.ClientSession(
+        connector=connector, read_bufsize=LINE_LIMIT, timeout=TIMEOUT, proxy=found.proxy
+    ) as session:
         yield HttpClient(session, found, manager, renew)
 
 
 __all__ = [
-    "AlreadyExists", "ApiError", "Client", "Conflict", "Forbidden", "Gone", "HttpClient", "Invalid", "NotFound", "TooManyRequests",
-    "Unauthorized", "Unreachable", "Unreadable", "WatchEvent", "connect",
-]  # fmt: skip
+    "AlreadyExists",
+    "ApiError",
+    "Client",
+    "Conflict",
+    "Forbidden",
+    "Gone",
+    "HttpClient",
+    "Invalid",
+    "NotFound",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    "Unreadable",
+    "WatchEvent",
+    "connect",
+]

@@ -15,7 +15,8 @@ Decode = Callable[[bytes | msgspec.Raw], P]
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[P]):
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark has no object; `initial_end` marks the one after the first list."""
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark has no object; `initial_end` marks
+    the one after the first list."""
 
     type: str
     object: P | None
@@ -24,7 +25,8 @@ class WatchEvent(Generic[P]):
 
 
 def decoder(cls: type[P]) -> Decode[P]:
-    """Bytes to `cls`: a frozen class of cede.api by msgspec, one of our own objects by pydantic, `dict` as it is.
+    """Bytes to `cls`: a frozen class of cede.api by msgspec, one of our own objects by pydantic,
+    `dict` as it is.
 
     The function raises Unreadable, naming the object, when the bytes are no `cls`.
     """
@@ -36,7 +38,8 @@ def decoder(cls: type[P]) -> Decode[P]:
     def found(raw: bytes | msgspec.Raw) -> P:
         try:
             return cast(P, decode(raw))
-        except ValueError as unlike:  # msgspec's and pydantic's errors are both one
+        except ValueError as unlike:
+            # msgspec's and pydantic's errors are both one
             raise Unreadable(f"{cls.__name__} {_name(raw)}: {unlike}") from unlike
 
     return found
@@ -81,7 +84,11 @@ class _Status(msgspec.Struct):
 def page(content: bytes, decode: Decode[P]) -> tuple[list[P], str, str]:
     """(objects, version, token of the next page or nothing) of one page of a list."""
     found = msgspec.json.decode(content, type=_List)
-    return [decode(raw) for raw in found.items], found.metadata.resourceVersion, found.metadata.continue_
+    return (
+        [decode(raw) for raw in found.items],
+        found.metadata.resourceVersion,
+        found.metadata.continue_,
+    )
 
 
 def event(line: bytes, decode: Decode[P]) -> WatchEvent[P]:
@@ -92,7 +99,9 @@ def event(line: bytes, decode: Decode[P]) -> WatchEvent[P]:
         raise error(status.code, status.reason, status.message)
     head = msgspec.json.decode(found.object, type=_Head).metadata
     if found.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, head.resourceVersion, "k8s.io/initial-events-end" in head.annotations)
+        return WatchEvent(
+            "BOOKMARK", None, head.resourceVersion, "k8s.io/initial-events-end" in head.annotations
+        )
     return WatchEvent(found.type, decode(found.object), head.resourceVersion)
 
 

@@ -6,7 +6,10 @@ class ApiError(Exception):
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(f"{status} {reason}: {message}")
-        self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_s = retry_after_s
 
 
 class NotFound(ApiError): ...
@@ -51,13 +54,21 @@ class Unreadable(ApiError):
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
-    400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid, 429: TooManyRequests,
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
     504: Gone,
-}  # fmt: skip
+}
 
 
 def error(status: int, reason: str, message: str, retry_after: str = "") -> ApiError:
-    """The exception for a Status of the server. 504 is `too large resource version`, which only a new list cures."""
+    """The exception for a Status of the server. 504 is `too large resource version`, which only a
+    new list cures."""
     cls = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
     if status == 504 and "version" not in message:
         cls = ApiError

@@ -6,17 +6,21 @@ ALL: Key = ("", "")
 
 
 class Echoes:
-    """One per kind that is written and watched. An echo may come after the write's answer, or before it."""
+    """One per kind that is written and watched. An echo may come after the write's answer, or
+    before it."""
 
     def __init__(self) -> None:
-        self._written: dict[Key, str] = {}  # the version that our last write of this object made
-        self._heard: dict[Key, str] = {}  # since the last `forget`
+        # the version that our last write of this object made
+        self._written: dict[Key, str] = {}
+        # since the last `forget`
+        self._heard: dict[Key, str] = {}
 
     def wrote(self, key: Key, version: str) -> None:
         self._written[key] = version
 
     def is_news(self, key: Key, version: str) -> bool:
-        """Whether hearing of this version is more than hearing ourselves; `ALL` is the whole kind, listed anew."""
+        """Whether hearing of this version is more than hearing ourselves; `ALL` is the whole kind,
+        listed anew."""
         self._heard[key] = version
         return self._written.get(key) != version
 
@@ -31,5 +35,6 @@ class Echoes:
 
     @property
     def only(self) -> bool:
-        """Whether nothing but our own writes was heard since: those that came before their answer were taken for news."""
+        """Whether nothing but our own writes was heard since: those that came before their answer
+        were taken for news."""
         return all(self._written.get(key) == version for key, version in self._heard.items())

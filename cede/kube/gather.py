@@ -8,7 +8,8 @@ AT_ONCE = 16
 
 
 async def bounded(acts: Iterable[Awaitable[None]], at_once: int = AT_ONCE) -> None:
-    """Each act once, no more than `at_once` under way. The first that raises ends all, and its exception is raised."""
+    """Each act once, no more than `at_once` under way. The first that raises ends all, and its
+    exception is raised."""
     waiting = iter(acts)
 
     async def work() -> None:

@@ -9,7 +9,8 @@ from prometheus_client import generate_latest
 
 @asynccontextmanager
 async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIterator[int]:
-    """/healthz, /readyz and /metrics for as long as the context lasts; gives the port. Readiness says what `ready` says."""
+    """/healthz, /readyz and /metrics for as long as the context lasts; gives the port. Readiness
+    says what `ready` says."""
 
     async def alive(_: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -18,10 +19,15 @@ async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIt
         return web.Response(text="ok") if ready() else web.Response(status=503, text="not ready")
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=generate_latest(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", alive), web.get("/readyz", readiness), web.get("/metrics", metrics)])
+    app.add_routes(
+        [web.get("/healthz", alive), web.get("/readyz", readiness), web.get("/metrics", metrics)]
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

@@ -21,21 +21,29 @@ class LostLease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds; client-go's defaults. `deadline_s` < `duration_s`: we stop before another may start."""
+    """Seconds; client-go's defaults. `deadline_s` < `duration_s`: we stop before another may
+    start."""
 
     duration_s: float = 15.0
     deadline_s: float = 10.0
-    retry_s: float = 2.0  # and up to a fifth more, so that candidates do not march in step
+    # and up to a fifth more, so that candidates do not march in step
+    retry_s: float = 2.0
 
     def pause_s(self) -> float:
         return self.retry_s * random.uniform(1.0, 1.2)  # noqa: S311
 
 
 async def lead(
-    client: Client, key: Key, identity: str, work: Callable[[], Awaitable[None]], *, times: Times | None = None,
+    client: Client,
+    key: Key,
+    identity: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    times: Times | None = None,
     leading: Callable[[bool], None] = lambda _: None,
-) -> None:  # fmt: skip
-    """Wait for the lead, run `work` while it is ours, and release it when `work` ends or is cancelled.
+) -> None:
+    """Wait for the lead, run `work` while it is ours, and release it when `work` ends or is
+    cancelled.
 
     Raises LostLease when the lease could not be renewed in time; `work` is cancelled first.
     """
@@ -54,17 +62,24 @@ async def lead(
         leading(False)
         for task in (working, renewing):
             task.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # the first failure is already on its way
+            # the first failure is already on its way
+            with suppress(asyncio.CancelledError, Exception):
                 await task
         await candidate.release()
 
 
 class _Candidate:
     def __init__(self, client: Client, key: Key, identity: str, times: Times) -> None:
-        self.client, self.key, self.identity, self.times = client, key, identity, times
-        self._seen: tuple[str, float] = ("", 0.0)  # the record's version, and our own clock when it was first seen
-        self._holder = ""  # as last read
-        self._renewed = 0.0  # our own clock before the last write that made the lease ours: others count from after it
+        self.client = client
+        self.key = key
+        self.identity = identity
+        self.times = times
+        # the record's version, and our own clock when it was first seen
+        self._seen: tuple[str, float] = ("", 0.0)
+        # as last read
+        self._holder = ""
+        # our own clock before the last write that made the lease ours: others count from after it
+        self._renewed = 0.0
 
     async def acquire(self) -> None:
         while not await self._try(self.times.deadline_s):  # noqa: ASYNC110  what we wait for happens in another process
@@ -89,15 +104,20 @@ class _Candidate:
                     await self.client.replace(LEASES, self.key, self._body(raw, "", 1.0))
 
     async def _try(self, limit_s: float) -> bool:
-        """Whether the lease is ours after this attempt. Any error, and silence for `limit_s`, is a failed attempt."""
+        """Whether the lease is ours after this attempt. Any error, and silence for `limit_s`, is a
+        failed attempt."""
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(limit_s):
                 ours = await self._attempt()
         except (AlreadyExists, Conflict):
-            return False  # another was quicker
+            # another was quicker
+            return False
         except (ApiError, TimeoutError) as error:
-            log.warning("lease not reached", extra={"lease": self.key[1], "reason": str(error) or type(error).__name__})
+            log.warning(
+                "lease not reached",
+                extra={"lease": self.key[1], "reason": str(error) or type(error).__name__},
+            )
             return False
         if ours:
             self._renewed = began
@@ -107,24 +127,32 @@ class _Candidate:
         try:
             raw: Json = await self.client.get(LEASES, dict, self.key)
         except NotFound:
-            await self.client.create(LEASES, self._body({}, self.identity, self.times.duration_s), namespace=self.key[0])
+            await self.client.create(
+                LEASES, self._body({}, self.identity, self.times.duration_s), namespace=self.key[0]
+            )
             return True
         self._holder = raw["spec"].get("holderIdentity") or ""
         if self._holder not in ("", self.identity) and not self._expired(raw):
             return False
-        await self.client.replace(LEASES, self.key, self._body(raw, self.identity, self.times.duration_s))
+        await self.client.replace(
+            LEASES, self.key, self._body(raw, self.identity, self.times.duration_s)
+        )
         self._holder = self.identity
         return True
 
     def _expired(self, raw: Json) -> bool:
         """By our own clock since the record last changed: remote clocks prove nothing."""
-        now, version = asyncio.get_running_loop().time(), raw["metadata"]["resourceVersion"]
+        now = asyncio.get_running_loop().time()
+        version = raw["metadata"]["resourceVersion"]
         if self._seen[0] != version:
             self._seen = (version, now)
-        return now - self._seen[1] >= float(raw["spec"].get("leaseDurationSeconds") or self.times.duration_s)
+        return now - self._seen[1] >= float(
+            raw["spec"].get("leaseDurationSeconds") or self.times.duration_s
+        )
 
     def _body(self, old: Json, holder: str, duration_s: float) -> Json:
-        now, spec = rfc3339(time.time(), micro=True), old.get("spec", {})
+        now = rfc3339(time.time(), micro=True)
+        spec = old.get("spec", {})
         changed = spec.get("holderIdentity") != holder
         metadata = {"name": self.key[1], "namespace": self.key[0]}
         if version := old.get("metadata", {}).get("resourceVersion"):
@@ -136,7 +164,8 @@ class _Candidate:
                 "leaseDurationSeconds": max(1, round(duration_s)),
                 "acquireTime": now if changed else spec.get("acquireTime", now),
                 "renewTime": now,
-                "leaseTransitions": int(spec.get("leaseTransitions", 0)) + (1 if changed and holder and spec else 0),
+                "leaseTransitions": int(spec.get("leaseTransitions", 0))
+                + (1 if changed and holder and spec else 0),
             },
         }
 

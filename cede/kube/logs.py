@@ -11,7 +11,12 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName", "a
 
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": rfc3339(record.created, micro=True), "level": record.levelname, "from": record.name, "message": record.getMessage()}
+        line = {
+            "time": rfc3339(record.created, micro=True),
+            "level": record.levelname,
+            "from": record.name,
+            "message": record.getMessage(),
+        }
         line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)

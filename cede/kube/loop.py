@@ -11,11 +11,18 @@ log = logging.getLogger(__name__)
 
 
 async def run(
-    reconcile: Callable[[], Awaitable[float]], wake: asyncio.Event, *, settle_s: float = 0.02, retry_s: float = 0.5, most_s: float = 30.0
+    reconcile: Callable[[], Awaitable[float]],
+    wake: asyncio.Event,
+    *,
+    settle_s: float = 0.02,
+    retry_s: float = 0.5,
+    most_s: float = 30.0,
 ) -> None:
-    """Forever: one pass, then sleep for as long as the pass said or until `wake`, then let what comes together settle.
+    """Forever: one pass, then sleep for as long as the pass said or until `wake`, then let what
+    comes together settle.
 
-    A pass that raises ApiError is tried again after `retry_s`, doubled up to `most_s`; any other exception ends the loop.
+    A pass that raises ApiError is tried again after `retry_s`, doubled up to `most_s`; any other
+    exception ends the loop.
     """
     failures = 0
     while True:
@@ -30,6 +37,7 @@ async def run(
             await asyncio.sleep(seconds)
             continue
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):  # wait_for of Python 3.11 loses a cancellation that meets the wake
+            # wait_for of Python 3.11 loses a cancellation that meets the wake
+            async with asyncio.timeout(max(seconds, 0.0)):
                 await wake.wait()
         await asyncio.sleep(settle_s)

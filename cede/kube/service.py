@@ -16,9 +16,11 @@ from cede.kube.client import Client, connect
 
 @dataclass(frozen=True)
 class Settings:
-    identity: str  # who we are in the lease
+    # who we are in the lease
+    identity: str
     kubeconfig: str | None
-    port: int  # of health and metrics
+    # of health and metrics
+    port: int
     log_level: str
 
 
@@ -34,16 +36,25 @@ def settings(found: argparse.Namespace) -> Settings:
     return Settings(found.identity, found.kubeconfig, found.port, found.log_level)
 
 
-async def lead(chosen: Settings, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]) -> None:
+async def lead(
+    chosen: Settings, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
+) -> None:
     """Works for as long as we lead, until told to end. Raises LostLease when another may lead."""
     logs.setup(chosen.log_level)
-    gc.set_threshold(100_000, 50, 50)  # a pass makes objects by the hundred thousand and no cycles: by default half of it is collecting
+    # a pass makes objects by the hundred thousand and no cycles: by default half of it is
+    # collecting
+    gc.set_threshold(100_000, 50, 50)
     me = asyncio.current_task()
     assert me is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    async with connect(manager=manager, kubeconfig=chosen.kubeconfig) as client, health.serve(chosen.port, lambda: True):
-        await lease.lead(client, (names.SYSTEM_NAMESPACE, lease_name), chosen.identity, lambda: work(client))
+    async with (
+        connect(manager=manager, kubeconfig=chosen.kubeconfig) as client,
+        health.serve(chosen.port, lambda: True),
+    ):
+        await lease.lead(
+            client, (names.SYSTEM_NAMESPACE, lease_name), chosen.identity, lambda: work(client)
+        )
 
 
 class Controller(Protocol):

@@ -1,1 +1,2 @@
-"""The story told on a real cluster: a training job gives half of its accelerators to another team and loses nothing."""
+"""The story told on a real cluster: a training job gives half of its accelerators to another team
+and loses nothing."""

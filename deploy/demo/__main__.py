@@ -1,4 +1,5 @@
-"""python -m deploy.demo: tell the story on the cluster of a kubeconfig, and leave demo.json and demo.png."""
+"""python -m deploy.demo: tell the story on the cluster of a kubeconfig, and leave demo.json and
+demo.png."""
 
 import argparse
 import asyncio
@@ -23,7 +24,10 @@ FULL = 8
 async def tell(kubectl: Kubectl, screen: Screen) -> Record:
     """The whole story. Raises TimeoutError or Failed with what was being waited for."""
     wake = asyncio.Event()
-    async with connect(manager="cede-demo", kubeconfig=kubectl.kubeconfig) as client, watch(client, wake.set) as watching:
+    async with (
+        connect(manager="cede-demo", kubeconfig=kubectl.kubeconfig) as client,
+        watch(client, wake.set) as watching,
+    ):
         story = Story(kubectl, watching, wake, screen, FULL)
         await story.clean()
         try:
@@ -37,9 +41,12 @@ async def tell(kubectl: Kubectl, screen: Screen) -> Record:
 
 
 def summary(record: Record, stages: dict[str, float]) -> dict[str, float]:
-    """The figures, flat, names with units; `nan` where the log does not hold what a figure needs, null in demo.json."""
+    """The figures, flat, names with units; `nan` where the log does not hold what a figure needs,
+    null in demo.json."""
     run = record.run
-    counted = figures.account(record.steps, record.samples, run["micro_batches"], run["micro_batch_size"], run["samples"])
+    counted = figures.account(
+        record.steps, record.samples, run["micro_batches"], run["micro_batch_size"], run["samples"]
+    )
     pause = figures.pause_of_shrink(record.steps)
     kill = figures.lost_by_kill(record.killed_steps, record.killed_at, record.restarted_at, FULL)
     found = {
@@ -67,13 +74,32 @@ def summary(record: Record, stages: dict[str, float]) -> dict[str, float]:
 def in_words(found: dict[str, float]) -> str:
     rows = [
         ("", "with Cede", "stock Kueue"),
-        ("steps lost", f"{found['steps_lost']:.0f} of {found['steps']:.0f}", f"{found['killed_steps_lost']:.0f}"),
-        ("samples lost / seen twice", f"{found['samples_lost']:.0f} / {found['samples_seen_twice']:.0f} of {found['samples']:.0f}", ""),
+        (
+            "steps lost",
+            f"{found['steps_lost']:.0f} of {found['steps']:.0f}",
+            f"{found['killed_steps_lost']:.0f}",
+        ),
+        (
+            "samples lost / seen twice",
+            (
+                f"{found['samples_lost']:.0f} / {found['samples_seen_twice']:.0f} of "
+                f"{found['samples']:.0f}"
+            ),
+            "",
+        ),
         ("owner's wait", f"{found['owner_wait_s']:.2f} s", f"{found['owner_wait_killed_s']:.2f} s"),
         ("  against a kill", f"{found['owner_wait_ratio']:.2f} times", ""),
-        ("survivors' pause", f"{found['pause_ms']:.0f} ms, {found['pause_steps']:.2f} steps", "killed"),
+        (
+            "survivors' pause",
+            f"{found['pause_ms']:.0f} ms, {found['pause_steps']:.2f} steps",
+            "killed",
+        ),
         ("  between the two commits", f"{found['pause_gap_ms']:.0f} ms more than a step", ""),
-        ("accelerators' time lost", f"{found['accelerator_seconds_lost']:.0f} s", f"{found['killed_accelerator_seconds_lost']:.0f} s"),
+        (
+            "accelerators' time lost",
+            f"{found['accelerator_seconds_lost']:.0f} s",
+            f"{found['killed_accelerator_seconds_lost']:.0f} s",
+        ),
         ("grew back after", f"{found['grew_back_s']:.1f} s", ""),
     ]
     return "\n".join(f"  {name:28}{ours:24}{stock}" for name, ours, stock in rows)
@@ -81,20 +107,36 @@ def in_words(found: dict[str, float]) -> str:
 
 def bad(found: dict[str, float]) -> list[str]:
     """What a reader should not believe, or not accept."""
-    out = [f"{name} is {found[name]:.0f}" for name in ("steps_lost", "samples_lost", "samples_seen_twice") if found[name]]
+    out = [
+        f"{name} is {found[name]:.0f}"
+        for name in ("steps_lost", "samples_lost", "samples_seen_twice")
+        if found[name]
+    ]
     out += [f"{name} was not measured" for name, value in found.items() if not math.isfinite(value)]
     return out if found["steps"] else ["the job's journal holds no step"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.demo", description=__doc__)
-    parser.add_argument("--kubeconfig", required=True, help="of the cluster that runs Kueue and Cede, with 8 accelerators")
+    parser.add_argument(
+        "--kubeconfig",
+        required=True,
+        help="of the cluster that runs Kueue and Cede, with 8 accelerators",
+    )
     parser.add_argument("--kubectl", default="kubectl", help="which kubectl to type with")
-    parser.add_argument("--out", type=Path, default=Path(), help="where demo.json and demo.png go (default: here)")
-    parser.add_argument("--stages", default="{}", help='stage times to keep in demo.json, as JSON: {"cluster_s": 9.1}')
+    parser.add_argument(
+        "--out", type=Path, default=Path(), help="where demo.json and demo.png go (default: here)"
+    )
+    parser.add_argument(
+        "--stages",
+        default="{}",
+        help='stage times to keep in demo.json, as JSON: {"cluster_s": 9.1}',
+    )
     args = parser.parse_args(argv)
-    screen, began = Screen(FULL), time.time()
-    for name in ("demo.json", "demo.png"):  # an earlier run's are not this one's
+    screen = Screen(FULL)
+    began = time.time()
+    # an earlier run's are not this one's
+    for name in ("demo.json", "demo.png"):
         (args.out / name).unlink(missing_ok=True)
     try:
         record = asyncio.run(tell(Kubectl(args.kubectl, args.kubeconfig), screen))
@@ -105,8 +147,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     measured = {name: value if math.isfinite(value) else None for name, value in found.items()}
     (args.out / "demo.json").write_text(json.dumps(measured, indent=1) + "\n")
-    paint(args.out / "demo.png", record.holdings, record.marks, record.steps, FULL, "research cedes 4 of 8 accelerators to vision")
-    print(f"\n{record.cession}\n{in_words(found)}\n\n  demo.json and demo.png are in {args.out.resolve()}", flush=True)
+    paint(
+        args.out / "demo.png",
+        record.holdings,
+        record.marks,
+        record.steps,
+        FULL,
+        "research cedes 4 of 8 accelerators to vision",
+    )
+    print(
+        (
+            f"\n{record.cession}\n{in_words(found)}\n\n  demo.json and demo.png are in "
+            f"{args.out.resolve()}"
+        ),
+        flush=True,
+    )
     if wrong := bad(found):
         print(f"  That is a defect: {'; '.join(wrong)}.", file=sys.stderr)
         return 1

@@ -1,4 +1,5 @@
-"""What is seen of the cluster while the story runs: pods and workloads, each with the time it was first seen."""
+"""What is seen of the cluster while the story runs: pods and workloads, each with the time it was
+first seen."""
 
 import asyncio
 import time
@@ -22,16 +23,20 @@ def accelerators(pod: Pod) -> int:
 
 
 class Watching:
-    """Live copies of the teams' pods and workloads, and when each thing was first seen (Unix seconds of this machine)."""
+    """Live copies of the teams' pods and workloads, and when each thing was first seen (Unix
+    seconds of this machine)."""
 
     def __init__(self, client: Client, changed: Callable[[], None]) -> None:
         self._changed = changed
         self.pods = Cache(client, PODS, Pod, changed=self._look)
         self.workloads = Cache(client, WORKLOADS, Workload, changed=self._look)
         self.holdings: list[Holding] = []
-        self.workload_seen: dict[str, float] = {}  # uid → time
-        self.evicted_seen: dict[str, float] = {}  # workload uid → time
-        self.running_seen: dict[str, float] = {}  # pod uid → time
+        # uid → time
+        self.workload_seen: dict[str, float] = {}
+        # workload uid → time
+        self.evicted_seen: dict[str, float] = {}
+        # pod uid → time
+        self.running_seen: dict[str, float] = {}
 
     def _look(self) -> None:
         now = time.time()
@@ -53,17 +58,22 @@ class Watching:
 
     def running(self, namespace: str, job: str) -> list[Pod]:
         return [
-            pod for pod in self.pods.all()
-            if pod.metadata.namespace == namespace and pod.metadata.labels.get("batch.kubernetes.io/job-name") == job
-            and pod.status.phase == "Running" and not pod.metadata.deletionTimestamp
-        ]  # fmt: skip
+            pod
+            for pod in self.pods.all()
+            if pod.metadata.namespace == namespace
+            and pod.metadata.labels.get("batch.kubernetes.io/job-name") == job
+            and pod.status.phase == "Running"
+            and not pod.metadata.deletionTimestamp
+        ]
 
     def workload_of(self, namespace: str, job: str) -> Workload | None:
         """The newest Workload of a Job."""
         of = [
-            w for w in self.workloads.all()
-            if w.metadata.namespace == namespace and any(o.kind == "Job" and o.name == job for o in w.metadata.ownerReferences)
-        ]  # fmt: skip
+            w
+            for w in self.workloads.all()
+            if w.metadata.namespace == namespace
+            and any(o.kind == "Job" and o.name == job for o in w.metadata.ownerReferences)
+        ]
         return max(of, key=lambda w: w.metadata.created, default=None)
 
 
@@ -74,9 +84,15 @@ async def watch(client: Client, changed: Callable[[], None]) -> AsyncIterator[Wa
     tasks = [asyncio.create_task(cache.run()) for cache in (watching.pods, watching.workloads)]
     try:
         try:
-            await asyncio.wait_for(asyncio.gather(watching.pods.synced.wait(), watching.workloads.synced.wait()), 30)
+            await asyncio.wait_for(
+                asyncio.gather(watching.pods.synced.wait(), watching.workloads.synced.wait()), 30
+            )
         except TimeoutError as error:
-            raise TimeoutError("waited 30 s for a list of pods and workloads: does the API server answer, and is Kueue there?") from error
+            raise TimeoutError(
+                "waited 30 s for a list of pods and workloads: does the API server answer, "
+                "and is "
+                "Kueue there?"
+            ) from error
         yield watching
     finally:
         for task in tasks:

@@ -16,7 +16,8 @@ class Failed(Exception):
 
 
 def reading(files: str) -> tuple[str, ...]:
-    """The command that prints files one after the other, none glued to the next; nothing where there are none."""
+    """The command that prints files one after the other, none glued to the next; nothing where
+    there are none."""
     return "sh", "-c", f'for file in {files}; do [ ! -f "$file" ] || {{ cat "$file"; echo; }}; done'
 
 
@@ -38,7 +39,9 @@ class Kubectl:
     async def start(self, *args: str) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         env = {**os.environ, "KUBECONFIG": self.kubeconfig}
-        return await asyncio.create_subprocess_exec(self.binary, *args, stdout=pipe, stderr=pipe, env=env, limit=1 << 24)
+        return await asyncio.create_subprocess_exec(
+            self.binary, *args, stdout=pipe, stderr=pipe, env=env, limit=1 << 24
+        )
 
     async def __call__(self, *args: str) -> str:
         process = await self.start(*args)
@@ -56,7 +59,9 @@ class Kubectl:
 
     async def follow(self, namespace: str, pod: str, path: str) -> AsyncIterator[Line]:
         """The lines of a file in a pod, and those that come, until the pod goes."""
-        process = await self.start("exec", "-n", namespace, pod, "--", "tail", "-n", "+1", "-F", path)
+        process = await self.start(
+            "exec", "-n", namespace, pod, "--", "tail", "-n", "+1", "-F", path
+        )
         assert process.stdout
         try:
             async for line in process.stdout:

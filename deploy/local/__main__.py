@@ -1,4 +1,5 @@
-"""python -m deploy.local: a real cluster on this machine, as root: `up`, `down`, and drills in between."""
+"""python -m deploy.local: a real cluster on this machine, as root: `up`, `down`, and drills in
+between."""
 
 import argparse
 import json
@@ -23,8 +24,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             made.add_argument("node", help="n1, n2, ...")
         return made
 
-    up = command("up", "programs, images, nodes, Kueue and Cede: all that is missing or has changed")
-    up.add_argument("--nodes", type=int, default=2, help=f"nodes with {GPUS} accelerators each (default 2)")
+    up = command(
+        "up", "programs, images, nodes, Kueue and Cede: all that is missing or has changed"
+    )
+    up.add_argument(
+        "--nodes", type=int, default=2, help=f"nodes with {GPUS} accelerators each (default 2)"
+    )
     up.add_argument("--without-cede", action="store_true", help="Kueue only")
     command("down", "end the cluster; nothing is left but the cache of programs and images")
     status = command("status", "what runs")
@@ -36,8 +41,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     command("cut", "cut a node's network link", node=True)
     command("heal", "put the link back", node=True)
     made = command("images", "build the images that changed")
-    made.add_argument("--load", action="store_true", help="into the running nodes too, and restart Cede if its own changed")
-    fake = command("add-fake-nodes", "more nodes that only pretend to run pods (kwok), tainted cede.dev/fake")
+    made.add_argument(
+        "--load",
+        action="store_true",
+        help="into the running nodes too, and restart Cede if its own changed",
+    )
+    fake = command(
+        "add-fake-nodes", "more nodes that only pretend to run pods (kwok), tainted cede.dev/fake"
+    )
     fake.add_argument("count", type=int)
     fake.add_argument("--gpus", type=int, default=8)
     fake.add_argument("--instance-type", default="fake-8gpu")
@@ -45,7 +56,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     command("check", "say what this machine lacks")
     command("programs", "compile the cluster's programs")
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["kubectl"]:  # all that follows is kubectl's, its options too
+    # all that follows is kubectl's, its options too
+    if words[:1] == ["kubectl"]:
         return argparse.Namespace(command="kubectl", words=words[1:])
     return parser.parse_args(words)
 
@@ -79,7 +91,8 @@ def carry_out(places: Places, args: argparse.Namespace) -> None:
 
 
 def answer(places: Places, args: argparse.Namespace) -> int | None:
-    """Commands that only look, and need not wait for those that change: the exit code, or None for another command."""
+    """Commands that only look, and need not wait for those that change: the exit code, or None for
+    another command."""
     match args.command:
         case "status":
             found = cluster.status(places)
@@ -87,7 +100,9 @@ def answer(places: Places, args: argparse.Namespace) -> int | None:
         case "kubeconfig":
             print(places.kubeconfig)
         case "kubectl":
-            return subprocess.run([places.kubectl, "--kubeconfig", places.kubeconfig, *args.words], check=False).returncode
+            return subprocess.run(
+                [places.kubectl, "--kubeconfig", places.kubeconfig, *args.words], check=False
+            ).returncode
         case "rss":
             print(memory.table())
         case _:
@@ -98,7 +113,10 @@ def answer(places: Places, args: argparse.Namespace) -> int | None:
 def in_words(found: dict[str, object]) -> str:
     if not found["running"]:
         return "no cluster runs: `python -m deploy.local up`"
-    return "\n".join(f"{name:14} {json.dumps(value) if isinstance(value, dict) else value}" for name, value in found.items())
+    return "\n".join(
+        f"{name:14} {json.dumps(value) if isinstance(value, dict) else value}"
+        for name, value in found.items()
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -29,13 +29,27 @@ class Authority:
             self.key = key
         else:
             self.key = new_key(folder / "ca.key")
-            itself = self._sign(self.name, self.key.public_key(), [x509.BasicConstraints(ca=True, path_length=None)])
+            itself = self._sign(
+                self.name, self.key.public_key(), [x509.BasicConstraints(ca=True, path_length=None)]
+            )
             (folder / "ca.crt").write_bytes(itself.public_bytes(pem.Encoding.PEM))
 
-    def issue(self, file: str, name: str, group: str = "", names: Sequence[str] = (), addresses: Sequence[str] = ()) -> None:
+    def issue(
+        self,
+        file: str,
+        name: str,
+        group: str = "",
+        names: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+    ) -> None:
         key = new_key(self.folder / f"{file}.key")
-        also = [*map(x509.DNSName, names), *(x509.IPAddress(ipaddress.ip_address(a)) for a in addresses)]
-        uses: list[x509.ExtensionType] = [x509.ExtendedKeyUsage([Usage.SERVER_AUTH, Usage.CLIENT_AUTH])]
+        also = [
+            *map(x509.DNSName, names),
+            *(x509.IPAddress(ipaddress.ip_address(a)) for a in addresses),
+        ]
+        uses: list[x509.ExtensionType] = [
+            x509.ExtendedKeyUsage([Usage.SERVER_AUTH, Usage.CLIENT_AUTH])
+        ]
         extensions = [*uses, x509.SubjectAlternativeName(also)] if also else uses
         made = self._sign(subject(name, group), key.public_key(), extensions)
         (self.folder / f"{file}.crt").write_bytes(made.public_bytes(pem.Encoding.PEM))
@@ -47,7 +61,10 @@ class Authority:
             return base64.b64encode((self.folder / path).read_bytes()).decode()
 
         cluster = {"server": f"https://{GATE}", "certificate-authority-data": inline("ca.crt")}
-        user = {"client-certificate-data": inline(f"{file}.crt"), "client-key-data": inline(f"{file}.key")}
+        user = {
+            "client-certificate-data": inline(f"{file}.crt"),
+            "client-key-data": inline(f"{file}.key"),
+        }
         body = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -58,10 +75,17 @@ class Authority:
         }
         write_private(self.folder / f"{file}.conf", json.dumps(body).encode())
 
-    def _sign(self, who: x509.Name, public: ec.EllipticCurvePublicKey, extensions: Sequence[x509.ExtensionType]) -> x509.Certificate:
+    def _sign(
+        self,
+        who: x509.Name,
+        public: ec.EllipticCurvePublicKey,
+        extensions: Sequence[x509.ExtensionType],
+    ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder(self.name, who, public, x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(now + datetime.timedelta(days=365))
+        builder = builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(
+            now + datetime.timedelta(days=365)
+        )
         for extension in extensions:
             builder = builder.add_extension(extension, critical=False)
         return builder.sign(self.key, hashes.SHA256())
@@ -74,7 +98,9 @@ def subject(name: str, group: str = "") -> x509.Name:
 
 def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = ec.generate_private_key(ec.SECP256R1())
-    write_private(path, key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()))
+    write_private(
+        path, key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
+    )
     return key
 
 

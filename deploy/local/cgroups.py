@@ -15,7 +15,9 @@ def hierarchies() -> list[Path]:
     """One with cgroup v2, one for each controller with v1."""
     if (TOP / "cgroup.controllers").exists():
         return [TOP]
-    return [folder for folder in TOP.iterdir() if folder.is_dir() and (folder / "cgroup.procs").exists()]
+    return [
+        folder for folder in TOP.iterdir() if folder.is_dir() and (folder / "cgroup.procs").exists()
+    ]
 
 
 def make(node: str) -> None:
@@ -29,7 +31,8 @@ def make(node: str) -> None:
 
 
 def hand_down(group: Path) -> None:
-    """The groups in this one get every controller it has. With v1 there is nothing to hand down: each has a hierarchy of its own."""
+    """The groups in this one get every controller it has. With v1 there is nothing to hand down:
+    each has a hierarchy of its own."""
     if (group / "cgroup.controllers").exists():
         controllers = (group / "cgroup.controllers").read_text().split()
         (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
@@ -38,14 +41,16 @@ def hand_down(group: Path) -> None:
 def remove(node: str = "") -> None:
     """None is left of the node's groups, or of all nodes'."""
     tops = [top / NAME / node for top in hierarchies()]
-    with ThreadPoolExecutor() as pool:  # v1 is slow at this: walk the hierarchies side by side
+    # v1 is slow at this: walk the hierarchies side by side
+    with ThreadPoolExecutor() as pool:
         list(pool.map(_remove, tops))
 
 
 def _remove(top: Path) -> None:
     """Raises Failure naming the group that somebody still holds."""
     for group, _, _ in os.walk(top, topdown=False):
-        for _ in range(1000):  # processes on their way out still hold it
+        # processes on their way out still hold it
+        for _ in range(1000):
             try:
                 os.rmdir(group)
             except OSError as error:
@@ -57,4 +62,7 @@ def _remove(top: Path) -> None:
             else:
                 break
         else:
-            raise Failure(f"cgroup {group} is still in use: {Path(group, 'cgroup.procs').read_text().split()} are its processes")
+            raise Failure(
+                f"cgroup {group} is still in use: "
+                f"{Path(group, 'cgroup.procs').read_text().split()} are its processes"
+            )

@@ -7,10 +7,20 @@ import sysconfig
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deploy.local import binaries, cgroups, control_plane, images, kube, network_namespaces, nodes, store
+from deploy.local import (
+    binaries,
+    cgroups,
+    control_plane,
+    images,
+    kube,
+    network_namespaces,
+    nodes,
+    store,
+)
 from deploy.local.certificates import Authority
 from deploy.local.paths import GPUS, Failure, Places, node_number
 from deploy.local.shell import stage, until
@@ -28,17 +38,23 @@ def alone(places: Places) -> Iterator[None]:
 
 
 def running(places: Places) -> bool:
-    return network_namespaces.pid_of(places, control_plane.ROOM) is not None and (places.run / "made-of").exists()
+    return (
+        network_namespaces.pid_of(places, control_plane.ROOM) is not None
+        and (places.run / "made-of").exists()
+    )
 
 
 def made_of() -> str:
-    """What no running cluster can change: its programs, and the Python environment that its nodes mount."""
+    """What no running cluster can change: its programs, and the Python environment that its nodes
+    mount."""
     environment = sysconfig.get_path("purelib")
-    return f"{binaries.key()} {environment} {Path(environment).stat().st_ino}"  # one made anew at the same path is another
+    # one made anew at the same path is another
+    return f"{binaries.key()} {environment} {Path(environment).stat().st_ino}"
 
 
 def up(places: Places, count: int, cede: bool = True) -> None:
-    """`count` nodes are Ready, Kueue is available, and Cede too if wanted. What runs already and has not changed is kept."""
+    """`count` nodes are Ready, Kueue is available, and Cede too if wanted. What runs already and
+    has not changed is kept."""
     binaries.build(places)
     keys = images.prepare(places)
     if running(places) and (places.run / "made-of").read_text() != made_of():
@@ -63,7 +79,9 @@ def start(places: Places) -> None:
 
 def start_nodes(places: Places, count: int) -> None:
     """At least `count` nodes are Ready and offer their accelerators."""
-    wanted = sorted({f"n{number}" for number in range(1, count + 1)} | set(nodes.known(places)), key=node_number)
+    wanted = sorted(
+        {f"n{number}" for number in range(1, count + 1)} | set(nodes.known(places)), key=node_number
+    )
     missing = [name for name in wanted if not network_namespaces.pid_of(places, name)]
     for name in wanted:
         if name not in missing:
@@ -76,12 +94,14 @@ def start_nodes(places: Places, count: int) -> None:
             nodes.prepare(places, node_number(name), authority)
             nodes.start(places, name)
         for name in missing:
-            until(lambda name=name: ready(places, name), f"{name} to be Ready (see {places.log}/{name}-kubelet.log)", 120)  # type: ignore[misc]
+            log = f"{places.log}/{name}-kubelet.log"
+            until(partial(ready, places, name), f"{name} to be Ready (see {log})", 120)
         offer(places, missing)
 
 
 def offer(places: Places, names: list[str]) -> None:
-    """The nodes have accelerators: a kubelet keeps capacity it does not know, and counts it at admission."""
+    """The nodes have accelerators: a kubelet keeps capacity it does not know, and counts it at
+    admission."""
     patch = json.dumps({"status": {"capacity": {ACCELERATOR: str(GPUS)}}})
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda name: give(places, name, patch), names))
@@ -93,7 +113,15 @@ def give(places: Places, name: str, patch: str) -> None:
 
 
 def offered(places: Places, name: str) -> str:
-    return kube.kubectl(places, "get", "node", name, "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}", check=False)
+    return kube.kubectl(
+        places,
+        "get",
+        "node",
+        name,
+        "-o",
+        r"jsonpath={.status.allocatable.nvidia\.com/gpu}",
+        check=False,
+    )
 
 
 def ready(places: Places, name: str) -> bool:
@@ -106,7 +134,8 @@ def load_images(places: Places, keys: dict[str, str]) -> None:
     names = [
         name
         for name in nodes.known(places)
-        if network_namespaces.pid_of(places, name) and store.changed(nodes.images_file(places, name), keys)
+        if network_namespaces.pid_of(places, name)
+        and store.changed(nodes.images_file(places, name), keys)
     ]
     if not names:
         return
@@ -115,7 +144,8 @@ def load_images(places: Places, keys: dict[str, str]) -> None:
 
 
 def down(places: Places) -> None:
-    """No process, mount, interface, route, rule or cgroup of the cluster is left; programs and images are kept."""
+    """No process, mount, interface, route, rule or cgroup of the cluster is left; programs and
+    images are kept."""
     network_namespaces.end(places, control_plane.ROOM)
     network_namespaces.end_strays(places)
     control_plane.unplug()
@@ -127,7 +157,9 @@ def down(places: Places) -> None:
 def fail(places: Places, name: str) -> None:
     """Power off a node: everything on it ends at once, and nobody is told."""
     if name not in nodes.known(places):
-        raise Failure(f"{name} is no node of this cluster: it has {', '.join(nodes.known(places)) or 'none'}")
+        raise Failure(
+            f"{name} is no node of this cluster: it has {', '.join(nodes.known(places)) or 'none'}"
+        )
     if not network_namespaces.end(places, name):
         raise Failure(f"{name} is off already")
 
@@ -135,13 +167,25 @@ def fail(places: Places, name: str) -> None:
 def add_fake_nodes(places: Places, count: int, gpus: int, instance_type: str) -> None:
     """So many nodes more that only pretend: kwok says their pods run."""
     first = len(kube.items(places, "nodes", "-l", control_plane.FAKE)) + 1
-    made = [fake_node(f"fake-{number}", gpus, instance_type) for number in range(first, first + count)]
-    kube.kubectl(places, "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
+    made = [
+        fake_node(f"fake-{number}", gpus, instance_type) for number in range(first, first + count)
+    ]
+    kube.kubectl(
+        places,
+        "create",
+        "-f",
+        "-",
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}),
+    )
 
 
 def fake_node(name: str, gpus: int, instance_type: str) -> dict[str, Any]:
     room = {"cpu": "192", "memory": "2Ti", "pods": "200", ACCELERATOR: str(gpus)}
-    labels = {"type": "kwok", "kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": instance_type}
+    labels = {
+        "type": "kwok",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": instance_type,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -155,16 +199,28 @@ def status(places: Places) -> dict[str, Any]:
     """What runs, as one value."""
     if not running(places):
         return {"running": False}
-    found: dict[str, Any] = {"running": True, "kubeconfig": str(places.kubeconfig), "kubectl": str(places.kubectl)}
+    found: dict[str, Any] = {
+        "running": True,
+        "kubeconfig": str(places.kubeconfig),
+        "kubectl": str(places.kubectl),
+    }
     found["nodes"] = {
-        name: {"on": network_namespaces.pid_of(places, name) is not None, "ready": ready(places, name), "gpus": offered(places, name)}
+        name: {
+            "on": network_namespaces.pid_of(places, name) is not None,
+            "ready": ready(places, name),
+            "gpus": offered(places, name),
+        }
         for name in nodes.known(places)
     }
     found["fakeNodes"] = len(kube.items(places, "nodes", "-l", control_plane.FAKE))
     for namespace in (kube.KUEUE, kube.SYSTEM):
         found[namespace] = {
-            item["metadata"]["name"]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"
+            item["metadata"][
+                "name"
+            ]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"
             for item in kube.items(places, "deployments", "-n", namespace)
         }
-    found["images"] = {name: store.held(nodes.images_file(places, name)) for name in nodes.known(places)}
+    found["images"] = {
+        name: store.held(nodes.images_file(places, name)) for name in nodes.known(places)
+    }
     return found

@@ -1,4 +1,5 @@
-"""The room of the whole cluster: etcd, the control plane, DNS, kwok, and the bridge the nodes are plugged into."""
+"""The room of the whole cluster: etcd, the control plane, DNS, kwok, and the bridge the nodes are
+plugged into."""
 
 import json
 import ssl
@@ -11,9 +12,11 @@ from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Places
 from deploy.local.shell import sh, until
 
 ROOM = "room"
-FAKE = "type=kwok"  # kwok minds nodes with this label and no other
+# kwok minds nodes with this label and no other
+FAKE = "type=kwok"
 
-# The bridge's own address: else it takes the lowest of its ports', and every node that comes or goes changes it.
+# The bridge's own address: else it takes the lowest of its ports', and every node that comes or
+# goes changes it.
 NETWORK = f"""sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
 ip link add br0 address 02:ce:de:00:00:01 type bridge
 ip addr add {GATE}/24 dev br0
@@ -30,7 +33,10 @@ AUDIT = {
         {
             "level": "Metadata",
             "verbs": ["create", "update", "patch", "delete"],
-            "users": [f"system:serviceaccount:cede-system:cede-{name}" for name in ("webhook", "scheduler", "quota-controller")],
+            "users": [
+                f"system:serviceaccount:cede-system:cede-{name}"
+                for name in ("webhook", "scheduler", "quota-controller")
+            ],
         },
         {"level": "None"},
     ],
@@ -54,14 +60,17 @@ def start(places: Places) -> Authority:
     pid = network_namespaces.start(places, ROOM, NETWORK + daemons(places))
     plug(pid)
     network_namespaces.open_gate(places, ROOM)
-    until(lambda: "br0" in sh("nsenter", "-t", str(pid), "-n", "ip", "-br", "link"), "the bridge", 10)
+    until(
+        lambda: "br0" in sh("nsenter", "-t", str(pid), "-n", "ip", "-br", "link"), "the bridge", 10
+    )
     sh("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "host", "master", "br0", "up")
     until(lambda: ready(places), f"the API server (see {places.log}/apiserver.log)", 60)
     return authority
 
 
 def plug(pid: int) -> None:
-    """This machine's cable into the room, and the ways to pods and Services through it: they all go when the room goes."""
+    """This machine's cable into the room, and the ways to pods and Services through it: they all go
+    when the room goes."""
     unplug()
     sh("ip", "link", "add", f"{NAME}0", "type", "veth", "peer", "name", "host", "netns", str(pid))
     sh("ip", "addr", "add", f"{HOST}/24", "dev", f"{NAME}0")
@@ -78,7 +87,9 @@ def ready(places: Places) -> bool:
     try:
         tls = ssl.create_default_context(cafile=str(places.run / "ca.crt"))
         tls.load_cert_chain(places.run / "admin.crt", places.run / "admin.key")
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
+        )
         with opener.open(f"https://{GATE}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)
     except OSError:
@@ -88,7 +99,9 @@ def ready(places: Places) -> bool:
 def issue(places: Places) -> Authority:
     authority = Authority(places.run)
     known_as = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-    authority.issue("apiserver", "kube-apiserver", names=known_as, addresses=[GATE, API, "127.0.0.1"])
+    authority.issue(
+        "apiserver", "kube-apiserver", names=known_as, addresses=[GATE, API, "127.0.0.1"]
+    )
     authority.issue("apiserver-kubelet", "kube-apiserver-kubelet", "system:masters")
     authority.issue("front-proxy", "front-proxy")
     for file, name, group in [
@@ -111,23 +124,36 @@ def daemons(places: Places) -> str:
     def client(file: str) -> str:
         return f"--kubeconfig={run}/{file}.conf"
 
-    fast = ("--kube-api-qps=300", "--kube-api-burst=500")  # the defaults create 7 to 8 pods a second
+    # the defaults create 7 to 8 pods a second
+    fast = ("--kube-api-qps=300", "--kube-api-burst=500")
     commands: dict[str, tuple[str | Path, ...]] = {
         "etcd": ("etcd", "--data-dir", run / "etcd", "--unsafe-no-fsync", "--log-level=warn"),
         "apiserver": ("kube-apiserver", *apiserver(run)),
         "kcm": (
-            *("kube-controller-manager", client("kcm"), "--leader-elect=false", "--use-service-account-credentials=true"),
+            *(
+                "kube-controller-manager",
+                client("kcm"),
+                "--leader-elect=false",
+                "--use-service-account-credentials=true",
+            ),
             *(f"--service-account-private-key-file={run}/sa.key", f"--root-ca-file={run}/ca.crt"),
             *("--node-monitor-grace-period=12s", "--node-monitor-period=1s", *fast),
         ),
         "scheduler": ("kube-scheduler", client("scheduler"), "--leader-elect=false", *fast),
         "coredns": ("coredns", "-conf", run / "Corefile"),
         "kwok": (
-            *("kwok", client("kwok"), "--manage-all-nodes=false", f"--manage-nodes-with-label-selector={FAKE}"),
+            *(
+                "kwok",
+                client("kwok"),
+                "--manage-all-nodes=false",
+                f"--manage-nodes-with-label-selector={FAKE}",
+            ),
             *("--node-lease-duration-seconds=40", "--config", places.share / "kwok.yaml"),
         ),
     }
-    return "".join(network_namespaces.daemon(places, name, *argv) for name, argv in commands.items())
+    return "".join(
+        network_namespaces.daemon(places, name, *argv) for name, argv in commands.items()
+    )
 
 
 def apiserver(run: Path) -> list[str]:
@@ -148,7 +174,8 @@ def apiserver(run: Path) -> list[str]:
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
-        "--enable-aggregator-routing=true",  # webhooks and APIs of Services straight to the pod: no proxy in this room
+        # webhooks and APIs of Services straight to the pod: no proxy in this room
+        "--enable-aggregator-routing=true",
         f"--requestheader-client-ca-file={run}/ca.crt",
         "--requestheader-allowed-names=front-proxy",
         "--requestheader-username-headers=X-Remote-User",

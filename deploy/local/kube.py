@@ -35,12 +35,16 @@ def kueue_manifests(places: Places) -> str:
 def apply_kueue(places: Places) -> None:
     """Kueue runs with these manifests and takes jobs."""
     manifests = kueue_manifests(places)
-    noted, key = places.run / "kueue.key", hashlib.sha256(manifests.encode()).hexdigest()
+    noted = places.run / "kueue.key"
+    key = hashlib.sha256(manifests.encode()).hexdigest()
     if not (noted.exists() and noted.read_text() == key):
         known = noted.exists()
         kubectl(places, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
-        if known:  # it reads its settings at its start only
-            kubectl(places, "rollout", "restart", "-n", KUEUE, "deployment/kueue-controller-manager")
+        # it reads its settings at its start only
+        if known:
+            kubectl(
+                places, "rollout", "restart", "-n", KUEUE, "deployment/kueue-controller-manager"
+            )
         noted.write_text(key)
     with stage("Kueue available"):
         wait_available(places, KUEUE, 180)
@@ -51,13 +55,21 @@ def has_cede(places: Places) -> bool:
 
 
 def apply_cede(places: Places, keys: dict[str, str]) -> None:
-    """Cede's Deployments run the images of `keys`. Without the overlay, or the folders it names, nothing is done."""
+    """Cede's Deployments run the images of `keys`. Without the overlay, or the folders it names,
+    nothing is done."""
     manifests = sh(places.kubectl, "kustomize", OVERLAY)
-    noted, manifests_key = places.run / "cede.key", hashlib.sha256(manifests.encode()).hexdigest()
+    noted = places.run / "cede.key"
+    manifests_key = hashlib.sha256(manifests.encode()).hexdigest()
     held = noted.read_text().split() if noted.exists() else []
     if held[:1] != [manifests_key] or not items(places, "deployments", "-n", SYSTEM):
-        # Kueue's webhooks look at Deployments too, and its Service may take a moment to know its pod.
-        until(lambda: try_apply(places, manifests), "the API server to take Cede's manifests", 30, every=0.5)
+        # Kueue's webhooks look at Deployments too, and its Service may take a moment to know its
+        # pod.
+        until(
+            lambda: try_apply(places, manifests),
+            "the API server to take Cede's manifests",
+            30,
+            every=0.5,
+        )
     if held and held[1] != keys[CEDE]:
         kubectl(places, "rollout", "restart", "-n", SYSTEM, "deployment")
     with stage("Cede available"):
@@ -80,7 +92,15 @@ def wait_available(places: Places, namespace: str, seconds: int) -> None:
     try:
         for item in items(places, "deployment", "-n", namespace):
             name = item["metadata"]["name"]
-            kubectl(places, "rollout", "status", "-n", namespace, f"deployment/{name}", f"--timeout={seconds}s")
+            kubectl(
+                places,
+                "rollout",
+                "status",
+                "-n",
+                namespace,
+                f"deployment/{name}",
+                f"--timeout={seconds}s",
+            )
     except Failure as failure:
         raise Failure(f"{failure}\n{troubles(places, namespace)}") from failure
 
@@ -91,6 +111,19 @@ def troubles(places: Places, namespace: str) -> str:
     for pod in items(places, "pods", "-n", namespace):
         for state in pod["status"].get("containerStatuses", []):
             if not state["ready"]:
-                lines.append(f"{pod['metadata']['name']}: {json.dumps(state['state'] | state.get('lastState', {}))}")
-                lines.append(kubectl(places, "logs", "-n", namespace, pod["metadata"]["name"], "--tail=5", check=False))
+                lines.append(
+                    f"{pod['metadata']['name']}: "
+                    f"{json.dumps(state['state'] | state.get('lastState', {}))}"
+                )
+                lines.append(
+                    kubectl(
+                        places,
+                        "logs",
+                        "-n",
+                        namespace,
+                        pod["metadata"]["name"],
+                        "--tail=5",
+                        check=False,
+                    )
+                )
     return "\n".join(lines)

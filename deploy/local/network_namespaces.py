@@ -1,6 +1,7 @@
 """Rooms: sets of namespaces with a shell as first process that keeps its daemons running.
 
-Whatever starts in a room ends with its first process: programs, mounts, interfaces and rules go with the namespaces.
+Whatever starts in a room ends with its first process: programs, mounts, interfaces and rules go
+with the namespaces.
 """
 
 import os
@@ -15,35 +16,55 @@ from deploy.local.shell import until
 
 
 def daemon(places: Places, name: str, *argv: str | Path) -> str:
-    """Shell text that keeps a program running. `|| :` matters: under `set -e` a killed one would stay dead."""
+    """Shell text that keeps a program running. `|| :` matters: under `set -e` a killed one would
+    stay dead."""
     command = shlex.join(map(str, argv))
     return f"(while :; do {command} >>{places.log}/{name}.log 2>&1 || :; sleep 1; done) &\n"
 
 
 def start(places: Places, name: str, script: str, inside: int | None = None) -> int:
-    """The pid, on this machine, of the first process of new namespaces that waits at its gate to run `script`.
+    """The pid, on this machine, of the first process of new namespaces that waits at its gate to
+    run `script`.
 
     With `inside`, the new namespaces lie in those of that process.
     """
     gate = places.run / f"{name}.gate"
     gate.unlink(missing_ok=True)
     os.mkfifo(gate, 0o600)
-    text = f"hostname {name}\nexec 3<>$1; read go <&3\nset -e\nip link set lo up\n{script}set +e\nwhile :; do sleep 9999; done\n"
+    text = (
+        f"hostname {name}\nexec 3<>$1; read go <&3\nset -e\nip link set lo up\n{script}set "
+        f"+e\nwhile :; do sleep 9999; done\n"
+    )
     (places.run / f"{name}.sh").write_text(text)
     enter = ("nsenter", "-t", str(inside), "-n", "-m", "-p") if inside else ()
-    spaces = ("unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--net", "--mount", "--uts", "--ipc")
+    spaces = (
+        "unshare",
+        "--fork",
+        "--kill-child",
+        "--pid",
+        "--mount-proc",
+        "--net",
+        "--mount",
+        "--uts",
+        "--ipc",
+    )
     path = f"{places.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     with open(places.log / f"{name}.log", "ab") as log:
         outer = subprocess.Popen(
             [*enter, *spaces, "sh", str(places.run / f"{name}.sh"), str(gate)],
-            env={"PATH": path, "HOME": "/root"},  # nothing of who started the cluster
+            # nothing of who started the cluster
+            env={"PATH": path, "HOME": "/root"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
             cwd="/",
         )
-    pid = until(lambda: _first(outer.pid) or 0, f"the namespaces of {name} (see {places.log}/{name}.log)", 10)
+    pid = until(
+        lambda: _first(outer.pid) or 0,
+        f"the namespaces of {name} (see {places.log}/{name}.log)",
+        10,
+    )
     (places.run / f"{name}.pid").write_text(str(pid))
     return pid
 
@@ -98,7 +119,8 @@ def _state(pid: int) -> str:
 
 
 def end_strays(places: Places) -> None:
-    """Rooms whose pid file is gone, as after a deleted cache, have ended too: their shells are told by the gate they were started with."""
+    """Rooms whose pid file is gone, as after a deleted cache, have ended too: their shells are told
+    by the gate they were started with."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (folder / "cmdline").read_text().split("\0")

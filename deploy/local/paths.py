@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-NAME = "cede"  # names the cgroup and this machine's end of the cable
+# names the cgroup and this machine's end of the cable
+NAME = "cede"
 
-GATE = "10.88.0.1"  # the room's bridge: API server, DNS and every node's router
-HOST = "10.88.0.254"  # this machine, as the cluster sees it
-API = "10.96.0.1"  # the `kubernetes` Service
-PODS, SERVICES = "10.244.0.0/16", "10.96.0.0/16"
+# the room's bridge: API server, DNS and every node's router
+GATE = "10.88.0.1"
+# this machine, as the cluster sees it
+HOST = "10.88.0.254"
+# the `kubernetes` Service
+API = "10.96.0.1"
+PODS = "10.244.0.0/16"
+SERVICES = "10.96.0.0/16"
 
 GPUS = 4
 INSTANCE_TYPE = "local-4gpu"
@@ -25,11 +30,13 @@ class Places:
     """The folders outside the tree: `cache` outlives the cluster, `cache/run` is the cluster."""
 
     cache: Path
-    authorities: Path | None = None  # this machine's own certificate authorities, for builds that fetch
+    # this machine's own certificate authorities, for builds that fetch
+    authorities: Path | None = None
 
     @property
     def run(self) -> Path:
-        return self.cache / "run"  # beside the image store: nodes share its layers by hard links
+        # beside the image store: nodes share its layers by hard links
+        return self.cache / "run"
 
     @property
     def log(self) -> Path:

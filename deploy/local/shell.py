@@ -28,13 +28,20 @@ def stage(what: str) -> Iterator[None]:
     say(f"{what} ({time.monotonic() - began:.1f} s)")
 
 
-def sh(*argv: str | Path, check: bool = True, cwd: Path | None = None, stdin: str | None = None) -> str:
-    """What the program prints. Raises Failure with its own words when it fails, unless `check` is off."""
+def sh(
+    *argv: str | Path, check: bool = True, cwd: Path | None = None, stdin: str | None = None
+) -> str:
+    """What the program prints. Raises Failure with its own words when it fails, unless `check` is
+    off."""
     words = [str(word) for word in argv]
     try:
-        done = subprocess.run(words, text=True, capture_output=True, cwd=cwd, input=stdin, check=False)
+        done = subprocess.run(
+            words, text=True, capture_output=True, cwd=cwd, input=stdin, check=False
+        )
     except FileNotFoundError as error:
-        raise Failure(f"{words[0]} is not installed: deploy/local/setup.sh installs what is missing") from error
+        raise Failure(
+            f"{words[0]} is not installed: deploy/local/setup.sh installs what is missing"
+        ) from error
     if check and done.returncode:
         raise Failure(f"{shlex.join(words[:12])}: {last_lines(done.stderr or done.stdout)}")
     return done.stdout

@@ -1,4 +1,5 @@
-"""The image store every node starts from: archives imported once into one containerd, then shared by hard links."""
+"""The image store every node starts from: archives imported once into one containerd, then shared
+by hard links."""
 
 import json
 import shlex
@@ -40,10 +41,23 @@ def refresh(places: Places, keys: dict[str, str]) -> None:
         if not held(state):
             shutil.rmtree(store, ignore_errors=True)
         (store / "containerd").mkdir(parents=True, exist_ok=True)
-        state.unlink(missing_ok=True)  # half an import is no store
+        # half an import is no store
+        state.unlink(missing_ok=True)
         (store / "containerd.toml").write_text(containerd_config(store))
-        imports = "\n".join(f"ctr -n k8s.io images import {shlex.quote(str(archive(places, image)))}" for image in new)
-        sh(*private("unshare", "--net", "sh", "-ec", SCRIPT.format(store=store, imports=imports), pids=True))
+        imports = "\n".join(
+            f"ctr -n k8s.io images import {shlex.quote(str(archive(places, image)))}"
+            for image in new
+        )
+        sh(
+            *private(
+                "unshare",
+                "--net",
+                "sh",
+                "-ec",
+                SCRIPT.format(store=store, imports=imports),
+                pids=True,
+            )
+        )
         state.write_text(json.dumps(keys))
 
 
@@ -58,7 +72,8 @@ wait
 
 
 def copy_store(places: Places, to: Path) -> None:
-    """Layers are never written to, so the copy, a node's, shares them; only the databases are its own."""
+    """Layers are never written to, so the copy, a node's, shares them; only the databases are its
+    own."""
     source = places.images / "store" / "containerd"
     if to.exists():
         return

@@ -1,4 +1,5 @@
-"""The parent in pod 0 keeps the job's membership. Everything it knows can be rebuilt from what the members say."""
+"""The parent in pod 0 keeps the job's membership. Everything it knows can be rebuilt from what the
+members say."""
 
 import asyncio
 import json
@@ -18,10 +19,15 @@ from elastic_runtime.agent.membership import Limits, Member, View
 from elastic_runtime.agent.status_text import busy, cut
 from elastic_runtime.contract import SizeRequest, State, Status
 
-MEMBER_PATH, RECORD_PATH, STACKS_PATH = "/v1/member", "/v1/record", "/v1/stacks"
-LOOK_S = 0.1  # between two looks at the members
-HOLD_S = 1.0  # how long a question for news is held open
-DURABLE = ("durable_step", "digest", "save_s")  # of what Progress holds: what is known of the newest save
+MEMBER_PATH = "/v1/member"
+RECORD_PATH = "/v1/record"
+STACKS_PATH = "/v1/stacks"
+# between two looks at the members
+LOOK_S = 0.1
+# how long a question for news is held open
+HOLD_S = 1.0
+# of what Progress holds: what is known of the newest save
+DURABLE = ("durable_step", "digest", "save_s")
 log = logging.getLogger(__name__)
 
 
@@ -41,24 +47,30 @@ class Progress:
 
 
 class Coordinator:
-    def __init__(self, smallest: int, limits: Limits | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._clock = Awake(clock or asyncio.get_running_loop().time, 5 * LOOK_S)  # frozen itself, it takes nobody for silent
+    def __init__(
+        self, smallest: int, limits: Limits | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
+        # frozen itself, it takes nobody for silent
+        self._clock = Awake(clock or asyncio.get_running_loop().time, 5 * LOOK_S)
         self.limits = limits or Limits()
         self.view = View(smallest=smallest, born=self._clock(), changed=self._clock())
         self.revision, self.name = 0, secrets.token_hex(6)
         self.cession = ""
         self.progress = Progress()
-        self.save_wish, self.stacks_wish = 0, 0
-        self.waiting: set[int] = set()  # pods of which a process waits for others in the step in flight
+        self.save_wish = 0
+        self.stacks_wish = 0
+        # pods of which a process waits for others in the step in flight
+        self.waiting: set[int] = set()
         self.tally = metrics.Tally()
         self._done: dict[int, metrics.Done] = {}
         self._news = asyncio.Condition()
         self._wake = asyncio.Event()
 
-    # --- what is asked of it ------------------------------------------------------------------------------------------
+    # --- what is asked of it ----------------------------------------------------------------------
 
     async def handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        """One request, of a controller or of a member. Raises ValueError for a body that says nothing."""
+        """One request, of a controller or of a member. Raises ValueError for a body that says
+        nothing."""
         route, _, query = path.partition("?")
         match method, route:
             case "PUT", contract.SIZE_PATH:
@@ -83,57 +95,106 @@ class Coordinator:
 
     async def _resize(self, asked: SizeRequest) -> None:
         if asked.size and asked.size < self.view.smallest:
-            raise ValueError(f"size is {asked.size}: the smallest allowed is {self.view.smallest}, or 0 to stop")
+            raise ValueError(
+                f"size is {asked.size}: the smallest allowed is {self.view.smallest}, or 0 to stop"
+            )
         if (asked.size, asked.cession) != (self.view.wanted, self.cession):
             log.info("size asked", extra={"size": asked.size, "cession": asked.cession})
-            self.view = replace(self.view, wanted=asked.size, changed=self._clock() if asked.size else self.view.changed)
+            self.view = replace(
+                self.view,
+                wanted=asked.size,
+                changed=self._clock() if asked.size else self.view.changed,
+            )
             self.cession = asked.cession
             await self._publish()
         self._wake.set()
 
     async def _hear(self, said: dict[str, Any]) -> None:
-        now, index = self._clock(), int(said["index"])
+        now = self._clock()
+        index = int(said["index"])
         before = self.view.members.get(index)
         same = before is not None and before.incarnation == said["incarnation"]
         member = Member(
-            index, str(said["incarnation"]), str(said["address"]), int(said["generation"]), tuple(said["members"]), int(said["step"]),
-            bool(said["ready"]), bool(said["leaving"]), bool(said["parked"]), bool(said["finished"]),
-            int(said["broken"]), int(said.get("newest", 0)), now, before.since if same and before else now,
-        )  # fmt: skip
-        turned = before is None or (before.ready, before.leaving, before.incarnation) != (member.ready, member.leaving, member.incarnation)
-        if self.view.wanted is None and said.get("wanted") is not None:  # a new coordinator hears what the last one was asked and knew
-            self.view, self.cession = replace(self.view, wanted=int(said["wanted"])), str(said.get("cession", ""))
-        if self.progress.durable_step < int(said.get("durable_step", 0)) and not self.view.record.generation:
+            index,
+            str(said["incarnation"]),
+            str(said["address"]),
+            int(said["generation"]),
+            tuple(said["members"]),
+            int(said["step"]),
+            bool(said["ready"]),
+            bool(said["leaving"]),
+            bool(said["parked"]),
+            bool(said["finished"]),
+            int(said["broken"]),
+            int(said.get("newest", 0)),
+            now,
+            before.since if same and before else now,
+        )
+        turned = before is None or (before.ready, before.leaving, before.incarnation) != (
+            member.ready,
+            member.leaving,
+            member.incarnation,
+        )
+        # a new coordinator hears what the last one was asked and knew
+        if self.view.wanted is None and said.get("wanted") is not None:
+            self.view = replace(self.view, wanted=int(said["wanted"]))
+            self.cession = str(said.get("cession", ""))
+        if (
+            self.progress.durable_step < int(said.get("durable_step", 0))
+            and not self.view.record.generation
+        ):
             for fact in DURABLE:
                 setattr(self.progress, fact, said[fact])
-        self.view = replace(self.view, members={**self.view.members, index: member}, changed=now if turned else self.view.changed)
+        self.view = replace(
+            self.view,
+            members={**self.view.members, index: member},
+            changed=now if turned else self.view.changed,
+        )
         self.waiting = self.waiting | {index} if said.get("waits") else self.waiting - {index}
-        record, known = self.view.record, (self.progress.finished, self.progress.durable_step)
+        record = self.view.record
+        known = (self.progress.finished, self.progress.durable_step)
         self._count(index, metrics.Done(**said.get("done", {})), said.get("progress", {}))
         if member.broken == record.generation > 0 and self.view.broke is None:
             self.view = replace(self.view, broke=now)
         store = said.get("store")
-        if store and int(store["generation"]) == record.generation and not record.store and index == record.members[0]:
-            self.view = replace(self.view, record=replace(record, store=f"{member.address}:{store['port']}"))
-        if self.view.record != record or (self.progress.finished, self.progress.durable_step) != known:
-            await self._publish()  # who waits outside may go when all is finished; a new coordinator will ask what was durable
+        if (
+            store
+            and int(store["generation"]) == record.generation
+            and not record.store
+            and index == record.members[0]
+        ):
+            self.view = replace(
+                self.view, record=replace(record, store=f"{member.address}:{store['port']}")
+            )
+        if (
+            self.view.record != record
+            or (self.progress.finished, self.progress.durable_step) != known
+        ):
+            # who waits outside may go when all is finished; a new coordinator will ask what was
+            # durable
+            await self._publish()
         self._wake.set()
 
     def _count(self, index: int, done: metrics.Done, progress: dict[str, Any]) -> None:
-        """What the job did: the leading pod's word. A save may end with another, which led when it began: that counts if it is newer."""
-        more, self._done[index] = done.since(self._done.get(index, done)), done
+        """What the job did: the leading pod's word. A save may end with another, which led when it
+        began: that counts if it is newer."""
+        more = done.since(self._done.get(index, done))
+        self._done[index] = done
         if self.view.record.members[:1] == (index,):
             self.tally.worked(more)
         elif self.view.record.members:
             newer = int(progress.get("durable_step", 0)) > self.progress.durable_step
-            anybodys = ("finished", "message", *DURABLE, "stall_s") if newer else ("finished", "message")
+            anybodys = (
+                ("finished", "message", *DURABLE, "stall_s") if newer else ("finished", "message")
+            )
             progress = {fact: value for fact, value in progress.items() if fact in anybodys}
         for fact, value in progress.items():
             if fact == "seconds":
                 self.progress.seconds = [*self.progress.seconds[-20:], float(value)]
             elif fact == "message":
                 self.progress.message = cut(value)
-            elif hasattr(self.progress, fact):  # a newer runtime's ranks may say more
+            elif hasattr(self.progress, fact):
+                # a newer runtime's ranks may say more
                 setattr(self.progress, fact, value)
         if "pause_s" in progress:
             self.tally.paused(progress["pause_s"], self.view.record.abrupt)
@@ -148,14 +209,26 @@ class Coordinator:
                     await self._news.wait_for(lambda: self.revision > after)
             except TimeoutError:
                 pass
-        told = {"revision": self.revision, "record": asdict(self.view.record), "save": self.save_wish, "finished": self.progress.finished}
-        told |= {"stacks": self.stacks_wish, "waiting": sorted(self.waiting), "coordinator": self.name}
-        return dump(told | {"kept": {"wanted": self.view.wanted, "cession": self.cession, **self._durable()}})
+        told = {
+            "revision": self.revision,
+            "record": asdict(self.view.record),
+            "save": self.save_wish,
+            "finished": self.progress.finished,
+        }
+        told |= {
+            "stacks": self.stacks_wish,
+            "waiting": sorted(self.waiting),
+            "coordinator": self.name,
+        }
+        return dump(
+            told
+            | {"kept": {"wanted": self.view.wanted, "cession": self.cession, **self._durable()}}
+        )
 
     def _durable(self) -> dict[str, Any]:
         return {fact: getattr(self.progress, fact) for fact in DURABLE}
 
-    # --- what it does -------------------------------------------------------------------------------------------------
+    # --- what it does -----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Forever: look at the members, decide, publish."""
@@ -163,7 +236,8 @@ class Coordinator:
         while True:
             self._wake.clear()
             self._clock.tick()
-            before, looked = looked, self._clock()
+            before = looked
+            looked = self._clock()
             self.tally.passed(looked - before, self.status().state)
             if next_record := membership.plan(self.view, self._clock(), self.limits):
                 log.info("new generation", extra={"record": asdict(next_record)})
@@ -182,10 +256,14 @@ class Coordinator:
             self._news.notify_all()
 
     async def heard_out(self) -> None:
-        """Until every other pod has said that it finished, or parked when the job goes on, or fell silent."""
+        """Until every other pod has said that it finished, or parked when the job goes on, or fell
+        silent."""
         done = self.progress.finished
         while any(
-            m.index and not (m.finished or (m.parked and not done)) and m.heard + 1.0 > self._clock() for m in self.view.members.values()
+            m.index
+            and not (m.finished or (m.parked and not done))
+            and m.heard + 1.0 > self._clock()
+            for m in self.view.members.values()
         ):
             self._wake.clear()
             with suppress(TimeoutError):
@@ -196,38 +274,59 @@ class Coordinator:
         """Whether all members train in the newest generation."""
         record = self.view.record
         members = self.view.members
-        return bool(record.members) and all(i in members and members[i].generation == record.generation for i in record.members)
+        return bool(record.members) and all(
+            i in members and members[i].generation == record.generation for i in record.members
+        )
 
     def status(self) -> Status:
-        view, progress, since = self.view, self.progress, self._clock() - self.limits.silent_s
+        view = self.view
+        progress = self.progress
+        since = self._clock() - self.limits.silent_s
         everyone = [view.members[i] for i in view.record.members if i in view.members]
         stood = [
-            m.step for m in everyone if m.generation == view.record.generation or (m.parked and view.record.stop)
-        ]  # before any commit too
+            m.step
+            for m in everyone
+            if m.generation == view.record.generation or (m.parked and view.record.stop)
+            # before any commit too
+        ]
         if progress.finished:
             state = State.FINISHED
         elif view.record.stop:
-            state = State.STOPPED if everyone and all(m.parked for m in everyone) else State.STOPPING
+            state = (
+                State.STOPPED if everyone and all(m.parked for m in everyone) else State.STOPPING
+            )
         elif view.record.generation == 0:
             state = State.STARTING
         else:
             beyond = [i for i in view.record.members if view.wanted and i >= view.wanted]
             state = State.TRAINING if self.formed() and not beyond else State.RESIZING
         return Status(
-            state=state, size=0 if state == State.STOPPED else len(view.record.members), wanted=view.wanted or 0, cession=self.cession,
-            generation=view.record.generation, step=max(stood, default=progress.step), durableStep=progress.durable_step,
-            digest=progress.digest, stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0,
-            saveSeconds=round(progress.save_s, 4), pauseSeconds=round(progress.pause_s, 4), loss=round(progress.loss, 6),
-            parked=tuple(sorted(m.index for m in view.members.values() if m.parked and m.heard >= since)), message=progress.message,
+            state=state,
+            size=0 if state == State.STOPPED else len(view.record.members),
+            wanted=view.wanted or 0,
+            cession=self.cession,
+            generation=view.record.generation,
+            step=max(stood, default=progress.step),
+            durableStep=progress.durable_step,
+            digest=progress.digest,
+            stepSeconds=round(median(progress.seconds), 4) if progress.seconds else 0.0,
+            saveSeconds=round(progress.save_s, 4),
+            pauseSeconds=round(progress.pause_s, 4),
+            loss=round(progress.loss, 6),
+            parked=tuple(
+                sorted(m.index for m in view.members.values() if m.parked and m.heard >= since)
+            ),
+            message=progress.message,
             busy=busy(state, view, since, progress.durable_step),
-        )  # fmt: skip
+        )
 
     def metrics(self) -> str:
         return metrics.of_job(self.status(), self.tally)
 
 
 def keep(known: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """What a pod keeps for a new coordinator: as it is told, but for what a new one does not know before it hears it from us."""
+    """What a pod keeps for a new coordinator: as it is told, but for what a new one does not know
+    before it hears it from us."""
     unheard = {"wanted", "cession"} if told["wanted"] is None else set[str]()
     if not told["durable_step"]:
         unheard.update(DURABLE)

@@ -1,9 +1,12 @@
-"""A command that knows nothing of us, as a pod's only process: asked to go by a signal, it answers by its end or by touching a file.
+"""A command that knows nothing of us, as a pod's only process: asked to go by a signal, it answers
+by its end or by touching a file.
 
     python -m elastic_runtime --signal USR1 [--done FILE] -- any command
 
-It runs while its pod is wanted. Asked to go, by the size or by SIGTERM, it gets the signal once, and has handed over when it has ended or
-has touched FILE. If it is wanted again it is started again, unless it still runs. Its own end ends the pod, with its exit code.
+It runs while its pod is wanted. Asked to go, by the size or by SIGTERM, it gets the signal once,
+and has handed over when it has ended or
+has touched FILE. If it is wanted again it is started again, unless it still runs. Its own end ends
+the pod, with its exit code.
 """
 
 import asyncio
@@ -22,27 +25,43 @@ from elastic_runtime.agent.membership import Record
 from elastic_runtime.agent.worker_process import LOCAL_RANK_ENV, PARENT_FD_ENV, RANKS_ENV
 
 log = logging.getLogger(__name__)
-LOOK_S = 0.1  # between two looks at FILE
+# between two looks at FILE
+LOOK_S = 0.1
 
 
 def script(sign: str, done: str, command: Sequence[str]) -> list[str]:
     """What the parent runs as its process. Raises ValueError for a signal that is none."""
     if not hasattr(signal.Signals, f"SIG{sign.removeprefix('SIG')}"):
         raise ValueError(f"--signal is {sign!r}: it must be the name of a signal, as USR1 or TERM")
-    return ["-m", "elastic_runtime.agent.external_command", f"SIG{sign.removeprefix('SIG')}", done, *command]
+    return [
+        "-m",
+        "elastic_runtime.agent.external_command",
+        f"SIG{sign.removeprefix('SIG')}",
+        done,
+        *command,
+    ]
 
 
 class Signalled:
-    def __init__(self, sign: signal.Signals, done: Path | None, command: Sequence[str], env: dict[str, str]) -> None:
-        self.sign, self.done, self.command, self.env = sign, done, command, env
+    def __init__(
+        self, sign: signal.Signals, done: Path | None, command: Sequence[str], env: dict[str, str]
+    ) -> None:
+        self.sign = sign
+        self.done = done
+        self.command = command
+        self.env = env
         self.process: asyncio.subprocess.Process | None = None
         self._told = asyncio.Event()
-        self._record, self._index, self._leaving = Record(), -1, False
+        self._record = Record()
+        self._index = -1
+        self._leaving = False
         self._parked = False
-        self._settled = 0  # the generation that was formed or parked in
+        # the generation that was formed or parked in
+        self._settled = 0
 
     async def run(self, descriptor: int) -> int:
-        """Until the command ends of its own; its exit code. The parent ends us in every other case."""
+        """Until the command ends of its own; its exit code. The parent ends us in every other
+        case."""
         reader, self._writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
         hearing = asyncio.create_task(self._hear(reader))
         self._say("ready")
@@ -53,10 +72,14 @@ class Signalled:
                 await self._park()
             elif self._record.generation > self._settled:
                 await self._settle(self._record)
-            if hearing.done() or (self.process and self.process.returncode is not None and not self._parked):
+            if hearing.done() or (
+                self.process and self.process.returncode is not None and not self._parked
+            ):
                 break
         hearing.cancel()
-        code = self.process.returncode if self.process and self.process.returncode is not None else 1
+        code = (
+            self.process.returncode if self.process and self.process.returncode is not None else 1
+        )
         if code == 0:
             self._say("ended")
             await self._writer.drain()
@@ -70,7 +93,8 @@ class Signalled:
             await self._start()
             self._say("formed", generation=record.generation, members=record.members, step=0)
         else:
-            if record.members[0] == self._index:  # nobody meets there; what the others wait for is that it is said
+            # nobody meets there; what the others wait for is that it is said
+            if record.members[0] == self._index:
                 self._say("store", generation=record.generation, port=0)
             return
         self._settled = record.generation
@@ -102,7 +126,8 @@ class Signalled:
             told = json.loads(line)
             match told["tell"]:
                 case "record":
-                    self._record, self._index = Record.read(told["record"]), told["index"]
+                    self._record = Record.read(told["record"])
+                    self._index = told["index"]
                 case "leave":
                     self._leaving = True
                 case "ping":
@@ -111,7 +136,8 @@ class Signalled:
                 case "stacks":
                     faulthandler.register(signal.SIGRTMIN, file=told["file"])
             self._told.set()
-        self._told.set()  # the parent is gone
+        # the parent is gone
+        self._told.set()
 
     def _say(self, what: str, **facts: Any) -> None:
         self._writer.write(json.dumps({"say": what, **facts}).encode() + b"\n")
@@ -120,8 +146,11 @@ class Signalled:
 def main(sign: str, done: str, *command: str) -> int:
     env = dict(os.environ)
     descriptor = int(env.pop(PARENT_FD_ENV))
-    del env[LOCAL_RANK_ENV], env[RANKS_ENV]  # to the command they would mean what its own launcher means by them
-    return asyncio.run(Signalled(signal.Signals[sign], Path(done) if done else None, command, env).run(descriptor))
+    # to the command they would mean what its own launcher means by them
+    del env[LOCAL_RANK_ENV], env[RANKS_ENV]
+    return asyncio.run(
+        Signalled(signal.Signals[sign], Path(done) if done else None, command, env).run(descriptor)
+    )
 
 
 if __name__ == "__main__":

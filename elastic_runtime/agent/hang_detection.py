@@ -1,40 +1,59 @@
 """Whether a process of a pod hangs, from when it last answered and last got on. Pure.
 
-Two ways to hang. A process that is frozen, or holds Python's lock in a call that never returns, does not answer its parent: that shows
-within a second, once others wait for it; while nobody does, a long call harms nobody and is left alone longer. One that lives but loops
-or waits for ever answers, and only its step does not end: that shows by the others of the job who wait for it, and much later, for a
+Two ways to hang. A process that is frozen, or holds Python's lock in a call that never returns,
+does not answer its parent: that shows
+within a second, once others wait for it; while nobody does, a long call harms nobody and is left
+alone longer. One that lives but loops
+or waits for ever answers, and only its step does not end: that shows by the others of the job who
+wait for it, and much later, for a
 script may do other things between two steps, as to evaluate, and must not die for them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-STEPS, ANSWERS = 3, 20  # of a generation before a process is watched closely: the first ones compile
+# of a generation before a process is watched closely: the first ones compile
+STEPS = 3
+ANSWERS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """In seconds, and in how much slower than it was a process may become; the larger of the two holds."""
+    """In seconds, and in how much slower than it was a process may become; the larger of the two
+    holds."""
 
-    answer_s: float = 1.0  # while others wait (contract.ANSWER_ENV)
-    answer_times: float = 8.0  # the slowest of its last answers: a busy machine answers late
-    early_s: float = 30.0  # for an answer while it forms, loads or compiles, or nobody waits
-    step_s: float = 60.0  # for a step that others wait for (contract.PROGRESS_ENV)
-    step_times: float = 10.0  # the median step
-    slowest_times: float = 3.0  # the slowest of the last steps: what it did once it may do again
+    # while others wait (contract.ANSWER_ENV)
+    answer_s: float = 1.0
+    # the slowest of its last answers: a busy machine answers late
+    answer_times: float = 8.0
+    # for an answer while it forms, loads or compiles, or nobody waits
+    early_s: float = 30.0
+    # for a step that others wait for (contract.PROGRESS_ENV)
+    step_s: float = 60.0
+    # the median step
+    step_times: float = 10.0
+    # the slowest of the last steps: what it did once it may do again
+    slowest_times: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """A process as its parent sees it. Seconds are those in which the parent itself was awake."""
 
-    steps: int = 0  # committed since its generation formed
-    answers: int = 0  # since then
-    arrived: bool = False  # its part of the step is done, it waits for the others
-    unanswered_s: float = 0.0  # since its last answer, if it was asked again; 0 if not
-    since_step_s: float = 0.0  # since it last committed
-    slowest_answer_s: float = 0.0  # of the last ones
-    step_s: float = 0.0  # the median of the last ones
+    # committed since its generation formed
+    steps: int = 0
+    # since then
+    answers: int = 0
+    # its part of the step is done, it waits for the others
+    arrived: bool = False
+    # since its last answer, if it was asked again; 0 if not
+    unanswered_s: float = 0.0
+    # since it last committed
+    since_step_s: float = 0.0
+    # of the last ones
+    slowest_answer_s: float = 0.0
+    # the median of the last ones
+    step_s: float = 0.0
     slowest_step_s: float = 0.0
 
 
@@ -49,20 +68,33 @@ def answer_s(pulse: Pulse, patience: Patience, others_wait: bool) -> float:
 
 
 def hangs(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
-    """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of the job has arrived at this step."""
+    """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of
+    the job has arrived at this step."""
     if pulse.unanswered_s > answer_s(pulse, patience, others_wait):
-        return f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most {pulse.slowest_answer_s:.2f} s before"
-    step_s = max(patience.step_s, patience.step_times * pulse.step_s, patience.slowest_times * pulse.slowest_step_s)
+        return (
+            f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most "
+            f"{pulse.slowest_answer_s:.2f} s before"
+        )
+    step_s = max(
+        patience.step_s,
+        patience.step_times * pulse.step_s,
+        patience.slowest_times * pulse.slowest_step_s,
+    )
     if others_wait and not _early(pulse) and not pulse.arrived and pulse.since_step_s > step_s:
-        return f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; the median is {pulse.step_s:.2f} s"
+        return (
+            f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; the median "
+            f"is {pulse.step_s:.2f} s"
+        )
     return ""
 
 
 class Awake:
-    """A clock that stands still while its owner does: whoever was frozen itself must not take everybody else for silent."""
+    """A clock that stands still while its owner does: whoever was frozen itself must not take
+    everybody else for silent."""
 
     def __init__(self, clock: Callable[[], float], most_s: float) -> None:
-        self._clock, self._most_s = clock, most_s
+        self._clock = clock
+        self._most_s = most_s
         self._base, self._last = 0.0, clock()
 
     def __call__(self) -> float:

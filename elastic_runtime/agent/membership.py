@@ -1,6 +1,7 @@
 """Generations: who is in, who leaves, who comes. Decided from what the pods last said. Pure.
 
-A *generation* is one membership of the job, numbered; numbers only grow, and whoever reads a newer one drops the old.
+A *generation* is one membership of the job, numbered; numbers only grow, and whoever reads a newer
+one drops the old.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,20 +11,34 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One generation. Rank of a pod's first process = its place in `members` times the ranks per pod."""
+    """One generation. Rank of a pod's first process = its place in `members` times the ranks per
+    pod."""
 
     generation: int = 0
-    members: tuple[int, ...] = ()  # pod indexes; the first one's process holds the store
-    incarnations: tuple[str, ...] = ()  # of the members' processes: a pod that comes back is not the one that went
-    store: str = ""  # host:port where the members meet; empty until the first member has opened it
-    abrupt: bool = False  # somebody was lost: leave the step in flight at once instead of at its end
-    stop: bool = False  # nobody goes on: save durably, then park
+    # pod indexes; the first one's process holds the store
+    members: tuple[int, ...] = ()
+    # of the members' processes: a pod that comes back is not the one that went
+    incarnations: tuple[str, ...] = ()
+    # host:port where the members meet; empty until the first member has opened it
+    store: str = ""
+    # somebody was lost: leave the step in flight at once instead of at its end
+    abrupt: bool = False
+    # nobody goes on: save durably, then park
+    stop: bool = False
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> "Record":
         """From its JSON."""
-        members, incarnations = tuple(said["members"]), tuple(said["incarnations"])
-        return cls(int(said["generation"]), members, incarnations, str(said["store"]), bool(said["abrupt"]), bool(said["stop"]))
+        members = tuple(said["members"])
+        incarnations = tuple(said["incarnations"])
+        return cls(
+            int(said["generation"]),
+            members,
+            incarnations,
+            str(said["store"]),
+            bool(said["abrupt"]),
+            bool(said["stop"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +48,41 @@ class Member:
     index: int
     incarnation: str
     address: str = ""
-    generation: int = 0  # of the group its processes are in; 0 for none
-    members: tuple[int, ...] = ()  # of that generation: what a new coordinator rebuilds its record from
+    # of the group its processes are in; 0 for none
+    generation: int = 0
+    # of that generation: what a new coordinator rebuilds its record from
+    members: tuple[int, ...] = ()
     step: int = 0
-    ready: bool = False  # model built: it can join at once
-    leaving: bool = False  # told to go (SIGTERM)
-    parked: bool = False  # handed over, waits to be deleted
-    finished: bool = False  # the script came to its end
-    broken: int = 0  # the generation that failed under it though nobody may have died
-    newest: int = 0  # the newest generation it was told of: a new coordinator starts above it
-    heard: float = 0.0  # coordinator's monotonic clock
-    since: float = 0.0  # when this incarnation was first heard
+    # model built: it can join at once
+    ready: bool = False
+    # told to go (SIGTERM)
+    leaving: bool = False
+    # handed over, waits to be deleted
+    parked: bool = False
+    # the script came to its end
+    finished: bool = False
+    # the generation that failed under it though nobody may have died
+    broken: int = 0
+    # the newest generation it was told of: a new coordinator starts above it
+    newest: int = 0
+    # coordinator's monotonic clock
+    heard: float = 0.0
+    # when this incarnation was first heard
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds."""
 
-    silent_s: float = 3.0  # a pod not heard for so long is lost; a process's death is told at once, by its parent
-    missed_s: float = 1.0  # the same, once a generation broke: pods speak three times a second
-    gather_s: float = 5.0  # a new coordinator waits so long for the members it was told of
-    settle_s: float = 0.4  # those who come together, or are told to go together, are taken together
+    # a pod not heard for so long is lost; a process's death is told at once, by its parent
+    silent_s: float = 3.0
+    # the same, once a generation broke: pods speak three times a second
+    missed_s: float = 1.0
+    # a new coordinator waits so long for the members it was told of
+    gather_s: float = 5.0
+    # those who come together, or are told to go together, are taken together
+    settle_s: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,87 +91,142 @@ class View:
 
     record: Record = field(default_factory=Record)
     members: Mapping[int, Member] = field(default_factory=dict)
-    wanted: int | None = None  # the size last asked for; None when never asked
+    # the size last asked for; None when never asked
+    wanted: int | None = None
     smallest: int = 1
-    born: float = 0.0  # when this coordinator started
-    broke: float | None = None  # when a member first said that this generation broke under it
-    changed: float = 0.0  # when somebody last became ready or was told to leave
+    # when this coordinator started
+    born: float = 0.0
+    # when a member first said that this generation broke under it
+    broke: float | None = None
+    # when somebody last became ready or was told to leave
+    changed: float = 0.0
 
 
 def plan(view: View, now: float, limits: Limits) -> Record | None:
     """The next generation, without its store; None to leave things as they are."""
-    alive = {m.index: m for m in view.members.values() if now - m.heard <= limits.silent_s and not m.finished}
+    alive = {
+        m.index: m
+        for m in view.members.values()
+        if now - m.heard <= limits.silent_s and not m.finished
+    }
     if view.record.generation == 0:
         return _first(view, alive, now, limits)
     current = view.record
     there = [
-        i for i, incarnation in zip(current.members, current.incarnations, strict=True)
+        i
+        for i, incarnation in zip(current.members, current.incarnations, strict=True)
         if i in alive and alive[i].incarnation == incarnation
-    ]  # fmt: skip
+    ]
     if any(m.finished for m in view.members.values()):
-        return None  # the last step is done; whoever is still here is about to finish too
-    lost = [i for i in current.members if i not in there and not (current.stop and i in view.members and view.members[i].parked)]
+        # the last step is done; whoever is still here is about to finish too
+        return None
+    lost = [
+        i
+        for i in current.members
+        if i not in there and not (current.stop and i in view.members and view.members[i].parked)
+    ]
     if current.stop and all(alive[i].parked for i in there):
-        lost = []  # what dies now was saved before
+        # what dies now was saved before
+        lost = []
     if lost or view.broke is not None:
         return _after_a_loss(view, alive, there, bool(lost), now, limits)
     if current.stop or not there:
         saving = any(alive[i].leaving and not alive[i].parked for i in there)
-        late = not current.stop and _behind(view, alive)  # they have the state, and have not noticed yet that somebody was lost
+        # they have the state, and have not noticed yet that somebody was lost
+        late = not current.stop and _behind(view, alive)
         stopped = current.stop and view.wanted == 0
         return None if stopped or saving or late else _restart(view, alive, now, limits)
     if any(alive[i].generation != current.generation for i in there):
-        return None  # it is still forming; two plans at once would let members meet in different places
+        # it is still forming; two plans at once would let members meet in different places
+        return None
     ceiling = view.wanted if view.wanted is not None else max(alive, default=0) + 1
-    target = [m for m in alive.values() if m.index < ceiling and not m.leaving and (m.index in there or m.ready)]
+    target = [
+        m
+        for m in alive.values()
+        if m.index < ceiling and not m.leaving and (m.index in there or m.ready)
+    ]
     target.sort(key=lambda m: m.index)
-    coming = [m for m in alive.values() if m.index < ceiling and m.index not in there and not m.ready and not m.leaving]
+    coming = [
+        m
+        for m in alive.values()
+        if m.index < ceiling and m.index not in there and not m.ready and not m.leaving
+    ]
     if not target and coming and (staying := [alive[i] for i in there if not alive[i].leaving]):
-        target = staying  # one that is to stay starts again: it gets the state from those who are not needed any more
+        # one that is to stay starts again: it gets the state from those who are not needed any more
+        target = staying
     if not target:
-        return _record(view, [alive[i] for i in there], stop=True) if now - view.changed >= limits.settle_s or view.wanted == 0 else None
-    if not {m.index for m in target} & {*current.members}:  # who has the state stays until the others have it
+        return (
+            _record(view, [alive[i] for i in there], stop=True)
+            if now - view.changed >= limits.settle_s or view.wanted == 0
+            else None
+        )
+    # who has the state stays until the others have it
+    if not {m.index for m in target} & {*current.members}:
         target = sorted([*target, *(alive[i] for i in there)], key=lambda m: m.index)
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
     if only_joins and coming and now - view.changed < limits.gather_s:
-        return None  # pods that start together get ready one by one: one resize takes them all
+        # pods that start together get ready one by one: one resize takes them all
+        return None
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
-    complete = [m.index for m in target] == list(range(view.wanted or 0))  # whoever was asked for is here: nobody else will come
+    # whoever was asked for is here: nobody else will come
+    complete = [m.index for m in target] == list(range(view.wanted or 0))
     settled = now - view.changed >= limits.settle_s or leaves_by_request or complete
     if not settled and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(view, target)
 
 
-def _after_a_loss(view: View, alive: Mapping[int, Member], there: list[int], known: bool, now: float, limits: Limits) -> Record | None:
-    """Those of this generation who are still `there`, and those who were about to leave with it. `known`: who was lost."""
-    current, broke = view.record, view.broke
+def _after_a_loss(
+    view: View,
+    alive: Mapping[int, Member],
+    there: list[int],
+    known: bool,
+    now: float,
+    limits: Limits,
+) -> Record | None:
+    """Those of this generation who are still `there`, and those who were about to leave with it.
+    `known`: who was lost."""
+    current = view.record
+    broke = view.broke
     quiet = [i for i in there if broke is not None and alive[i].heard < broke]
     if quiet and broke is not None and now - broke >= limits.missed_s:
         there = [i for i in there if i not in quiet]
     elif quiet and not known:
-        return None  # whoever was lost is known as soon as all others, or its own parent, have spoken
+        # whoever was lost is known as soon as all others, or its own parent, have spoken
+        return None
     behind = [m for m in _behind(view, alive) if m.index not in there]
-    since = broke if broke is not None else max((m.since for m in view.members.values() if m.index in current.members), default=0.0)
+    since = (
+        broke
+        if broke is not None
+        else max(
+            (m.since for m in view.members.values() if m.index in current.members), default=0.0
+        )
+    )
     if any(m.broken != current.generation for m in behind) and now - since < limits.missed_s:
-        return None  # who leaves has not said yet whether it handed over
-    back = {m.index for m in behind if m.heard >= since}  # it has not, and what it holds may be with nobody else
-    if survivors := [alive[i] for i in sorted({*there} | back)]:  # who is told to go, too: it goes when it has handed over
+        # who leaves has not said yet whether it handed over
+        return None
+    # it has not, and what it holds may be with nobody else
+    back = {m.index for m in behind if m.heard >= since}
+    # who is told to go, too: it goes when it has handed over
+    if survivors := [alive[i] for i in sorted({*there} | back)]:
         return _record(view, survivors, abrupt=True)
-    return _record(view, ())  # nobody has the state any more: the next one starts from the newest save
+    # nobody has the state any more: the next one starts from the newest save
+    return _record(view, ())
 
 
 def _behind(view: View, alive: Mapping[int, Member]) -> list[Member]:
-    """Those who train in an older generation, or did when it broke, while nobody has formed this record."""
+    """Those who train in an older generation, or did when it broke, while nobody has formed this
+    record."""
     going = [m for m in alive.values() if m.generation and not m.parked]
     newest = max((m.generation for m in going), default=0)
     return [m for m in going if m.generation == newest < view.record.generation]
 
 
 def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
-    """The first generation this coordinator makes: of those who already train, if there are any; else of the smallest size."""
+    """The first generation this coordinator makes: of those who already train, if there are any;
+    else of the smallest size."""
     training = [m for m in alive.values() if m.generation > 0 and not m.parked]
     if training:
         newest = max(training, key=lambda m: m.generation)
@@ -157,21 +241,35 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
 
 
 def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits) -> Record | None:
-    """Everybody starts from the newest save: as soon as the smallest size is there. In a job of size 0 nobody does, and it is stopped."""
+    """Everybody starts from the newest save: as soon as the smallest size is there. In a job of
+    size 0 nobody does, and it is stopped."""
     if view.wanted == 0:
         there = sorted((m for m in alive.values() if m.ready), key=lambda m: m.index)
         return _record(view, there, stop=True) if there else None
-    holding = {i for i in view.record.members if i in alive and not alive[i].parked}  # the state, though they may not be wanted any more
+    # the state, though they may not be wanted any more
+    holding = {i for i in view.record.members if i in alive and not alive[i].parked}
     ready = {
-        i: m for i, m in alive.items()
+        i: m
+        for i, m in alive.items()
         if m.ready and not m.leaving and (view.wanted is None or i < view.wanted or i in holding)
-    }  # fmt: skip
+    }
     if not all(i in ready for i in range(view.smallest)) or now - view.changed < limits.settle_s:
         return None
     return _record(view, [ready[i] for i in sorted(ready)])
 
 
-def _record(view: View, members: Iterable[Member], *, abrupt: bool = False, stop: bool = False) -> Record:
+def _record(
+    view: View, members: Iterable[Member], *, abrupt: bool = False, stop: bool = False
+) -> Record:
     chosen = list(members)
-    after = max([view.record.generation, *(max(m.newest, m.generation) for m in view.members.values())])
-    return Record(after + 1, tuple(m.index for m in chosen), tuple(m.incarnation for m in chosen), "", abrupt, stop)
+    after = max(
+        [view.record.generation, *(max(m.newest, m.generation) for m in view.members.values())]
+    )
+    return Record(
+        after + 1,
+        tuple(m.index for m in chosen),
+        tuple(m.incarnation for m in chosen),
+        "",
+        abrupt,
+        stop,
+    )

@@ -8,7 +8,8 @@ from elastic_runtime.agent.hang_detection import Patience
 from elastic_runtime.agent.status_text import cut
 from elastic_runtime.agent.worker_process import Child
 
-RESTARTS = 3  # of a process that dies again and again and gets no further
+# of a process that dies again and again and gets no further
+RESTARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,13 @@ class Settings:
     job: str
     job_uid: str
     key: bytes
-    address: str  # this pod's, as the others reach it
-    coordinator: str  # host of pod 0
+    # this pod's, as the others reach it
+    address: str
+    # host of pod 0
+    coordinator: str
     coordinator_port: int
-    port: int  # of this pod's control server
+    # of this pod's control server
+    port: int
     smallest: int = 1
     ranks: int = 1
     grace_s: float = 30.0
@@ -43,22 +47,29 @@ class Facts:
     parked: bool = False
     finished: bool = False
     broken: int = 0
-    newest: int = 0  # the newest generation its processes know of, told or found in the job's own log
-    waits: bool = False  # a process of it has done its part of the step, and waits for others
+    # the newest generation its processes know of, told or found in the job's own log
+    newest: int = 0
+    # a process of it has done its part of the step, and waits for others
+    waits: bool = False
     store: dict[str, int] | None = None
     progress: dict[str, Any] = field(default_factory=dict)
 
     def heard(self, child: Child, children: Sequence[Child], said: dict[str, Any]) -> None:
-        """One message of one of the pod's processes. Of a step they all say the same, so the first one's counts."""
+        """One message of one of the pod's processes. Of a step they all say the same, so the first
+        one's counts."""
         match said["say"]:
             case "ready":
-                child.ready, self.newest = True, max(self.newest, said.get("newest", 0))
+                child.ready = True
+                self.newest = max(self.newest, said.get("newest", 0))
                 self.ready = all(c.ready for c in children)
             case "store":
                 self.store = {"generation": said["generation"], "port": said["port"]}
             case "formed":
-                self.generation, self.members, self.step = said["generation"], tuple(said["members"]), said["step"]
-                child.parked = self.parked = False
+                self.generation = said["generation"]
+                self.members = tuple(said["members"])
+                self.step = said["step"]
+                child.parked = False
+                self.parked = False
                 child.moves()
             case "broken":
                 self.broken = max(self.broken, said["generation"])
@@ -68,14 +79,21 @@ class Facts:
             case "step":
                 child.stepped(said["seconds"])
                 self.step = said["step"]
-                self.progress |= {"step": said["step"], "loss": said["loss"], "seconds": said["seconds"]}
+                self.progress |= {
+                    "step": said["step"],
+                    "loss": said["loss"],
+                    "seconds": said["seconds"],
+                }
             case "progress":
                 facts = said["facts"]
-                self.progress |= facts | ({"message": cut(facts["message"])} if "message" in facts else {})
+                self.progress |= facts | (
+                    {"message": cut(facts["message"])} if "message" in facts else {}
+                )
             case "parked":
                 child.parked = True
                 child.moves()
-                self.parked, self.step = all(c.parked for c in children), said["step"]
+                self.parked = all(c.parked for c in children)
+                self.step = said["step"]
                 self.generation = 0
             case "ended":
                 child.ended = True

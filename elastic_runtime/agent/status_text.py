@@ -5,31 +5,52 @@ from collections.abc import Iterable
 from elastic_runtime.agent.membership import View
 from elastic_runtime.contract import State
 
-MOST = 8  # pods named one by one
-LONGEST = 500  # characters of a message: a status of more than 1,000 would be refused as a whole, and a pod's word past 64 KiB
+# pods named one by one
+MOST = 8
+# characters of a message: a status of more than 1,000 would be refused as a whole, and a pod's word
+# past 64 KiB
+LONGEST = 500
 
 
 def busy(state: str, view: View, since: float, durable_step: int) -> str:
     """One sentence. `since`: who was not heard after it, by the coordinator's clock, is silent."""
-    record, heard = view.record, {i: m for i, m in view.members.items() if m.heard >= since}
+    record = view.record
+    heard = {i: m for i, m in view.members.items() if m.heard >= since}
     match state:
         case State.STARTING:
             ready = {i for i, m in heard.items() if m.ready}
             coming = [i for i in range(view.smallest) if i not in ready]
             return f"waiting for {_pods(coming)}" if coming else "gathering whoever is ready"
         case State.RESIZING:
-            outside = [i for i in record.members if i not in heard or heard[i].generation != record.generation]
+            outside = [
+                i
+                for i in record.members
+                if i not in heard or heard[i].generation != record.generation
+            ]
             why = "recovering from a loss" if record.abrupt else "changing size"
-            return f"{why}: generation {record.generation} waits for {_pods(outside)}" if outside else f"{why}: at the end of this step"
+            return (
+                f"{why}: generation {record.generation} waits for {_pods(outside)}"
+                if outside
+                else f"{why}: at the end of this step"
+            )
         case State.STOPPING:
-            return f"saving before it stops: waiting for {_pods(i for i in record.members if i not in heard or not heard[i].parked)}"
+            return (
+                f"saving before it stops: waiting for "
+                f"{_pods(i for i in record.members if i not in heard or not heard[i].parked)}"
+            )
         case State.STOPPED:
             return (
-                f"nothing: saved at step {durable_step}, all pods may go" if durable_step else "nothing: all pods may go, nothing is saved"
+                f"nothing: saved at step {durable_step}, all pods may go"
+                if durable_step
+                else "nothing: all pods may go, nothing is saved"
             )
         case State.FINISHED:
             return "nothing: the last step is done"
-    coming = [i for i, m in sorted(heard.items()) if i not in record.members and not m.ready and not m.leaving]
+    coming = [
+        i
+        for i, m in sorted(heard.items())
+        if i not in record.members and not m.ready and not m.leaving
+    ]
     return f"training; getting ready to join: {_pods(coming)}" if coming else "training"
 
 

@@ -1,4 +1,5 @@
-"""Files written and read from front to back and hashed meanwhile, each on threads of its own; written past the page cache."""
+"""Files written and read from front to back and hashed meanwhile, each on threads of its own;
+written past the page cache."""
 
 import errno
 import fcntl
@@ -12,16 +13,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-BLOCK, BLOCKS = 8 << 20, 4  # bytes of a block, and how many are on their way
-HASHING = 2  # threads; one keeps up with 1.6 GB/s
+# bytes of a block, and how many are on their way
+BLOCK = 8 << 20
+BLOCKS = 4
+# threads; one keeps up with 1.6 GB/s
+HASHING = 2
 
 
 class Desk:
-    """One piece of work at a time in the background, with blocks and threads for one file at a time: kept, so that none is made anew."""
+    """One piece of work at a time in the background, with blocks and threads for one file at a
+    time: kept, so that none is made anew."""
 
     def __init__(self) -> None:
         self.blocks = _blocks()
-        self.hashing, self.writing = ThreadPoolExecutor(HASHING, "hash"), ThreadPoolExecutor(1, "write")
+        self.hashing, self.writing = (
+            ThreadPoolExecutor(HASHING, "hash"),
+            ThreadPoolExecutor(1, "write"),
+        )
         self._working = ThreadPoolExecutor(1, "save")
         self._work: Future[None] | None = None
         self._before: Future[None] | None = None
@@ -40,32 +48,38 @@ class Desk:
         return self._work is not None and not self._work.done()
 
     def settle(self, within_s: float | None = None) -> bool:
-        """Whether the work is over, waited for as long as it takes or `within_s`. Raises what it raised."""
+        """Whether the work is over, waited for as long as it takes or `within_s`. Raises what it
+        raised."""
         if self._work and wait([self._work], within_s).done:
             self._work.result()
         return not self.busy
 
 
 class Out:
-    """A new file. `write`, then `end`, and `close` in any case. `position`: where the next byte goes.
+    """A new file. `write`, then `end`, and `close` in any case. `position`: where the next byte
+    goes.
 
     Raises OSError from any of them, also once the work is `given_up`.
     """
 
     def __init__(self, path: Path, desk: Desk, given_up: Callable[[], bool]) -> None:
-        self._desk, self._given_up = desk, given_up
+        self._desk = desk
+        self._given_up = given_up
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         _past_cache(self._descriptor, True)
-        self._sum, self.position = hashlib.sha256(), 0
+        self._sum = hashlib.sha256()
+        self.position = 0
         self._works: list[list[Future[Any]]] = [[] for _ in range(BLOCKS)]
-        self._at, self._filled = 0, 0
+        self._at = 0
+        self._filled = 0
 
     def write(self, data: bytes | memoryview) -> int:
         left = memoryview(data)
         while left:
             part = left[: BLOCK - self._filled]
             self._desk.blocks[self._at][self._filled : self._filled + len(part)] = part
-            self._filled, left = self._filled + len(part), left[len(part) :]
+            self._filled = self._filled + len(part)
+            left = left[len(part) :]
             if self._filled == BLOCK:
                 self._pass_on()
         self.position += len(data)
@@ -73,13 +87,18 @@ class Out:
 
     def _pass_on(self) -> None:
         block = self._desk.blocks[self._at][: self._filled]
-        self._works[self._at] = [self._desk.hashing.submit(_sha256, block), self._desk.writing.submit(self._put, block)]
-        self._at, self._filled = (self._at + 1) % BLOCKS, 0
+        self._works[self._at] = [
+            self._desk.hashing.submit(_sha256, block),
+            self._desk.writing.submit(self._put, block),
+        ]
+        self._at = (self._at + 1) % BLOCKS
+        self._filled = 0
         self._settle()
 
     def _settle(self) -> None:
         """The block that is next to be filled has been written and hashed."""
-        works, self._works[self._at] = self._works[self._at], []
+        works = self._works[self._at]
+        self._works[self._at] = []
         if found := [work.result() for work in works]:
             self._sum.update(found[0])
 
@@ -92,7 +111,8 @@ class Out:
             except OSError as error:
                 if error.errno != errno.EINVAL or not _is_past_cache(self._descriptor):
                     raise
-                _past_cache(self._descriptor, False)  # this file system cannot, or the file's end is no whole page
+                # this file system cannot, or the file's end is no whole page
+                _past_cache(self._descriptor, False)
 
     def end(self) -> str:
         """Durable afterwards; its checksum."""
@@ -106,13 +126,17 @@ class Out:
 
     def close(self) -> None:
         for works in self._works:
-            wait(works)  # the blocks are the next file's
+            # the blocks are the next file's
+            wait(works)
         os.close(self._descriptor)
 
 
 def checksum(data: bytes) -> str:
-    """sha256 over the sha256s of its blocks of `BLOCK` bytes: that of a file, made by several threads."""
-    return hashlib.sha256(b"".join(_sha256(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))).hexdigest()
+    """sha256 over the sha256s of its blocks of `BLOCK` bytes: that of a file, made by several
+    threads."""
+    return hashlib.sha256(
+        b"".join(_sha256(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
+    ).hexdigest()
 
 
 def _sha256(block: bytes | memoryview) -> bytes:
@@ -120,14 +144,18 @@ def _sha256(block: bytes | memoryview) -> bytes:
 
 
 def _blocks() -> list[memoryview]:
-    return [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]  # past the page cache go whole pages only
+    # past the page cache go whole pages only
+    return [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]
 
 
 def _past_cache(descriptor: int, wished: bool) -> None:
-    """What is read and written goes past the page cache from now on, where the file system can do that."""
+    """What is read and written goes past the page cache from now on, where the file system can do
+    that."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     with suppress(OSError):
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wished else flags & ~os.O_DIRECT)
+        fcntl.fcntl(
+            descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wished else flags & ~os.O_DIRECT
+        )
 
 
 def _is_past_cache(descriptor: int) -> bool:
@@ -142,22 +170,37 @@ def room(size: int) -> memoryview:
 
 
 def read(path: Path, wanted: Sequence[tuple[int, memoryview]]) -> str:
-    """The file's checksum; each memory of `wanted` is filled from its offset on, as far as the file goes."""
+    """The file's checksum; each memory of `wanted` is filled from its offset on, as far as the file
+    goes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _past_cache(descriptor, True)
-        size, blocks, found = os.fstat(descriptor).st_size, _blocks(), hashlib.sha256()
+        size = os.fstat(descriptor).st_size
+        blocks = _blocks()
+        found = hashlib.sha256()
         hashed = deque[Future[bytes]]()
         with ThreadPoolExecutor(2) as reading, ThreadPoolExecutor(HASHING) as hashing:
-            coming = deque(reading.submit(_fill, descriptor, block, n * BLOCK, None) for n, block in enumerate(blocks))
+            coming = deque(
+                reading.submit(_fill, descriptor, block, n * BLOCK, None)
+                for n, block in enumerate(blocks)
+            )
             for begin in range(0, size, BLOCK):
                 block = coming.popleft().result()
                 hashed.append(hashing.submit(_sha256, block))
                 for at, memory in wanted:
-                    first, last = max(at, begin), min(at + len(memory), begin + len(block))
+                    first = max(at, begin)
+                    last = min(at + len(memory), begin + len(block))
                     if first < last:
                         memory[first - at : last - at] = block[first - begin : last - begin]
-                coming.append(reading.submit(_fill, descriptor, blocks[begin // BLOCK % BLOCKS], begin + BLOCKS * BLOCK, hashed[-1]))
+                coming.append(
+                    reading.submit(
+                        _fill,
+                        descriptor,
+                        blocks[begin // BLOCK % BLOCKS],
+                        begin + BLOCKS * BLOCK,
+                        hashed[-1],
+                    )
+                )
                 if len(hashed) == BLOCKS:
                     found.update(hashed.popleft().result())
         for last_one in hashed:
@@ -167,11 +210,14 @@ def read(path: Path, wanted: Sequence[tuple[int, memoryview]]) -> str:
         os.close(descriptor)
 
 
-def _fill(descriptor: int, block: memoryview, offset: int, last: Future[bytes] | None) -> memoryview:
+def _fill(
+    descriptor: int, block: memoryview, offset: int, last: Future[bytes] | None
+) -> memoryview:
     """As much of it as the file has from there, once what was in it last is hashed."""
     if last:
         last.result()
-    filled, through_cache = 0, False
+    filled = 0
+    through_cache = False
     while filled < len(block):
         try:
             got = os.preadv(descriptor, [block[filled:]], offset + filled)
@@ -179,7 +225,8 @@ def _fill(descriptor: int, block: memoryview, offset: int, last: Future[bytes] |
             if error.errno != errno.EINVAL or through_cache:
                 raise
             _past_cache(descriptor, False)
-            through_cache = True  # the other thread may have found out at the same time
+            # the other thread may have found out at the same time
+            through_cache = True
             continue
         if not got:
             break

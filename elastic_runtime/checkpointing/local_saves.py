@@ -1,7 +1,10 @@
-"""Saves on every pod's own disk: quicker than the shared ones and more often; good for as long as the pods are.
+"""Saves on every pod's own disk: quicker than the shared ones and more often; good for as long as
+the pods are.
 
-Each rank writes its pieces into its own pod's directory, and nobody waits for anybody. When no process with a state is left but the pods
-are (a script that failed everywhere, nodes that started again), what lies there is brought together at the leading rank. A pod that was
+Each rank writes its pieces into its own pod's directory, and nobody waits for anybody. When no
+process with a state is left but the pods
+are (a script that failed everywhere, nodes that started again), what lies there is brought together
+at the leading rank. A pod that was
 deleted takes its part along: then the shared directory has the newest save.
 """
 
@@ -24,19 +27,31 @@ from elastic_runtime.checkpointing.staging import Stage
 from elastic_runtime.distributed.group import Group, all_say
 
 log = logging.getLogger(__name__)
-KEEP = 3  # the newest may not be whole yet on every pod, nor the one before it on a slow one
-CHUNK = 64 << 20  # bytes
-COLLECTED, ID = "collected", "id"
-NAME = re.compile(r"step-\d{9,}\.[^.]+\.\d+")  # step, generation and its store's port, ranks
-Part = tuple[str, int, int, int]  # folder, which rank's, bytes of its file, bytes of what it said of it
-Source = tuple[int, int, int]  # the rank that has a part, and the same bytes
+# the newest may not be whole yet on every pod, nor the one before it on a slow one
+KEEP = 3
+# bytes
+CHUNK = 64 << 20
+COLLECTED = "collected"
+ID = "id"
+# step, generation and its store's port, ranks
+NAME = re.compile(r"step-\d{9,}\.[^.]+\.\d+")
+# folder, which rank's, bytes of its file, bytes of what it said of it
+Part = tuple[str, int, int, int]
+# the rank that has a part, and the same bytes
+Source = tuple[int, int, int]
 
 
 class LocalTier:
-    """`every`: so many steps. The saves of each job lie apart, by an `id` that the job's `shared` directory keeps."""
+    """`every`: so many steps. The saves of each job lie apart, by an `id` that the job's `shared`
+    directory keeps."""
 
-    def __init__(self, directory: Path, shared: Path, every: int, said: Callable[..., None]) -> None:
-        self._root, self._shared, self.every, self._said = directory, shared, every, said
+    def __init__(
+        self, directory: Path, shared: Path, every: int, said: Callable[..., None]
+    ) -> None:
+        self._root = directory
+        self._shared = shared
+        self.every = every
+        self._said = said
         self._id = ""
         self._stage, self._desk = Stage(), Desk()
 
@@ -45,11 +60,15 @@ class LocalTier:
         return self._root / self._id
 
     def due(self, step: int) -> bool:
-        """Asked of the leading rank: whether the state after `step` is to be saved. Not while it still writes the last one."""
+        """Asked of the leading rank: whether the state after `step` is to be saved. Not while it
+        still writes the last one."""
         return step % self.every == 0 and not self._desk.busy
 
-    def soon(self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Place) -> None:
-        """This rank's pieces are copied now and written in the background; a rank that still writes its last ones leaves these out."""
+    def soon(
+        self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Place
+    ) -> None:
+        """This rank's pieces are copied now and written in the background; a rank that still writes
+        its last ones leaves these out."""
         if self._desk.busy:
             return
         pieces = self._stage.copy(owned(state, place.rank, place.world, place.shards))
@@ -59,37 +78,61 @@ class LocalTier:
         """What this rank was writing is over."""
         self._desk.settle()
 
-    def _write(self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Place) -> None:
-        name = f"{save_format.folder(step)}.{place.name}.{place.world}"  # as NAME has it
+    def _write(
+        self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Place
+    ) -> None:
+        # as NAME has it
+        name = f"{save_format.folder(step)}.{place.name}.{place.world}"
         try:
             self._id = self._id or (self._shared / ID).read_text()
             folder = self.directory / name
-            save_format.write_part(folder, place.rank, pieces, save_format.items(form) if form else {}, self._desk, place.is_cut)
+            save_format.write_part(
+                folder,
+                place.rank,
+                pieces,
+                save_format.items(form) if form else {},
+                self._desk,
+                place.is_cut,
+            )
             for changed in (folder, self.directory):
                 save_format.sync_directory(changed)
             for old in [path for path in self._folders() if step_of(path.name) <= step][KEEP:]:
                 shutil.rmtree(old, ignore_errors=True)
-        except Exception as error:  # training goes on, and the status says what is wrong
+        except Exception as error:
+            # training goes on, and the status says what is wrong
             log.exception("local save failed")
-            with suppress(OSError):  # it is not said to be there, so it counts for nothing: it takes room only
+            # it is not said to be there, so it counts for nothing: it takes room only
+            with suppress(OSError):
                 (self.directory / name / save_format.part_name(place.rank)).unlink()
-            self._said(message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}")
+            self._said(
+                message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}"
+            )
 
     def _folders(self) -> list[Path]:
         """Newest first."""
-        return sorted((path for path in self.directory.glob("step-*") if NAME.fullmatch(path.name) and path.is_dir()), reverse=True)
+        return sorted(
+            (
+                path
+                for path in self.directory.glob("step-*")
+                if NAME.fullmatch(path.name) and path.is_dir()
+            ),
+            reverse=True,
+        )
 
     def collect(self, group: Group | None, beyond: int) -> save_format.Saved | None:
-        """By every rank. The leading one's: a whole save of a step after its `beyond`, newest first; None if there is none.
+        """By every rank. The leading one's: a whole save of a step after its `beyond`, newest
+        first; None if there is none.
 
-        It lies in `directory/collected`, for the leading rank to load and to `forget`. Saves of later steps are gone: the job begins before
+        It lies in `directory/collected`, for the leading rank to load and to `forget`. Saves of
+        later steps are gone: the job begins before
         them. Raises RuntimeError if a rank is lost.
         """
         rank = group.rank if group else 0
         self._id = all_say(group, self._new_id() if rank == 0 else "")[0]
         self.forget()
         said = all_say(group, [beyond, list(self._parts())])
-        step, saved = said[0][0], None
+        step = said[0][0]
+        saved = None
         for folder, parts in complete([of for _, of in said], step):
             mine = [part for part, (source, *_) in parts.items() if source == rank]
             if all(all_say(group, all(self._is_whole(folder, part) for part in mine))):
@@ -97,13 +140,20 @@ class LocalTier:
                 if all_say(group, rank > 0 or saved is not None)[0]:
                     step = step_of(folder)
                     break
-            log.warning("local save passed over: a part of it is not what was written, or there is no room for it", extra={"save": folder})
+            log.warning(
+                (
+                    "local save passed over: a part of it is not what was written, or there is no "
+                    "room for it"
+                ),
+                extra={"save": folder},
+            )
         for later in [path for path in self._folders() if step_of(path.name) > step]:
             shutil.rmtree(later, ignore_errors=True)
         return saved
 
     def _new_id(self) -> str:
-        """The job's, made if there is none; empty where the shared directory does not take it, and then there are no local saves."""
+        """The job's, made if there is none; empty where the shared directory does not take it, and
+        then there are no local saves."""
         path = self._shared / ID
         with suppress(OSError):
             if not path.exists():
@@ -121,18 +171,29 @@ class LocalTier:
             for said in folder.glob("__*_0.distcp.said"):
                 path = said.with_suffix("")
                 with suppress(OSError, ValueError):
-                    yield folder.name, save_format.rank_of(path), path.stat().st_size, said.stat().st_size
+                    yield (
+                        folder.name,
+                        save_format.rank_of(path),
+                        path.stat().st_size,
+                        said.stat().st_size,
+                    )
 
     def _is_whole(self, folder: str, rank: int) -> bool:
         path = self.directory / folder / save_format.part_name(rank)
         with suppress(*restore.HARM):
             said = save_format.unseal(said_of(path).read_bytes())
-            return bool(said["version"] == save_format.VERSION and said["checksum"] == direct_io.read(path, []))
+            return bool(
+                said["version"] == save_format.VERSION
+                and said["checksum"] == direct_io.read(path, [])
+            )
         return False
 
-    def _bring(self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]) -> save_format.Saved | None:
+    def _bring(
+        self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]
+    ) -> save_format.Saved | None:
         """The leading rank's: the save, if every part has come."""
-        draft, failed = self.directory / COLLECTED / f".{folder}", list[OSError]()
+        draft = self.directory / COLLECTED / f".{folder}"
+        failed = list[OSError]()
         if rank == 0:
             with noted(failed):
                 draft.mkdir(parents=True)
@@ -151,23 +212,31 @@ class LocalTier:
         try:
             return save_format.conclude(draft.parent, draft, step_of(folder), len(parts))
         except restore.HARM as error:
-            log.warning("a local save could not be brought together", extra={"save": folder, "reason": str(error)})
+            log.warning(
+                "a local save could not be brought together",
+                extra={"save": folder, "reason": str(error)},
+            )
             return None
 
 
 @contextmanager
 def noted(failed: list[OSError]) -> Iterator[None]:
-    """What goes wrong here is kept in `failed`: the others of the job must not wait for one who left."""
+    """What goes wrong here is kept in `failed`: the others of the job must not wait for one who
+    left."""
     try:
         yield
     except OSError as error:
         failed.append(error)
 
 
-def complete(said: Sequence[Sequence[Sequence[Any]]], beyond: int) -> list[tuple[str, dict[int, Source]]]:
-    """The saves of steps after `beyond` of which every part is with somebody, newest first: by folder, for each part its source.
+def complete(
+    said: Sequence[Sequence[Sequence[Any]]], beyond: int
+) -> list[tuple[str, dict[int, Source]]]:
+    """The saves of steps after `beyond` of which every part is with somebody, newest first: by
+    folder, for each part its source.
 
-    `said`: by rank, (folder, part, bytes of its file, bytes of what it said of it). The leading rank's own part is taken before another's.
+    `said`: by rank, (folder, part, bytes of its file, bytes of what it said of it). The leading
+    rank's own part is taken before another's.
     """
     found: dict[str, dict[int, Source]] = {}
     for rank, parts in enumerate(said):

@@ -1,6 +1,8 @@
-"""Which piece of the state each rank writes: one replica's worth over all ranks, every byte by exactly one of them. Pure.
+"""Which piece of the state each rank writes: one replica's worth over all ranks, every byte by
+exactly one of them. Pure.
 
-Names are those of torch.distributed.checkpoint's flattened state dict: the keys on the way, joined by dots.
+Names are those of torch.distributed.checkpoint's flattened state dict: the keys on the way, joined
+by dots.
 """
 
 import math
@@ -12,12 +14,15 @@ import torch
 
 from elastic_runtime.state.reshard_plan import Part
 
-SMALL = 64 << 10  # bytes: below it the first rank writes the whole tensor. Buffers that differ by rank (batch norm's) are such.
+# bytes: below it the first rank writes the whole tensor. Buffers that differ by rank (batch norm's)
+# are such.
+SMALL = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one of them is known to be lost."""
+    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one
+    of them is known to be lost."""
 
     rank: int = 0
     world: int = 1
@@ -28,7 +33,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`tensor`: the live rows of the whole of `shape` that begin at `offsets`; of a tensor without dimensions, all of it."""
+    """`tensor`: the live rows of the whole of `shape` that begin at `offsets`; of a tensor without
+    dimensions, all of it."""
 
     name: str
     tensor: torch.Tensor
@@ -49,35 +55,55 @@ def named(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, torch.T
 
 
 def owned(state: Mapping[str, Any], rank: int, world: int, shards: int = 0) -> list[Piece]:
-    """What `rank` of `world` writes. `shards`: so many neighbouring ranks hold a sharded tensor together; others are equal on all ranks.
+    """What `rank` of `world` writes. `shards`: so many neighbouring ranks hold a sharded tensor
+    together; others are equal on all ranks.
 
-    What is neither the model's nor the optimizer's is the first rank's. By name, so that all ranks count alike.
+    What is neither the model's nor the optimizer's is the first rank's. By name, so that all ranks
+    count alike.
     """
     copies: list[tuple[str, torch.Tensor, int, tuple[int, ...]]] = []
     parts: list[tuple[str, torch.Tensor, int, tuple[int, ...]]] = []
     mine: list[Piece] = []
     for name, tensor in sorted(named(state), key=lambda found: found[0]):
         shape = tuple(tensor.shape)
-        if hasattr(tensor, "to_local"):  # a DTensor, whose class takes long to import
-            parts.append((name, tensor.to_local(), Part(rank % shards, shards).rows(shape[0])[0], shape))
+        # a DTensor, whose class takes long to import
+        if hasattr(tensor, "to_local"):
+            parts.append(
+                (name, tensor.to_local(), Part(rank % shards, shards).rows(shape[0])[0], shape)
+            )
         elif tensor.ndim and tensor.nbytes >= SMALL and name.startswith(("model.", "optimizer.")):
             copies.append((name, tensor, 0, shape))
         elif rank == 0:
             mine.append(Piece(name, tensor, (0,) * len(shape), shape))
-    for tensors, at, of in ((copies, rank, world), (parts, rank // max(shards, 1), world // max(shards, 1))):
-        rows = share([(t.shape[0], math.prod(t.shape[1:]) * t.element_size()) for _, t, _, _ in tensors], at, of)
+    for tensors, at, of in (
+        (copies, rank, world),
+        (parts, rank // max(shards, 1), world // max(shards, 1)),
+    ):
+        rows = share(
+            [(t.shape[0], math.prod(t.shape[1:]) * t.element_size()) for _, t, _, _ in tensors],
+            at,
+            of,
+        )
         for (name, tensor, begin, shape), (first, last) in zip(tensors, rows, strict=True):
             if first < last:
-                mine.append(Piece(name, tensor[first:last], (begin + first, *(0,) * (len(shape) - 1)), shape))
+                mine.append(
+                    Piece(
+                        name, tensor[first:last], (begin + first, *(0,) * (len(shape) - 1)), shape
+                    )
+                )
     return mine
 
 
 def share(tensors: Sequence[tuple[int, int]], at: int, of: int) -> list[tuple[int, int]]:
-    """Rows [first, last) of each tensor (rows, bytes a row) that writer `at` of `of` writes: equal bytes each, but for a row."""
-    total, before = sum(rows * size for rows, size in tensors), 0
+    """Rows [first, last) of each tensor (rows, bytes a row) that writer `at` of `of` writes: equal
+    bytes each, but for a row."""
+    total = sum(rows * size for rows, size in tensors)
+    before = 0
     found = []
     for rows, size in tensors:
-        cuts = [min(max(-((before - total * n // of) // max(size, 1)), 0), rows) for n in (at, at + 1)]
+        cuts = [
+            min(max(-((before - total * n // of) // max(size, 1)), 0), rows) for n in (at, at + 1)
+        ]
         found.append((cuts[0], rows if at + 1 == of else cuts[1]))
         before += rows * size
     return found

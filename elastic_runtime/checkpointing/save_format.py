@@ -1,7 +1,10 @@
-"""Durable saves: every rank's file, then torch.distributed.checkpoint's own metadata, then a manifest with checksums, then its name.
+"""Durable saves: every rank's file, then torch.distributed.checkpoint's own metadata, then a
+manifest with checksums, then its name.
 
-A save is a folder that `dcp.load` reads without us. Ranks write into a draft that all of them reach; what each says of its file lies in
-the draft too, so nobody waits for anybody on a network. The leading rank ends it: the draft gets its name, or it is removed.
+A save is a folder that `dcp.load` reads without us. Ranks write into a draft that all of them
+reach; what each says of its file lies in
+the draft too, so nobody waits for anybody on a network. The leading rank ends it: the draft gets
+its name, or it is removed.
 """
 
 import hashlib
@@ -22,16 +25,20 @@ from elastic_runtime.checkpointing.direct_io import Desk, Out, checksum
 from elastic_runtime.checkpointing.partition import SMALL, Piece, named
 from elastic_runtime.distributed.state_transfer import pack, take_apart
 
-KEEP, VERSION = 2, 4
-METADATA, MANIFEST = ".metadata", "manifest.json"
+KEEP = 2
+VERSION = 4
+METADATA = ".metadata"
+MANIFEST = "manifest.json"
 SEAL = "sha256 of the rest"
-SKELETON = "elastic_runtime"  # the item that says where in the state each tensor belongs
+# the item that says where in the state each tensor belongs
+SKELETON = "elastic_runtime"
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
     step: int
-    digest: str  # sha256 of the manifest: what it lists is what was written
+    # sha256 of the manifest: what it lists is what was written
+    digest: str
     path: Path
 
 
@@ -59,7 +66,8 @@ def rank_of(part: Path) -> int:
 
 
 def items(state: Mapping[str, Any]) -> dict[str, bytes]:
-    """What of the state is no tensor, by its name in torch.distributed.checkpoint, and what `load` needs to put it together."""
+    """What of the state is no tensor, by its name in torch.distributed.checkpoint, and what `load`
+    needs to put it together."""
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 
     flat, _ = flatten_state_dict(dict(state))
@@ -74,16 +82,21 @@ class _Large:
     """A file that remembers where its last large block began, and its size."""
 
     def __init__(self, out: Out) -> None:
-        self._out, self._begin, self._size = out, -1, -1
+        self._out = out
+        self._begin = -1
+        self._size = -1
 
     def write(self, data: memoryview) -> int:
         if len(data) >= SMALL:
-            self._begin, self._size = self._out.position, len(data)
+            self._begin = self._out.position
+            self._size = len(data)
         return self._out.write(data)
 
     def begin_of(self, size: int) -> int:
-        """Where the `size` bytes of the tensor just written are, to be read into place; -1 if they are few or not in one block."""
-        found, self._size = self._begin if SMALL <= size == self._size else -1, -1
+        """Where the `size` bytes of the tensor just written are, to be read into place; -1 if they
+        are few or not in one block."""
+        found = self._begin if SMALL <= size == self._size else -1
+        self._size = -1
         return found
 
     def flush(self) -> None:
@@ -91,31 +104,48 @@ class _Large:
 
 
 def write_part(
-    draft: Path, rank: int, pieces: Sequence[Piece], extra: Mapping[str, bytes], desk: Desk, given_up: Callable[[], bool]
+    draft: Path,
+    rank: int,
+    pieces: Sequence[Piece],
+    extra: Mapping[str, bytes],
+    desk: Desk,
+    given_up: Callable[[], bool],
 ) -> None:
-    """This rank's file is durable in the draft, and said. Raises OSError, also once it is `given_up`."""
+    """This rank's file is durable in the draft, and said. Raises OSError, also once it is
+    `given_up`."""
     draft.mkdir(parents=True, exist_ok=True)
     file = part_name(rank)
-    for left in (file, f"{file}.said", f"{file}.refused"):  # by a try before this one
+    # by a try before this one
+    for left in (file, f"{file}.said", f"{file}.refused"):
         (draft / left).unlink(missing_ok=True)
     said: list[dict[str, Any]] = []
-    torch.serialization.set_crc32_options(False)  # of this thread alone; ours are stronger, and torch does not look at its own
+    # of this thread alone; ours are stronger, and torch does not look at its own
+    torch.serialization.set_crc32_options(False)
     out = Out(draft / file, desk, given_up)
     file_like = _Large(out)
     try:
         for piece in pieces:
             begin = out.position
             torch.save(piece.tensor, file_like)  # type: ignore[arg-type]  # torch asks for no more than write and flush
-            said.append({
-                "name": piece.name, "offsets": piece.offsets, "shape": piece.shape, "rows": tuple(piece.tensor.shape),
-                "dtype": str(piece.tensor.dtype).removeprefix("torch."), "file": file, "begin": begin,
-                "length": out.position - begin, "data": file_like.begin_of(piece.tensor.nbytes),
-            })  # fmt: skip
+            said.append(
+                {
+                    "name": piece.name,
+                    "offsets": piece.offsets,
+                    "shape": piece.shape,
+                    "rows": tuple(piece.tensor.shape),
+                    "dtype": str(piece.tensor.dtype).removeprefix("torch."),
+                    "file": file,
+                    "begin": begin,
+                    "length": out.position - begin,
+                    "data": file_like.begin_of(piece.tensor.nbytes),
+                }
+            )
         for name, packed in extra.items():
             said.append({"name": name, "file": file, "begin": out.position, "length": len(packed)})
             out.write(packed)
         found = out.end()
-    except RuntimeError as error:  # torch.save wraps a failed write
+    except RuntimeError as error:
+        # torch.save wraps a failed write
         raise OSError(str(error)) from error
     finally:
         out.close()
@@ -142,20 +172,26 @@ def _checksum(said: Mapping[str, Any]) -> str:
 
 
 def refuse_part(draft: Path, rank: int, why: str) -> None:
-    """The leading rank need not wait for this one. Raises OSError when not even that can be said."""
+    """The leading rank need not wait for this one. Raises OSError when not even that can be
+    said."""
     draft.mkdir(parents=True, exist_ok=True)
     (draft / f"{part_name(rank)}.refused").write_text(why)
 
 
 def parts_said(draft: Path, world: int) -> bool:
-    """Whether every rank has said that its file is durable. Raises OSError if one has said that it will not be."""
+    """Whether every rank has said that its file is durable. Raises OSError if one has said that it
+    will not be."""
     for path in draft.glob("*.refused"):
-        raise OSError(f"rank {rank_of(path)} did not write its part: {path.read_text() or 'no room to say why'}")
+        raise OSError(
+            f"rank {rank_of(path)} did not write its part: "
+            f"{path.read_text() or 'no room to say why'}"
+        )
     return all(said_of(draft / part_name(rank)).exists() for rank in range(world))
 
 
 def conclude(directory: Path, draft: Path, step: int, world: int) -> Saved:
-    """The draft of `world` ranks is the save of `step`, durable. Of the saves up to it, those older than the newest `KEEP` are removed.
+    """The draft of `world` ranks is the save of `step`, durable. Of the saves up to it, those older
+    than the newest `KEEP` are removed.
 
     Raises OSError; then the save of the same step that there was, if there was one, is still there.
     """
@@ -172,7 +208,8 @@ def conclude(directory: Path, draft: Path, step: int, world: int) -> Saved:
     manifest = seal({"version": VERSION, "step": step, "files": files, "pieces": pieces})
     write_durably(draft / MANIFEST, manifest)
     sync_directory(draft)
-    target, before = directory / folder(step), directory / f".{folder(step)}.before"
+    target = directory / folder(step)
+    before = directory / f".{folder(step)}.before"
     if target.exists():
         os.rename(target, before)
     try:
@@ -182,14 +219,19 @@ def conclude(directory: Path, draft: Path, step: int, world: int) -> Saved:
             os.rename(before, target)
         raise
     sync_directory(directory)
-    with suppress(OSError):  # it is durable, whatever becomes of the old ones
-        for old in [before, *[path for path in saves(directory) if path.name <= target.name][KEEP:]]:
+    # it is durable, whatever becomes of the old ones
+    with suppress(OSError):
+        for old in [
+            before,
+            *[path for path in saves(directory) if path.name <= target.name][KEEP:],
+        ]:
             shutil.rmtree(old, ignore_errors=True)
     return Saved(step, hashlib.sha256(manifest).hexdigest(), target)
 
 
 def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
-    """As torch.distributed.checkpoint.FileSystemWriter has it. Raises OSError if a piece is missing."""
+    """As torch.distributed.checkpoint.FileSystemWriter has it. Raises OSError if a piece is
+    missing."""
     import pickle
 
     from torch.distributed.checkpoint import metadata as dcp
@@ -197,18 +239,24 @@ def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
 
     kinds: dict[str, Any] = {}
     stored: dict[Any, Any] = {}
-    rows: dict[str, int] = {}  # elements that are there
+    # elements that are there
+    rows: dict[str, int] = {}
     for piece in pieces:
-        name, offset = piece["name"], None
+        name = piece["name"]
+        offset = None
         if "shape" in piece:
             offset = torch.Size(piece["offsets"])
             properties = dcp.TensorProperties(dtype=getattr(torch, piece["dtype"]))
-            kind = kinds.setdefault(name, dcp.TensorStorageMetadata(properties, torch.Size(piece["shape"]), []))
+            kind = kinds.setdefault(
+                name, dcp.TensorStorageMetadata(properties, torch.Size(piece["shape"]), [])
+            )
             kind.chunks.append(dcp.ChunkStorageMetadata(offset, torch.Size(piece["rows"])))
             rows[name] = rows.get(name, 0) + math.prod(piece["rows"])
         else:
             kinds[name] = dcp.BytesStorageMetadata()
-        stored[dcp.MetadataIndex(name, offset)] = _StorageInfo(piece["file"], piece["begin"], piece["length"])
+        stored[dcp.MetadataIndex(name, offset)] = _StorageInfo(
+            piece["file"], piece["begin"], piece["length"]
+        )
     for name, found in rows.items():
         if found != (whole := math.prod(kinds[name].size)):
             raise OSError(f"{found} of the {whole} elements of {name} were written")
@@ -218,24 +266,30 @@ def _metadata(pieces: Sequence[Mapping[str, Any]]) -> bytes:
 def remove_drafts(directory: Path, but: Path) -> None:
     """Every other draft, of writers that died or of saves that were given up, is gone."""
     for path in directory.glob(".step-*.before"):
-        with suppress(OSError):  # there is one in its place: else its writer died just before that got its name
+        # there is one in its place: else its writer died just before that got its name
+        with suppress(OSError):
             os.rename(path, path.with_name(path.name[1:].removesuffix(".before")))
     for path in directory.glob(".step-*"):
         if path != but:
-            with suppress(OSError):  # its leading rank has just ended it; else it cannot any more, and not with half its files
+            # its leading rank has just ended it; else it cannot any more, and not with half its
+            # files
+            with suppress(OSError):
                 os.rename(path, path.with_name(f".gone{path.name}"))
     for path in directory.glob(".gone.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def saves(directory: Path) -> Iterator[Path]:
-    """Newest first; none where there is no directory. Raises OSError for one that cannot be listed: what is in it is not nothing."""
+    """Newest first; none where there is no directory. Raises OSError for one that cannot be listed:
+    what is in it is not nothing."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return
     found = (directory / name for name in names if re.fullmatch(r"step-\d{9,}", name))
-    yield from sorted((path for path in found if path.is_dir()), key=lambda path: step_of(path.name), reverse=True)
+    yield from sorted(
+        (path for path in found if path.is_dir()), key=lambda path: step_of(path.name), reverse=True
+    )
 
 
 def set_aside(save: Path) -> None:

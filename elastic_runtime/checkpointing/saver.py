@@ -1,6 +1,8 @@
-"""When to save, and on which thread: every rank stages its own pieces at a step's end and writes them in the background.
+"""When to save, and on which thread: every rank stages its own pieces at a step's end and writes
+them in the background.
 
-The leading rank orders a save, by a word that rides with the step, when it is due and the last one is over. It waits, in the background
+The leading rank orders a save, by a word that rides with the step, when it is due and the last one
+is over. It waits, in the background
 too, until every rank has said in the draft that its file is durable; then it ends the save.
 """
 
@@ -24,9 +26,11 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.state_transfer import put_together, take_apart
 
 log = logging.getLogger(__name__)
-PATIENCE_S = 120.0  # for the other ranks' files, once the leading rank's own is durable
+# for the other ranks' files, once the leading rank's own is durable
+PATIENCE_S = 120.0
 LOOK_S = 0.01
-STUCK_S = 1.0  # how long a step waits for a disk that does not even let go of a save that was given up
+# how long a step waits for a disk that does not even let go of a save that was given up
+STUCK_S = 1.0
 
 
 class Order(IntEnum):
@@ -40,20 +44,35 @@ class Order(IntEnum):
 class Saver:
     """`durable`: the step of the newest save that this rank knows to be durable; -1 for none."""
 
-    def __init__(self, directory: Path | None, every: int, said: Callable[..., None], local: LocalTier | None = None) -> None:
-        self.directory, self.every, self._said, self._local = directory, every, said, local
+    def __init__(
+        self,
+        directory: Path | None,
+        every: int,
+        said: Callable[..., None],
+        local: LocalTier | None = None,
+    ) -> None:
+        self.directory = directory
+        self.every = every
+        self._said = said
+        self._local = local
         self.durable = -1
-        self._owed, self._asked = False, 0
-        self._begun, self._began, self._stuck = -1, 0.0, False  # the step of the last save and when; whether it was said to take too long
+        self._owed = False
+        self._asked = 0
+        # the step of the last save and when; whether it was said to take too long
+        self._begun = -1
+        self._began = 0.0
+        self._stuck = False
         self._place = Place()
         self._stage, self._desk = Stage(), Desk()
         self._given_up = threading.Event()
 
     def entered(self, place: Place, *, left: bool) -> None:
-        """A new generation. A save that the last one began goes on, unless one of its writers `left`: then it is due again."""
+        """A new generation. A save that the last one began goes on, unless one of its writers
+        `left`: then it is due again."""
         if left:
             self._given_up.set()
-            self._owed = self._owed or self._begun > self.durable  # one too many, where another rank led and had ended it
+            # one too many, where another rank led and had ended it
+            self._owed = self._owed or self._begun > self.durable
         self._place = place
 
     def owe(self) -> None:
@@ -61,56 +80,102 @@ class Saver:
         self._owed = True
 
     def due(self, step: int, asked: int) -> Order:
-        """Asked of the leading rank: where the state after `step` is to be saved. `asked`: how often somebody wished a save so far."""
-        wished, self._asked = asked > self._asked, max(asked, self._asked)
+        """Asked of the leading rank: where the state after `step` is to be saved. `asked`: how
+        often somebody wished a save so far."""
+        wished = asked > self._asked
+        self._asked = max(asked, self._asked)
         if not self.directory:
             if wished:
-                self._said(message="nothing is saved: the session was given no checkpoint directory")
+                self._said(
+                    message="nothing is saved: the session was given no checkpoint directory"
+                )
             return Order.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
         if self._owed and (not self._desk.busy or self._given_up.is_set()):
             return Order.SHARED
         if self._owed and not self._stuck and time.monotonic() - self._began > PATIENCE_S:
             self._stuck = True
-            self._said(message=f"step {self._begun} is still being written to {self.directory}, after {PATIENCE_S:g} s")
+            self._said(
+                message=(
+                    f"step {self._begun} is still being written to {self.directory}, after "
+                    f"{PATIENCE_S:g} s"
+                )
+            )
         return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
 
-    def soon(self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED) -> None:
-        """This rank's pieces are copied now and written in the background. `state`: the live one; every rank calls this after one step."""
+    def soon(
+        self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED
+    ) -> None:
+        """This rank's pieces are copied now and written in the background. `state`: the live one;
+        every rank calls this after one step."""
         if not self.directory:
             return
-        began, live, place = time.monotonic(), state(), self._place
+        began = time.monotonic()
+        live = state()
+        place = self._place
         if order == Order.LOCAL:
             if self._local:
                 self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
             return
-        self._given_up.set()  # the leading rank's last save is over, so what this one still writes of it is for nothing
+        # the leading rank's last save is over, so what this one still writes of it is for nothing
+        self._given_up.set()
         settled = self._desk.settle(STUCK_S)
         if settled or not self._desk.waiting:
             if not settled:
-                self._stage = Stage()  # what is still being written is in the other; this part goes after it
+                # what is still being written is in the other; this part goes after it
+                self._stage = Stage()
             self._begin(step, live, began, self._stage.copy)
-        else:  # the others will wait for our part in vain, in the background; a step waits for no disk, nor does a heap of parts
-            self._given_up = threading.Event()  # so that nobody is asked at every step: it is due when the disk has let go
-            self._said(message=f"this rank's part of step {self._begun} is still being written to {self.directory}")
+        else:
+            # the others will wait for our part in vain, in the background; a step waits for no
+            # disk, nor does a heap of parts
+            # so that nobody is asked at every step: it is due when the disk has let go
+            self._given_up = threading.Event()
+            self._said(
+                message=(
+                    f"this rank's part of step {self._begun} is still being written to "
+                    f"{self.directory}"
+                )
+            )
 
-    def _begin(self, step: int, live: dict[str, Any], began: float, stage: Callable[[Sequence[Piece]], Sequence[Piece]]) -> None:
+    def _begin(
+        self,
+        step: int,
+        live: dict[str, Any],
+        began: float,
+        stage: Callable[[Sequence[Piece]], Sequence[Piece]],
+    ) -> None:
         assert self.directory
-        place, self._owed = self._place, False
-        self._given_up, self._begun, self._began, self._stuck = threading.Event(), step, began, False
+        place = self._place
+        self._owed = False
+        self._given_up = threading.Event()
+        self._begun = step
+        self._began = began
+        self._stuck = False
         draft = self.directory / f".{save_format.folder(step)}.{place.name}"
         pieces = stage(owned(live, place.rank, place.world, place.shards))
         form = _form(live) if place.rank == 0 else {}
-        stall_s, given_up = time.monotonic() - began, self._given_up
-        self._desk.start(self._write, step, draft, place, pieces, form, stall_s, lambda: given_up.is_set() or place.is_cut())
+        stall_s = time.monotonic() - began
+        given_up = self._given_up
+        self._desk.start(
+            self._write,
+            step,
+            draft,
+            place,
+            pieces,
+            form,
+            stall_s,
+            lambda: given_up.is_set() or place.is_cut(),
+        )
 
     def needed(self, step: int) -> bool:
-        """Asked of the leading rank between two steps: whether the state after `step` is not durable yet. Ends the save under way."""
+        """Asked of the leading rank between two steps: whether the state after `step` is not
+        durable yet. Ends the save under way."""
         self._desk.settle()
         return self.directory is not None and self.durable != step
 
     def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
-        """This rank's part is durable when this returns, on the leading rank the whole save; or it was said why not. Nobody trains."""
+        """This rank's part is durable when this returns, on the leading rank the whole save; or it
+        was said why not. Nobody trains."""
         if self.directory:
             self._given_up.set()
             self._desk.settle()
@@ -120,21 +185,36 @@ class Saver:
     def newest_step(self) -> int:
         """By its name; -1 for none, or where nobody knows."""
         try:
-            return max((save_format.step_of(path.name) for path in save_format.saves(self.directory)), default=-1) if self.directory else -1
+            return (
+                max(
+                    (save_format.step_of(path.name) for path in save_format.saves(self.directory)),
+                    default=-1,
+                )
+                if self.directory
+                else -1
+            )
         except OSError as error:
-            log.warning("the saves cannot be listed", extra={"path": str(self.directory), "reason": str(error)})
+            log.warning(
+                "the saves cannot be listed",
+                extra={"path": str(self.directory), "reason": str(error)},
+            )
             return -1
 
     def collect(self, group: Group | None) -> save_format.Saved | None:
-        """By every rank, for the leading one: what the pods' own disks hold, if it is newer than the shared directory's newest."""
+        """By every rank, for the leading one: what the pods' own disks hold, if it is newer than
+        the shared directory's newest."""
         return self._local.collect(group, self.newest_step()) if self._local else None
 
-    def load(self, local: save_format.Saved | None, state: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """By the leading rank: what was collected, else the newest shared state; in the memory of the live `state` where that fits.
+    def load(
+        self, local: save_format.Saved | None, state: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """By the leading rank: what was collected, else the newest shared state; in the memory of
+        the live `state` where that fits.
 
         Raises LookupError if there are saves and none is whole.
         """
-        live, found = dict(named(state())), None
+        live = dict(named(state()))
+        found = None
         if self._local and local:
             try:
                 found = restore.load(local, live)
@@ -147,7 +227,11 @@ class Saver:
             self._is_durable(newest[0])
             return newest[1]
         elif local:
-            raise LookupError(f"what the pods' own disks held of step {local.step} could not be read, and there is no other save")
+            raise LookupError(
+                f"what the pods' own disks held of step {local.step} could not be read, and "
+                f"there "
+                f"is no other save"
+            )
         return found
 
     def _look(self, directory: Path) -> None:
@@ -155,7 +239,9 @@ class Saver:
         try:
             found = restore.newest(directory)
         except OSError as error:
-            log.warning("the saves cannot be listed", extra={"path": str(directory), "reason": str(error)})
+            log.warning(
+                "the saves cannot be listed", extra={"path": str(directory), "reason": str(error)}
+            )
         else:
             if found and found.step > self.durable:
                 self._is_durable(found)
@@ -171,21 +257,37 @@ class Saver:
         self._said(durable_step=saved.step, digest=saved.digest, **figures)
 
     def _write(
-        self, step: int, draft: Path, place: Place, pieces: Sequence[Piece], form: dict[str, Any], stall_s: float,
+        self,
+        step: int,
+        draft: Path,
+        place: Place,
+        pieces: Sequence[Piece],
+        form: dict[str, Any],
+        stall_s: float,
         given_up: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert self.directory
         began = time.monotonic()
         try:
             if place.rank == 0:
                 save_format.remove_drafts(self.directory, draft)
-            save_format.write_part(draft, place.rank, pieces, save_format.items(form) if form else {}, self._desk, given_up)
+            save_format.write_part(
+                draft,
+                place.rank,
+                pieces,
+                save_format.items(form) if form else {},
+                self._desk,
+                given_up,
+            )
             if place.rank == 0:
                 _await_parts(draft, place.world, given_up)
                 saved = save_format.conclude(self.directory, draft, step, place.world)
-                self._is_durable(saved, save_s=time.monotonic() - began, stall_s=stall_s, message="")
+                self._is_durable(
+                    saved, save_s=time.monotonic() - began, stall_s=stall_s, message=""
+                )
                 log.info("saved", extra={"step": step, "path": str(saved.path)})
-        except Exception as error:  # whatever it is: training goes on, and the status says what is wrong
+        except Exception as error:
+            # whatever it is: training goes on, and the status says what is wrong
             log.exception("save failed")
             if place.rank == 0:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -208,12 +310,16 @@ def _refuse(draft: Path, rank: int, why: str) -> None:
     try:
         save_format.refuse_part(draft, rank, why)
     except OSError as error:
-        log.warning("the other ranks cannot be told", extra={"draft": str(draft), "reason": str(error)})
+        log.warning(
+            "the other ranks cannot be told", extra={"draft": str(draft), "reason": str(error)}
+        )
 
 
 def _form(state: dict[str, Any]) -> dict[str, Any]:
     """The state with tensors that have a shape and no memory."""
     tensors: list[torch.Tensor] = []
     skeleton = take_apart(state, tensors)
-    formed: dict[str, Any] = put_together(skeleton, [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in tensors])
+    formed: dict[str, Any] = put_together(
+        skeleton, [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in tensors]
+    )
     return formed

@@ -1,4 +1,5 @@
-"""Memory for what a rank is about to write: kept from save to save, every page of it touched before it is needed."""
+"""Memory for what a rank is about to write: kept from save to save, every page of it touched before
+it is needed."""
 
 import mmap
 from collections.abc import Sequence
@@ -8,7 +9,8 @@ import torch
 
 from elastic_runtime.checkpointing.partition import Piece
 
-ALIGN = 64  # bytes
+# bytes
+ALIGN = 64
 
 
 def _room(piece: Piece) -> int:
@@ -16,12 +18,16 @@ def _room(piece: Piece) -> int:
 
 
 def as_they_are(pieces: Sequence[Piece]) -> list[Piece]:
-    """The live pieces, each in a storage of its own size, for as long as nobody trains; what is not in the CPU's memory is copied."""
+    """The live pieces, each in a storage of its own size, for as long as nobody trains; what is not
+    in the CPU's memory is copied."""
     found = []
     for piece in pieces:
         tensor = piece.tensor.cpu().contiguous()
-        begin, size = tensor.storage_offset() * tensor.element_size(), tensor.nbytes
-        own = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage()[begin : begin + size], 0, tensor.shape)  # type: ignore[call-overload]
+        begin = tensor.storage_offset() * tensor.element_size()
+        size = tensor.nbytes
+        own = torch.empty(0, dtype=tensor.dtype).set_(
+            tensor.untyped_storage()[begin : begin + size], 0, tensor.shape
+        )  # type: ignore[call-overload]
         found.append(replace(piece, tensor=own))
     return found
 
@@ -38,14 +44,19 @@ class Stage:
             torch.frombuffer(self._memory, dtype=torch.uint8).zero_()
 
     def copy(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces as they are now, each in a storage of its own size; good until the next copy."""
+        """The pieces as they are now, each in a storage of its own size; good until the next
+        copy."""
         self.reserve(pieces)
-        staged, offset = [], 0
+        staged = []
+        offset = 0
         for piece in pieces:
-            tensor, count = piece.tensor, piece.tensor.numel()
+            tensor = piece.tensor
+            count = piece.tensor.numel()
             made = torch.empty(0, dtype=tensor.dtype)
             if count:
-                made = torch.frombuffer(self._memory, dtype=tensor.dtype, count=count, offset=offset)
+                made = torch.frombuffer(
+                    self._memory, dtype=tensor.dtype, count=count, offset=offset
+                )
             staged.append(replace(piece, tensor=made.view(tensor.shape).copy_(tensor)))
             offset += _room(piece)
         return staged

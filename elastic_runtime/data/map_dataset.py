@@ -5,8 +5,10 @@
         for inputs, targets in loader.of(step):
             step.backward(loss_of(model, inputs, targets))
 
-Which samples a micro-batch holds, and every random draw made while they are fetched, are functions of (seed, step, micro-batch); so what
-workers have fetched ahead can be dropped when the job changes size, and is asked for again by whoever needs it then.
+Which samples a micro-batch holds, and every random draw made while they are fetched, are functions
+of (seed, step, micro-batch); so what
+workers have fetched ahead can be dropped when the job changes size, and is asked for again by
+whoever needs it then.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +20,16 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from elastic_runtime.data import batch_assignment, random_state
 
-OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worker_init_fn", "generator", "persistent_workers")
+OURS = (
+    "batch_size",
+    "shuffle",
+    "sampler",
+    "batch_sampler",
+    "drop_last",
+    "worker_init_fn",
+    "generator",
+    "persistent_workers",
+)
 
 
 class Sized(Protocol):
@@ -26,7 +37,8 @@ class Sized(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-Indexed = Sized | Dataset[Any]  # the latter with a length, which torch's type does not say
+# the latter with a length, which torch's type does not say
+Indexed = Sized | Dataset[Any]
 
 
 class Numbered(Protocol):
@@ -65,7 +77,8 @@ class Counted(Shares, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One micro-batch as workers are asked for it. `plan`: how often the loader has changed its mind about what comes next."""
+    """One micro-batch as workers are asked for it. `plan`: how often the loader has changed its
+    mind about what comes next."""
 
     plan: int
     step: int
@@ -78,41 +91,63 @@ class Fetcher:
     """The dataset as a worker sees it: a request in, its micro-batch out."""
 
     def __init__(self, dataset: Indexed, collate: Callable[[list[Any]], Any]) -> None:
-        self.dataset, self.collate = dataset, collate
+        self.dataset = dataset
+        self.collate = collate
 
     def __getitem__(self, asked: Request) -> tuple[Request, Any]:
         if not asked.indices:
             return asked, None
         with random_state.apart(asked.seed):
             many = getattr(self.dataset, "__getitems__", None)
-            found = many(list(asked.indices)) if many else [self.dataset[index] for index in asked.indices]
+            found = (
+                many(list(asked.indices))
+                if many
+                else [self.dataset[index] for index in asked.indices]
+            )
             return asked, self.collate(found)
 
 
 class Loader:
     """`of(step)` gives this rank's micro-batches, collated, in the order of their numbers.
 
-    `options` are DataLoader's own (num_workers, collate_fn, pin_memory, prefetch_factor, ...). What decides on the order of samples or on
-    randomness is the session's: giving it raises TypeError. Workers are started here, before the job has any connection they could inherit.
+    `options` are DataLoader's own (num_workers, collate_fn, pin_memory, prefetch_factor, ...). What
+    decides on the order of samples or on
+    randomness is the session's: giving it raises TypeError. Workers are started here, before the
+    job has any connection they could inherit.
     """
 
     def __init__(self, session: Counted, dataset: Indexed, **options: Any) -> None:
         if taken := sorted(set(options) & set(OURS)):
             raise TypeError(f"session.loader decides on {', '.join(taken)} itself: leave it out")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            raise TypeError(f"{type(dataset).__name__} has no length or no [index]: give what can only be iterated to session.streams")
+            raise TypeError(
+                f"{type(dataset).__name__} has no length or no [index]: give what can only be "
+                f"iterated to session.streams"
+            )
         self.samples = len(dataset)
         if not self.samples:
-            raise ValueError("the dataset is empty: session.loader needs one with at least 1 sample")
-        self._session, self._dataset, self._plan = session, Fetcher(dataset, options.pop("collate_fn", None) or default_collate), 0
-        self._ahead: Iterator[tuple[int, int]] = iter(())  # (step, micro-batch) still to be asked for, endless once a step was seen
-        self._next: tuple[int, int] | None = None  # the one that the next call will want, if nothing changes
+            raise ValueError(
+                "the dataset is empty: session.loader needs one with at least 1 sample"
+            )
+        self._session, self._dataset, self._plan = (
+            session,
+            Fetcher(dataset, options.pop("collate_fn", None) or default_collate),
+            0,
+        )
+        # (step, micro-batch) still to be asked for, endless once a step was seen
+        self._ahead: Iterator[tuple[int, int]] = iter(())
+        # the one that the next call will want, if nothing changes
+        self._next: tuple[int, int] | None = None
         self._world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
             self._dataset,  # type: ignore[arg-type]  # its indices are requests
-            batch_size=None, sampler=self._asked(), collate_fn=_as_it_is, generator=torch.Generator(),
-            persistent_workers=bool(options.get("num_workers")), **options,
-        )  # fmt: skip
+            batch_size=None,
+            sampler=self._asked(),
+            collate_fn=_as_it_is,
+            generator=torch.Generator(),
+            persistent_workers=bool(options.get("num_workers")),
+            **options,
+        )
         self._fetched = iter(loader)
 
     def of(self, step: OneStep) -> Iterator[Any]:
@@ -120,15 +155,18 @@ class Loader:
         for batch in step:
             if batch.counts:
                 found = self._get(step.number, batch.number)
-            elif found is None:  # nothing of our own in this step, and any sample will do
+            elif found is None:
+                # nothing of our own in this step, and any sample will do
                 found = self._dataset[self._request(step.number, batch.number)][1]
             yield found
 
     def _get(self, step: int, micro_batch: int) -> Any:
-        """What was fetched ahead for this micro-batch; all that was fetched for another job size is dropped on the way to it."""
+        """What was fetched ahead for this micro-batch; all that was fetched for another job size is
+        dropped on the way to it."""
         s = self._session
         if self._next != (step, micro_batch) or self._world != (s.rank, s.world):
-            self._plan, self._world = self._plan + 1, (s.rank, s.world)
+            self._plan = self._plan + 1
+            self._world = (s.rank, s.world)
             self._ahead = self._from(step, micro_batch)
         while True:
             asked, found = next(self._fetched)
@@ -138,19 +176,30 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
-            "a loader is not gone through by itself: take `for batch in loader.of(step)`, within `for step in session.steps(...)`"
+            "a loader is not gone through by itself: take `for batch in loader.of(step)`, "
+            "within "
+            "`for step in session.steps(...)`"
         )
 
     def _asked(self) -> Iterator[Request]:
         """What to fetch, without end; read by the DataLoader as far ahead as its workers go."""
         while True:
             step, number = next(self._ahead, (-1, -1))
-            yield self._request(step, number) if step >= 0 else Request(0, step, number, 0, ())  # not known yet what this rank will need
+            # not known yet what this rank will need
+            yield self._request(step, number) if step >= 0 else Request(0, step, number, 0, ())
 
     def _request(self, step: int, number: int) -> Request:
         s = self._session
-        indices = batch_assignment.samples(s.seed, s.samples, step, number, s.micro_batches, s.micro_batch_size)
-        return Request(self._plan, step, number, batch_assignment.random_seed(s.seed, step, number, "data"), indices)
+        indices = batch_assignment.samples(
+            s.seed, s.samples, step, number, s.micro_batches, s.micro_batch_size
+        )
+        return Request(
+            self._plan,
+            step,
+            number,
+            batch_assignment.random_seed(s.seed, step, number, "data"),
+            indices,
+        )
 
     def _from(self, step: int, micro_batch: int) -> Iterator[tuple[int, int]]:
         mine = batch_assignment.owned(*self._world, self._session.micro_batches)

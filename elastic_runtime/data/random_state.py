@@ -1,4 +1,5 @@
-"""Everything random follows from one number: Python's, numpy's (if the script uses it) and torch's generators."""
+"""Everything random follows from one number: Python's, numpy's (if the script uses it) and torch's
+generators."""
 
 import random
 import sys
@@ -10,11 +11,13 @@ import torch
 
 
 def seed(value: int) -> None:
-    """Afterwards the next draw of every generator, accelerators' included, is a function of `value`."""
+    """Afterwards the next draw of every generator, accelerators' included, is a function of
+    `value`."""
     if _accelerated():
         torch.manual_seed(value)
     else:
-        torch.default_generator.manual_seed(value)  # the other one writes down the stack for accelerators that are not there: 1 ms
+        # the other one writes down the stack for accelerators that are not there: 1 ms
+        torch.default_generator.manual_seed(value)
     _seed_others(value)
 
 
@@ -25,9 +28,11 @@ def _accelerated() -> bool:
 
 @contextmanager
 def apart(value: int) -> Iterator[None]:
-    """Inside, draws on the CPU follow from `value`; afterwards the generators are as they were, so reading data disturbs no dropout."""
+    """Inside, draws on the CPU follow from `value`; afterwards the generators are as they were, so
+    reading data disturbs no dropout."""
     numpy = sys.modules.get("numpy")
-    ours, others = torch.random.get_rng_state(), (random.getstate(), numpy.random.get_state() if numpy else None)
+    ours = torch.random.get_rng_state()
+    others = (random.getstate(), numpy.random.get_state() if numpy else None)
     torch.default_generator.manual_seed(value)
     _seed_others(value)
     try:

@@ -1,6 +1,8 @@
-"""Samples that come in an order of their own: one stream for each micro-batch of a step, read by whoever owns it.
+"""Samples that come in an order of their own: one stream for each micro-batch of a step, read by
+whoever owns it.
 
-    def open_stream(number: int, count: int, epoch: int):  # any iterable over this stream's part of the data
+    def open_stream(number: int, count: int, epoch: int):  # any iterable over this stream's part of
+    the data
         return (record for shard in shards[number::count] for record in read(shard))
 
     streams = session.streams(open_stream)
@@ -8,9 +10,12 @@
         for samples in streams.of(step):
             step.backward(loss_of(model, samples))
 
-Micro-batch g of every step takes its samples from stream g. So where a stream stands is a function of the committed step alone, and a
-rank that comes to own one knows how far it was read. What is known of a stream's own state (`state_dict`) spares it reading again what
-was read before: the owners' states ride on the collective that every step ends with, and are in the checkpoint.
+Micro-batch g of every step takes its samples from stream g. So where a stream stands is a function
+of the committed step alone, and a
+rank that comes to own one knows how far it was read. What is known of a stream's own state
+(`state_dict`) spares it reading again what
+was read before: the owners' states ride on the collective that every step ends with, and are in the
+checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,14 +43,23 @@ class Known:
 class Stream:
     """One stream, opened: epoch after epoch, from its start or from a state it once had."""
 
-    def __init__(self, open_stream: Open, number: int, count: int, state: dict[str, Any] | None) -> None:
-        self._open, self._number, self._count = open_stream, number, count
+    def __init__(
+        self, open_stream: Open, number: int, count: int, state: dict[str, Any] | None
+    ) -> None:
+        self._open = open_stream
+        self._number = number
+        self._count = count
         self.epoch: int = state["epoch"] if state else 0
-        self.taken: int = state["taken"] if state else 0  # samples of this epoch
+        # samples of this epoch
+        self.taken: int = state["taken"] if state else 0
         own = state.get("own") if state else None
         self._start(own)
         if own is None and self.taken and len(list(islice(self._samples, self.taken))) < self.taken:
-            raise ValueError(f"stream {number} of {count} is shorter than it was: sample {self.taken} of epoch {self.epoch} is gone")
+            raise ValueError(
+                f"stream {number} of {count} is shorter than it was: sample {self.taken} of "
+                f"epoch "
+                f"{self.epoch} is gone"
+            )
 
     def _start(self, own: Any) -> None:
         self._source = self._open(self._number, self._count, self.epoch)
@@ -54,13 +68,18 @@ class Stream:
         self._samples = iter(self._source)
 
     def read(self, n: int) -> list[Any]:
-        """The next `n` samples; when an epoch ends, the next begins. Raises ValueError for an epoch without samples."""
+        """The next `n` samples; when an epoch ends, the next begins. Raises ValueError for an epoch
+        without samples."""
         found = list(islice(self._samples, n))
         self.taken += len(found)
         while len(found) < n:
             if not self.taken:
-                raise ValueError(f"stream {self._number} of {self._count} gave no sample in epoch {self.epoch}: every stream needs one")
-            self.epoch, self.taken = self.epoch + 1, 0
+                raise ValueError(
+                    f"stream {self._number} of {self._count} gave no sample in epoch "
+                    f"{self.epoch}: every stream needs one"
+                )
+            self.epoch = self.epoch + 1
+            self.taken = 0
             self._start(None)
             more = list(islice(self._samples, n - len(found)))
             self.taken = len(more)
@@ -73,15 +92,25 @@ class Stream:
 
 
 class Streams:
-    """`of(step)` gives this rank's micro-batches, collated: `micro_batch_size` samples of one stream each.
+    """`of(step)` gives this rank's micro-batches, collated: `micro_batch_size` samples of one
+    stream each.
 
-    An iterable with `state_dict()` and `load_state_dict()` (called before it is iterated; plain data that JSON holds) goes on from its
+    An iterable with `state_dict()` and `load_state_dict()` (called before it is iterated; plain
+    data that JSON holds) goes on from its
     state; one without is read past what was used, which is as exact and takes longer.
     """
 
-    def __init__(self, session: Shares, open_stream: Open, collate_fn: Callable[[list[Any]], Any] = default_collate) -> None:
-        self._session, self._open, self._collate = session, open_stream, collate_fn
-        self._opened: dict[int, tuple[int, Stream]] = {}  # number → (the step it is to be read for next, the stream)
+    def __init__(
+        self,
+        session: Shares,
+        open_stream: Open,
+        collate_fn: Callable[[list[Any]], Any] = default_collate,
+    ) -> None:
+        self._session = session
+        self._open = open_stream
+        self._collate = collate_fn
+        # number → (the step it is to be read for next, the stream)
+        self._opened: dict[int, tuple[int, Stream]] = {}
         self._known: dict[int, Known] = {}
         self._mail = piggyback.Mail(session.micro_batches)
 
@@ -89,18 +118,24 @@ class Streams:
         for batch in step:
             if batch.counts:
                 yield self._collate(self._read(batch.number, step.number))
-            else:  # one of another rank's, here for its collectives only
+            else:
+                # one of another rank's, here for its collectives only
                 yield self._collate(
-                    Stream(self._open, batch.number, self._session.micro_batches, None).read(self._session.micro_batch_size)
+                    Stream(self._open, batch.number, self._session.micro_batches, None).read(
+                        self._session.micro_batch_size
+                    )
                 )
 
     def _read(self, number: int, step: int) -> list[Any]:
         at, stream = self._opened.pop(number, (-1, None))
-        if stream is None or at != step:  # new to us, or read for a step that was never committed
+        # new to us, or read for a step that was never committed
+        if stream is None or at != step:
             known = self._known.get(number, Known(0, {}))
-            if known.step > step:  # the job went back further than what we know
+            # the job went back further than what we know
+            if known.step > step:
                 known = Known(0, {})
-            at, stream = known.step, Stream(self._open, number, self._session.micro_batches, known.state or None)
+            at = known.step
+            stream = Stream(self._open, number, self._session.micro_batches, known.state or None)
         s = self._session
         for reading in range(at, step + 1):
             with random_state.apart(batch_assignment.random_seed(s.seed, reading, number, "data")):
@@ -108,12 +143,18 @@ class Streams:
         self._opened[number] = (step + 1, stream)
         return found
 
-    # --- what the session asks ----------------------------------------------------------------------------------------
+    # --- what the session asks --------------------------------------------------------------------
 
     def ride(self, step: int) -> torch.Tensor:
-        """What this rank says of its streams as they are before `step`: to be summed over all ranks, and given to `landed`."""
-        mine = {number: stream for number, (at, stream) in self._opened.items() if at == step and self._owns(number)}
-        self._opened = {number: (step, stream) for number, stream in mine.items()}  # what another rank owns now is closed
+        """What this rank says of its streams as they are before `step`: to be summed over all
+        ranks, and given to `landed`."""
+        mine = {
+            number: stream
+            for number, (at, stream) in self._opened.items()
+            if at == step and self._owns(number)
+        }
+        # what another rank owns now is closed
+        self._opened = {number: (step, stream) for number, stream in mine.items()}
         return self._mail.write(step, {number: stream.state for number, stream in mine.items()})
 
     def landed(self, said: torch.Tensor) -> None:
@@ -133,7 +174,8 @@ class Streams:
         """Raises ValueError if the state is of another number of streams."""
         if (streams := self._session.micro_batches) != state["streams"]:
             raise ValueError(
-                f"micro_batches is {streams} and the state is of {state['streams']} streams: there is one for each, make them equal"
+                f"micro_batches is {streams} and the state is of {state['streams']} streams: "
+                f"there is one for each, make them equal"
             )
         self._known = {number: Known(step, said) for number, step, said in state["known"]}
         self._opened = {}

@@ -1,9 +1,13 @@
 """gloo: how the ranks of a generation agree on anything, and how a model on the CPU is trained.
 
-In torch 2.13 and 2.15 gloo's `abort()` and `shutdown()` free nobody who waits: only ranks that talk to the dead peer notice, the others
-sit out the timeout. shutdown(2) on the group's sockets frees every blocked call within milliseconds. So a group remembers which sockets
-it opened: those that are there right after it was made and were not right before. All but one: gloo forgets whoever waits for what it is
-just sending when the connection closes (tcp/pair.cc, signalException). So nobody waits for longer than `LOOK` without looking up.
+In torch 2.13 and 2.15 gloo's `abort()` and `shutdown()` free nobody who waits: only ranks that talk
+to the dead peer notice, the others
+sit out the timeout. shutdown(2) on the group's sockets frees every blocked call within
+milliseconds. So a group remembers which sockets
+it opened: those that are there right after it was made and were not right before. All but one: gloo
+forgets whoever waits for what it is
+just sending when the connection closes (tcp/pair.cc, signalException). So nobody waits for longer
+than `LOOK` without looking up.
 """
 
 import datetime
@@ -21,11 +25,15 @@ PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
 HashStore: Any = dist.HashStore  # type: ignore[attr-defined]
 Gloo: Any = dist.ProcessGroupGloo
 
-TIMEOUT = datetime.timedelta(hours=1)  # detects nothing: whoever is told of a loss cuts; a save may be loaded meanwhile
-MEET = datetime.timedelta(seconds=20)  # for the members of one generation to come together
-CONNECT = datetime.timedelta(seconds=5)  # for those who came to connect: milliseconds, unless one is lost just then
+# detects nothing: whoever is told of a loss cuts; a save may be loaded meanwhile
+TIMEOUT = datetime.timedelta(hours=1)
+# for the members of one generation to come together
+MEET = datetime.timedelta(seconds=20)
+# for those who came to connect: milliseconds, unless one is lost just then
+CONNECT = datetime.timedelta(seconds=5)
 LOOK = datetime.timedelta(seconds=0.1)
-_served: deque[int] = deque(maxlen=8)  # ports of the stores in this process: their connections belong to the peers
+# ports of the stores in this process: their connections belong to the peers
+_served: deque[int] = deque(maxlen=8)
 
 
 class Cuttable(Protocol):
@@ -40,7 +48,8 @@ class Call:
     """A collective under way."""
 
     def __init__(self, group: Cuttable, work: Any) -> None:
-        self._group, self._work = group, work
+        self._group = group
+        self._work = work
 
     def wait(self) -> None:
         """Until it is done here. Raises RuntimeError when the group was cut or a peer is gone."""
@@ -48,7 +57,8 @@ class Call:
             over = self._group.is_cut or self._work.is_completed()
             try:
                 self._work.wait(LOOK)
-            except RuntimeError:  # it failed, or is not done yet
+            except RuntimeError:
+                # it failed, or is not done yet
                 if over:
                     raise
             else:
@@ -88,12 +98,14 @@ class Sockets:
         return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}
 
     def shut(self) -> None:
-        """Free every call that is blocked on one, here and, by the closed connections, at the peers."""
+        """Free every call that is blocked on one, here and, by the closed connections, at the
+        peers."""
         opened = self._opened if self._opened is not None else self._ours()
         now = sockets()
         for fd, link in opened.items():
             if now.get(fd) != link:
-                continue  # closed meanwhile, perhaps used again by somebody else
+                # closed meanwhile, perhaps used again by somebody else
+                continue
             try:
                 with socket.socket(fileno=os.dup(fd)) as opened_socket:
                     opened_socket.shutdown(socket.SHUT_RDWR)
@@ -109,7 +121,8 @@ def sockets() -> dict[int, str]:
             link = os.readlink(f"/proc/self/fd/{name}")
             if link.startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as opened:
-                    # Only what is connected: gloo ends the process when its listening socket is shut down.
+                    # Only what is connected: gloo ends the process when its listening socket is
+                    # shut down.
                     if (
                         opened.family in (socket.AF_INET, socket.AF_INET6)
                         and opened.getpeername()
@@ -117,12 +130,14 @@ def sockets() -> dict[int, str]:
                     ):
                         found[int(name)] = link
         except OSError:
-            continue  # closed meanwhile
+            # closed meanwhile
+            continue
     return found
 
 
 def open_store() -> tuple[Any, int]:
-    """The place where one generation meets, and its port. It lives in a rank and serves this generation only."""
+    """The place where one generation meets, and its port. It lives in a rank and serves this
+    generation only."""
     store = TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
     _served.append(int(store.port))
     return store, int(store.port)

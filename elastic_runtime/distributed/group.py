@@ -1,6 +1,8 @@
-"""Process groups of one generation: form, cut, move, close. Over gloo, and for what is on a GPU over NCCL.
+"""Process groups of one generation: form, cut, move, close. Over gloo, and for what is on a GPU
+over NCCL.
 
-Which of the two a collective takes is decided by where its tensor is. Votes, and state that moves from rank to rank, are on the CPU: what
+Which of the two a collective takes is decided by where its tensor is. Votes, and state that moves
+from rank to rank, are on the CPU: what
 is on a GPU is copied to the host on the way out and back on the way in.
 """
 
@@ -25,28 +27,43 @@ class Parts:
 
     call: Callable[[gloo.Cuttable, Any], Call]
     everybody: Any
-    shard: Any = None  # those who share a copy of a sharded model
-    copies: Any = None  # those who hold the same shard, if there are several copies
+    # those who share a copy of a sharded model
+    shard: Any = None
+    # those who hold the same shard, if there are several copies
+    copies: Any = None
 
 
 class Group:
-    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer is gone.
+    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer
+    is gone.
 
-    `shards`: so many neighbouring ranks hold one copy of a sharded model together; it divides `world`. 0 for a model that is not sharded.
+    `shards`: so many neighbouring ranks hold one copy of a sharded model together; it divides
+    `world`. 0 for a model that is not sharded.
     `device`: where this rank's model is.
     """
 
-    def __init__(self, generation: int, rank: int, world: int, shards: int = 0, device: torch.device = CPU) -> None:
-        self.generation, self.rank, self.world, self.shards, self._device = generation, rank, world, shards, device
-        self._changed, self._cut = threading.Condition(), False
+    def __init__(
+        self, generation: int, rank: int, world: int, shards: int = 0, device: torch.device = CPU
+    ) -> None:
+        self.generation = generation
+        self.rank = rank
+        self.world = world
+        self.shards = shards
+        self._device = device
+        self._changed = threading.Condition()
+        self._cut = False
         self._sockets: gloo.Sockets | None = None
-        self._communicators: list[Any] = []  # NCCL's, connected or not
+        # NCCL's, connected or not
+        self._communicators: list[Any] = []
 
     def form(self, store: str) -> None:
-        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when somebody does not come.
+        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when
+        somebody does not come.
 
-        On a thread of its own: who waits for a store or a peer to connect holds no socket that could be shut, so when this group is
-        cut the thread is left to itself. Raises ValueError if the ranks' devices can never be one group.
+        On a thread of its own: who waits for a store or a peer to connect holds no socket that
+        could be shut, so when this group is
+        cut the thread is left to itself. Raises ValueError if the ranks' devices can never be one
+        group.
         """
         self._sockets = opened = gloo.Sockets()
         made: list[Any] = []
@@ -90,21 +107,36 @@ class Group:
             return store, over_gloo, over_gloo
         if self.world > 1:
             nccl.check([name.decode() for name in prefixed.multi_get(here)])
-        return store, over_gloo, self._parts(nccl.Call, gloo.PrefixStore("nccl", prefixed), self._connected)
+        return (
+            store,
+            over_gloo,
+            self._parts(nccl.Call, gloo.PrefixStore("nccl", prefixed), self._connected),
+        )
 
-    def _parts(self, call: Callable[[gloo.Cuttable, Any], Call], store: Any, make: Callable[[Any, int, int], Any]) -> Parts:
+    def _parts(
+        self,
+        call: Callable[[gloo.Cuttable, Any], Call],
+        store: Any,
+        make: Callable[[Any, int, int], Any],
+    ) -> Parts:
         everybody = make(store, self.rank, self.world)
         if self.shards in (0, self.world):
             return Parts(call, everybody, everybody if self.shards else None)
         copy, at = divmod(self.rank, self.shards)
         shard = make(gloo.PrefixStore(f"copy-{copy}", store), at, self.shards)
-        return Parts(call, everybody, shard, make(gloo.PrefixStore(f"shard-{at}", store), copy, self.world // self.shards))
+        return Parts(
+            call,
+            everybody,
+            shard,
+            make(gloo.PrefixStore(f"shard-{at}", store), copy, self.world // self.shards),
+        )
 
     def _connected(self, store: Any, rank: int, world: int) -> Any:
         if world == 1:
             return nccl.Alone()
         made = nccl.make(store, rank, world)
-        with self._changed:  # from now on a cut aborts it
+        # from now on a cut aborts it
+        with self._changed:
             if self._cut:
                 raise RuntimeError("the group was cut")
             self._communicators.append(made)
@@ -112,9 +144,11 @@ class Group:
         return made
 
     def cut(self) -> None:
-        """Free every blocked call of this group, here and, by the closed connections, at the peers."""
+        """Free every blocked call of this group, here and, by the closed connections, at the
+        peers."""
         with self._changed:
-            first, self._cut = not self._cut, True
+            first = not self._cut
+            self._cut = True
             self._changed.notify_all()
         if first:
             nccl.abort(self._communicators)
@@ -122,9 +156,11 @@ class Group:
             self._sockets.shut()
 
     def close(self) -> None:
-        """Drop the group. Closing costs 10 ms a connection (gloo's loop tick), so it happens on a thread."""
+        """Drop the group. Closing costs 10 ms a connection (gloo's loop tick), so it happens on a
+        thread."""
         held = [self.__dict__.pop(name, None) for name in ("_gloo", "_nccl", "_store")]
-        communicators, self._communicators = self._communicators, []
+        communicators = self._communicators
+        self._communicators = []
 
         def drop() -> None:
             if not self._cut:
@@ -143,7 +179,8 @@ class Group:
         return self._cut
 
     def unless_cut(self, ask: Callable[[], bool]) -> bool:
-        """What `ask` answers, with no cut meanwhile. Raises RuntimeError if there was one before."""
+        """What `ask` answers, with no cut meanwhile. Raises RuntimeError if there was one
+        before."""
         with self._changed:
             if self._cut:
                 raise RuntimeError("the group was cut")
@@ -155,7 +192,8 @@ class Group:
         return self._gloo.shard
 
     def _over(self, tensor: torch.Tensor) -> Parts:
-        if self._cut:  # a rank alone has no connection that would tell it
+        # a rank alone has no connection that would tell it
+        if self._cut:
             raise RuntimeError("the group was cut")
         over: Parts = self._nccl if tensor.is_cuda else self._gloo
         return over
@@ -172,7 +210,8 @@ class Group:
             over.call(self, over.copies.allreduce([tensor])).wait()
 
     def all_gather_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
-        """`given` of all ranks that share a copy of the model, end to end; on a GPU, for what is queued there after it."""
+        """`given` of all ranks that share a copy of the model, end to end; on a GPU, for what is
+        queued there after it."""
         over = self._over(given)
         over.call(self, over.shard._allgather_base(output, given)).follow()
 
@@ -182,12 +221,14 @@ class Group:
         over.call(self, over.shard._reduce_scatter_base(output, given)).follow()
 
     def all_to_all(self, output: torch.Tensor, given: torch.Tensor) -> None:
-        """Row i of `given`, of as many rows as ranks, goes to rank i; row i of `output` came from it."""
+        """Row i of `given`, of as many rows as ranks, goes to rank i; row i of `output` came from
+        it."""
         over = self._over(given)
         over.call(self, over.everybody.alltoall_base(output, given, [], [])).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        over, out = self._over(tensor), [torch.empty_like(tensor) for _ in range(self.world)]
+        over = self._over(tensor)
+        out = [torch.empty_like(tensor) for _ in range(self.world)]
         over.call(self, over.everybody.allgather([out], [tensor])).wait()
         return out
 
@@ -197,17 +238,23 @@ class Group:
         lengths = [int(n) for n in self.all_gather(torch.tensor([len(raw)]))]
         mine = torch.zeros(max(lengths), dtype=torch.uint8)
         mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
-        return [json.loads(bytes(told[:n].tolist())) for told, n in zip(self.all_gather(mine), lengths, strict=True)]
+        return [
+            json.loads(bytes(told[:n].tolist()))
+            for told, n in zip(self.all_gather(mine), lengths, strict=True)
+        ]
 
     def post(self, tensors: Sequence[torch.Tensor], peer: int, *, out: bool, tag: int) -> list[Any]:
-        """Send to, or receive from, rank `peer`; `finish` what it gives. The peer uses the same tags, from `tag` on. On the CPU only."""
+        """Send to, or receive from, rank `peer`; `finish` what it gives. The peer uses the same
+        tags, from `tag` on. On the CPU only."""
         call = self._gloo.everybody.send if out else self._gloo.everybody.recv
         return [call([tensor], peer, tag + i) for i, tensor in enumerate(tensors)]
 
     def finish(self, posted: Sequence[Any]) -> None:
-        """Until all that was posted is done. Raises RuntimeError when the group was cut or a peer is gone.
+        """Until all that was posted is done. Raises RuntimeError when the group was cut or a peer
+        is gone.
 
-        Waited for on a thread: to stop waiting for one of them closes every connection of its group.
+        Waited for on a thread: to stop waiting for one of them closes every connection of its
+        group.
         """
         ended: list[RuntimeError | None] = []
 
@@ -226,7 +273,9 @@ class Group:
         with self._changed:
             self._changed.wait_for(lambda: ended or self._cut)
         if self._cut or ended[0]:
-            raise RuntimeError(f"generation {self.generation} was given up while state moved") from (ended[0] if ended else None)
+            raise RuntimeError(
+                f"generation {self.generation} was given up while state moved"
+            ) from (ended[0] if ended else None)
 
     def send(self, tensors: Sequence[torch.Tensor], to: int) -> None:
         self.finish(self.post(tensors, to, out=True, tag=0))

@@ -1,4 +1,5 @@
-"""Who stands where when a generation meets: who commits the step in flight, who holds the newest state, who needs it. Pure."""
+"""Who stands where when a generation meets: who commits the step in flight, who holds the newest
+state, who needs it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +9,27 @@ from typing import NamedTuple
 class Said(NamedTuple):
     """What a rank says of itself when a generation meets."""
 
-    step: int  # the last it committed
-    full: bool  # it holds all reduced gradients of the step after that
+    # the last it committed
+    step: int
+    # it holds all reduced gradients of the step after that
+    full: bool
     has_state: bool
-    saved: int = -1  # the step of the newest save, as far as one who comes from outside knows: others were there when it was made
+    # the step of the newest save, as far as one who comes from outside knows: others were there
+    # when it was made
+    saved: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    step: int  # where everybody is afterwards
-    commit: tuple[int, ...]  # ranks that commit the step in flight first, from their own gradients
-    holders: tuple[int, ...]  # ranks that have the state of `step` before anybody commits
-    behind: tuple[int, ...]  # ranks that need it from others; empty holders and commits: from the newest save, or from rank 0's start
+    # where everybody is afterwards
+    step: int
+    # ranks that commit the step in flight first, from their own gradients
+    commit: tuple[int, ...]
+    # ranks that have the state of `step` before anybody commits
+    holders: tuple[int, ...]
+    # ranks that need it from others; empty holders and commits: from the newest save, or from rank
+    # 0's start
+    behind: tuple[int, ...]
 
     @property
     def fresh(self) -> bool:
@@ -28,9 +38,11 @@ class Standing:
 
 
 def compare(all_said: Sequence[Said]) -> Standing:
-    """`all_said` by rank. The newest step that anybody may have committed is everybody's, unless a save is newer: then nobody has a state.
+    """`all_said` by rank. The newest step that anybody may have committed is everybody's, unless a
+    save is newer: then nobody has a state.
 
-    If every rank that is left holds all reduced gradients, one that was lost may have committed: then the step counts as done.
+    If every rank that is left holds all reduced gradients, one that was lost may have committed:
+    then the step counts as done.
     """
     having = [rank for rank, said in enumerate(all_said) if said.has_state]
     nobody = Standing(0, (), (), tuple(range(len(all_said))))
@@ -41,7 +53,11 @@ def compare(all_said: Sequence[Said]) -> Standing:
         top += 1
     if max(said.saved for said in all_said) > top:
         return nobody
-    commit = tuple(rank for rank in having if all_said[rank].full and all_said[rank].step == top - 1)
+    commit = tuple(
+        rank for rank in having if all_said[rank].full and all_said[rank].step == top - 1
+    )
     holders = tuple(rank for rank in having if all_said[rank].step == top)
     level = {*commit, *holders}
-    return Standing(top, commit, holders, tuple(rank for rank in range(len(all_said)) if rank not in level))
+    return Standing(
+        top, commit, holders, tuple(rank for rank in range(len(all_said)) if rank not in level)
+    )

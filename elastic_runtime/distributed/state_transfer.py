@@ -1,4 +1,5 @@
-"""State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors. By way of the host's memory."""
+"""State from rank to rank: everything a step depends on, as a small skeleton and a list of tensors.
+By way of the host's memory."""
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,8 @@ State = dict[str, Any]
 
 
 def take_apart(state: Any, tensors: list[torch.Tensor]) -> Any:
-    """The state with every tensor replaced by `("tensor", number)`; the tensors are appended to `tensors`, none is copied."""
+    """The state with every tensor replaced by `("tensor", number)`; the tensors are appended to
+    `tensors`, none is copied."""
     if isinstance(state, torch.Tensor):
         tensors.append(state.detach())
         return ("tensor", len(tensors) - 1)
@@ -28,7 +30,11 @@ def take_apart(state: Any, tensors: list[torch.Tensor]) -> Any:
 def put_together(skeleton: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(skeleton, tuple):
         kind, value = skeleton
-        return tensors[value] if kind == "tensor" else tuple(put_together(part, tensors) for part in value)
+        return (
+            tensors[value]
+            if kind == "tensor"
+            else tuple(put_together(part, tensors) for part in value)
+        )
     if isinstance(skeleton, dict):
         return {key: put_together(value, tensors) for key, value in skeleton.items()}
     if isinstance(skeleton, list):
@@ -44,7 +50,8 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(packed: bytes) -> Any:
-    """Plain data and tensors, in fresh memory. Raises pickle.UnpicklingError for anything else: no code is run."""
+    """Plain data and tensors, in fresh memory. Raises pickle.UnpicklingError for anything else: no
+    code is run."""
     return torch.load(io.BytesIO(packed), weights_only=True)
 
 
@@ -53,13 +60,15 @@ def send(group: Group, state: State, to: int) -> None:
     tensors: list[torch.Tensor] = []
     skeleton = take_apart(state, tensors)
     said = [(name, tuple(t.shape), t.dtype) for name, t in named(state)]
-    head = torch.frombuffer(bytearray(pack((skeleton, said))), dtype=torch.uint8)  # (bytes,)
+    # (bytes,)
+    head = torch.frombuffer(bytearray(pack((skeleton, said))), dtype=torch.uint8)
     group.send([torch.tensor([head.numel()])], to)
     group.send([head, *(t.contiguous().view(-1).cpu() for t in tensors if t.numel())], to)
 
 
 def receive(group: Group, source: int, live: State | None = None) -> State:
-    """The state that rank `source` sends: in the memory of `live` where that has the same tensor, else in fresh memory of the CPU.
+    """The state that rank `source` sends: in the memory of `live` where that has the same tensor,
+    else in fresh memory of the CPU.
 
     Raises RuntimeError if a peer is lost; then the tensors of `live` hold anything.
     """
@@ -84,11 +93,21 @@ def _apart(found: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, tor
         begins.add(tensor.data_ptr())
 
 
-def _room(here: tuple[str, torch.Tensor] | None, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _room(
+    here: tuple[str, torch.Tensor] | None, name: str, shape: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
     """The tensor that is `here` if it can take what comes, for fresh memory costs time."""
-    return here[1] if here and here[0] == name and fits(here[1], shape, dtype) else torch.empty(shape, dtype=dtype)
+    return (
+        here[1]
+        if here and here[0] == name and fits(here[1], shape, dtype)
+        else torch.empty(shape, dtype=dtype)
+    )
 
 
 def fits(live: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Whether the bytes of such a tensor can be written straight into this one."""
-    return (tuple(live.shape), live.dtype, live.device.type) == (tuple(shape), dtype, "cpu") and live.is_contiguous()
+    return (tuple(live.shape), live.dtype, live.device.type) == (
+        tuple(shape),
+        dtype,
+        "cpu",
+    ) and live.is_contiguous()

@@ -1,6 +1,7 @@
 """Which rows move from whom to whom when a sharded model changes its number of shards. Pure.
 
-A tensor of n rows in `of` shards: shard `at` holds the rows that torch.chunk gives it, as `Shard(0)` does.
+A tensor of n rows in `of` shards: shard `at` holds the rows that torch.chunk gives it, as
+`Shard(0)` does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,8 @@ class Part(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Rows [first, last) of tensor number `tensor`, of what `source` holds as `held`, to what rank `to` makes of `part`."""
+    """Rows [first, last) of tensor number `tensor`, of what `source` holds as `held`, to what rank
+    `to` makes of `part`."""
 
     tensor: int
     source: int
@@ -32,32 +34,47 @@ class Move(NamedTuple):
 
 
 def shards(world: int, at_least: int) -> int:
-    """Into how many shards `world` ranks split a model: the smallest divisor of `world` that is at least `at_least`, else `world`.
+    """Into how many shards `world` ranks split a model: the smallest divisor of `world` that is at
+    least `at_least`, else `world`.
 
-    So a rank never holds more than 1/at_least of the state unless the job has fewer ranks than that, and every rank has work.
+    So a rank never holds more than 1/at_least of the state unless the job has fewer ranks than
+    that, and every rank has work.
     """
     return next((of for of in range(max(1, at_least), world) if world % of == 0), world)
 
 
 def plan(
-    rows: Sequence[int], held: Mapping[int, Sequence[Part]], needed: Mapping[int, Sequence[Part]], row_bytes: Sequence[int]
+    rows: Sequence[int],
+    held: Mapping[int, Sequence[Part]],
+    needed: Mapping[int, Sequence[Part]],
+    row_bytes: Sequence[int],
 ) -> list[Move] | None:
-    """How each rank of `needed` gets its parts from those of `held`; None when some rows are with nobody.
+    """How each rank of `needed` gets its parts from those of `held`; None when some rows are with
+    nobody.
 
-    `rows`, `row_bytes`: by tensor. A rank takes from itself what it has, and from the least loaded of the others what it has not.
+    `rows`, `row_bytes`: by tensor. A rank takes from itself what it has, and from the least loaded
+    of the others what it has not.
     """
     moves: list[Move] = []
-    load = dict.fromkeys(held, 0)  # bytes that each rank sends
+    # bytes that each rank sends
+    load = dict.fromkeys(held, 0)
     for tensor, n in enumerate(rows):
         for to, parts in sorted(needed.items()):
             for part in parts:
                 first, last = part.rows(n)
                 while first < last:
                     found = [
-                        (source != to, load[source] if source != to else 0, source, of, min(last, of.rows(n)[1]))
-                        for source, all_of in held.items() for of in all_of
+                        (
+                            source != to,
+                            load[source] if source != to else 0,
+                            source,
+                            of,
+                            min(last, of.rows(n)[1]),
+                        )
+                        for source, all_of in held.items()
+                        for of in all_of
                         if of.rows(n)[0] <= first < of.rows(n)[1]
-                    ]  # fmt: skip
+                    ]
                     if not found:
                         return None
                     away, _, source, of, until = min(found)
@@ -75,11 +92,15 @@ def whole(rows: Sequence[int], held: Mapping[int, Sequence[Part]]) -> bool:
 def staging(held: Mapping[int, Part], places: Sequence[int], of: int) -> dict[int, list[Part]]:
     """What old ranks that stay should hold before others leave, so that they alone hold everything.
 
-    `held`: by old rank. `places`: by old rank, its rank in the next generation, which has `of` shards, -1 if it leaves. Each
-    takes the part it will have; the parts of ranks that are not here yet go round among those who stay, unless enough copies stay anyway.
+    `held`: by old rank. `places`: by old rank, its rank in the next generation, which has `of`
+    shards, -1 if it leaves. Each
+    takes the part it will have; the parts of ranks that are not here yet go round among those who
+    stay, unless enough copies stay anyway.
     """
     stay = [old for old, new in enumerate(places) if new >= 0]
-    if not stay or {held[old] for old in stay} == {Part(at, held[stay[0]].of) for at in range(held[stay[0]].of)}:
+    if not stay or {held[old] for old in stay} == {
+        Part(at, held[stay[0]].of) for at in range(held[stay[0]].of)
+    }:
         return {}
     needed = {old: [Part(places[old] % of, of)] for old in stay}
     covered = {part for parts in needed.values() for part in parts}

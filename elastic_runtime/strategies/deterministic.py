@@ -1,9 +1,14 @@
-"""Replicated training whose sums do not depend on the job's size: parameters are equal bit by bit after the same steps at any size.
+"""Replicated training whose sums do not depend on the job's size: parameters are equal bit by bit
+after the same steps at any size.
 
-Each rank adds its gradients up in the order of one fixed tree; ranks exchange the sums of the largest nodes they have, so that each adds up
-one piece of the whole gradient in the order of the tree above them, and gathers the others' pieces. It holds for equal processors, thread
-counts and libraries. The loss that is told is a plain sum. It costs a gradient's memory for each level of the tree, hides nothing behind
-the backward pass, and sends as much as a ring where a rank's micro-batches are one node, a multiple where they are several.
+Each rank adds its gradients up in the order of one fixed tree; ranks exchange the sums of the
+largest nodes they have, so that each adds up
+one piece of the whole gradient in the order of the tree above them, and gathers the others' pieces.
+It holds for equal processors, thread
+counts and libraries. The loss that is told is a plain sum. It costs a gradient's memory for each
+level of the tree, hides nothing behind
+the backward pass, and sends as much as a ring where a rank's micro-batches are one node, a multiple
+where they are several.
 """
 
 from functools import reduce
@@ -19,7 +24,8 @@ from elastic_runtime.strategies.replicated import Replicated
 
 
 class Tree(Replicated):
-    """Every rank holds the whole state. The gradients are summed when all of a rank's passes are done."""
+    """Every rank holds the whole state. The gradients are summed when all of a rank's passes are
+    done."""
 
     def attach(self, session: Training) -> None:
         self._session = session
@@ -39,7 +45,8 @@ class Tree(Replicated):
 
     def start(self, group: Group | None) -> None:
         self._group, self._lost, self._loss = group, False, torch.zeros_like(self._loss)
-        self._nodes: list[tuple[range, torch.Tensor]] = []  # and their sums, from left to right
+        # and their sums, from left to right
+        self._nodes: list[tuple[range, torch.Tensor]] = []
         self._zero()
 
     def _zero(self) -> None:
@@ -56,10 +63,13 @@ class Tree(Replicated):
         if all(p.grad is None for p in self._parameters):
             script_checks.refuse([script_checks.DROPPED])
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
-        flat = torch.cat([g.reshape(-1).to(self._dtype) for g in gradients])  # (all parameters,)
+        # (all parameters,)
+        flat = torch.cat([g.reshape(-1).to(self._dtype) for g in gradients])
         self._zero()
         self._nodes.append((range(turn.number, turn.number + 1), flat))
-        while len(self._nodes) > 1 and (above := summation_tree.parent(self._nodes[-2][0], self._nodes[-1][0], self._root)):
+        while len(self._nodes) > 1 and (
+            above := summation_tree.parent(self._nodes[-2][0], self._nodes[-1][0], self._root)
+        ):
             (_, left), (_, right) = self._nodes[-2:]
             self._nodes[-2:] = [(above, left + right)]
 
@@ -76,9 +86,14 @@ class Tree(Replicated):
 
     def _add_up(self, group: Group) -> torch.Tensor:
         """(all parameters,)"""
-        world, n = group.world, sum(p.numel() for p in self._parameters)
-        nodes = [summation_tree.cover(batch_assignment.owned(rank, world, len(self._root)), self._root) for rank in range(world)]
-        most, piece = max(map(len, nodes)), -(-n // world)
+        world = group.world
+        n = sum(p.numel() for p in self._parameters)
+        nodes = [
+            summation_tree.cover(batch_assignment.owned(rank, world, len(self._root)), self._root)
+            for rank in range(world)
+        ]
+        most = max(map(len, nodes))
+        piece = -(-n // world)
         given = torch.zeros(world, most, piece, dtype=self._dtype, device=self._loss.device)
         for at, (_, flat) in enumerate(self._nodes):
             given[:, at] = torch.nn.functional.pad(flat, (0, world * piece - n)).view(world, piece)
@@ -99,5 +114,9 @@ class Tree(Replicated):
         for p in self._parameters:
             p.grad = self._sum[at : at + p.numel()].view_as(p).to(p.dtype)
             at += p.numel()
-        norm = None if self._max_norm is None else float(torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm))
+        norm = (
+            None
+            if self._max_norm is None
+            else float(torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm))
+        )
         return float(self._loss), norm

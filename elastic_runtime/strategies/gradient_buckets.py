@@ -1,4 +1,5 @@
-"""Gradients summed by hooks of our own, in buckets that are reduced while backward still runs. Every gradient lives in its bucket."""
+"""Gradients summed by hooks of our own, in buckets that are reduced while backward still runs.
+Every gradient lives in its bucket."""
 
 import torch
 
@@ -9,9 +10,11 @@ BUCKET_BYTES = 8 << 20
 
 
 class Buckets:
-    """`start`, backward passes, `reduce`, `give_gradients`: one step. A parameter's `grad` is its place in a bucket, so none is copied.
+    """`start`, backward passes, `reduce`, `give_gradients`: one step. A parameter's `grad` is its
+    place in a bucket, so none is copied.
 
-    A step that breaks leaves sums of some ranks behind; the next `start` forgets them, and the memory of those still under way with them.
+    A step that breaks leaves sums of some ranks behind; the next `start` forgets them, and the
+    memory of those still under way with them.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -20,17 +23,27 @@ class Buckets:
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         kinds = [_kind(bucket[0]) for bucket in self._buckets]
         if kinds[-1][0] not in (torch.float32, torch.float64):
-            self._buckets.append([])  # of the loss alone
+            # of the loss alone
+            self._buckets.append([])
             kinds.append((torch.float32, kinds[-1][1]))
         sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
-        sizes[-1] += 1  # the loss, in the last bucket, which waits for it
-        self._memory = [torch.zeros(n, dtype=dtype, device=device) for n, (dtype, device) in zip(sizes, kinds, strict=True)]
-        self._places = [_places(memory, bucket) for memory, bucket in zip(self._memory, self._buckets, strict=True)]
-        self.expect_last, self.broken = False, False
+        # the loss, in the last bucket, which waits for it
+        sizes[-1] += 1
+        self._memory = [
+            torch.zeros(n, dtype=dtype, device=device)
+            for n, (dtype, device) in zip(sizes, kinds, strict=True)
+        ]
+        self._places = [
+            _places(memory, bucket)
+            for memory, bucket in zip(self._memory, self._buckets, strict=True)
+        ]
+        self.expect_last = False
+        self.broken = False
         self._group: Group | None = None
         self._works: list[Call | None] = []
         self._missing: list[int] = []
-        self._reached: set[torch.nn.Parameter] = set()  # by the last backward pass of the step
+        # by the last backward pass of the step
+        self._reached: set[torch.nn.Parameter] = set()
         for parameter in self.parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
 
@@ -38,14 +51,19 @@ class Buckets:
         for at, work in enumerate(self._works):
             if self.broken and work is not None and work.may_write:
                 self._renew(at)
-        self._group, self._works, self.expect_last, self.broken = group, [], False, False
-        self._missing, self._reached = [len(bucket) for bucket in self._buckets], set()
+        self._group = group
+        self._works = []
+        self.expect_last = False
+        self.broken = False
+        self._missing = [len(bucket) for bucket in self._buckets]
+        self._reached = set()
         for at, memory in enumerate(self._memory):
             memory.zero_()
             self._place(at)
 
     def check(self, first: bool) -> None:
-        """As the strategy's `check_gradients`: what is not reduced yet is in its bucket, or where the script put it."""
+        """As the strategy's `check_gradients`: what is not reduced yet is in its bucket, or where
+        the script put it."""
         for at in range(len(self._works), len(self._buckets)):
             if first:
                 self._place(at)
@@ -63,7 +81,8 @@ class Buckets:
                 parameter.grad = place
 
     def _accumulated(self, parameter: torch.nn.Parameter) -> None:
-        """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one order all ranks keep."""
+        """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one
+        order all ranks keep."""
         if not self.expect_last:
             return
         at = self._bucket_of[parameter]
@@ -71,7 +90,11 @@ class Buckets:
             script_checks.refuse([script_checks.LATE])
         self._missing[at] -= parameter not in self._reached
         self._reached.add(parameter)
-        while not self.broken and len(self._works) < len(self._buckets) - 1 and self._missing[len(self._works)] <= 0:
+        while (
+            not self.broken
+            and len(self._works) < len(self._buckets) - 1
+            and self._missing[len(self._works)] <= 0
+        ):
             self._launch()
 
     def _launch(self) -> None:
@@ -81,12 +104,15 @@ class Buckets:
                 place.zero_()
             elif parameter.grad is not place:
                 place.copy_(parameter.grad)
-            parameter.grad = None  # nobody writes there while it is reduced
+            # nobody writes there while it is reduced
+            parameter.grad = None
         try:
             self._works.append(self._group.all_reduce(self._memory[at]) if self._group else None)
-        except RuntimeError:  # a peer is gone; raising inside backward would end the user's script
+        except RuntimeError:
+            # a peer is gone; raising inside backward would end the user's script
             self.broken = True
-            self._renew(at)  # it may be under way all the same
+            # it may be under way all the same
+            self._renew(at)
 
     def reduce(self, loss: torch.Tensor) -> bool:
         """Whether every bucket and the loss are reduced here: summed over all ranks."""
@@ -109,8 +135,10 @@ class Buckets:
 
 
 def _places(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:
-    """One after the other, each laid out as `zero_grad` and backward would make the parameter's gradient."""
-    found, offset = [], 0
+    """One after the other, each laid out as `zero_grad` and backward would make the parameter's
+    gradient."""
+    found = []
+    offset = 0
     for parameter in bucket:
         strides = torch.empty_like(parameter, device="meta").stride()
         found.append(memory.as_strided(parameter.shape, strides, offset))

@@ -1,4 +1,5 @@
-"""Copies of a sharded state in the host memory of two ranks: its own, and its neighbour's. For parts that no other rank holds."""
+"""Copies of a sharded state in the host memory of two ranks: its own, and its neighbour's. For
+parts that no other rank holds."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ from elastic_runtime.strategies.sharded_state import Held, carry
 
 class Spare(NamedTuple):
     step: int
-    held: Held  # of this rank, copied
-    rest: dict[str, Any]  # of the session's state
+    # of this rank, copied
+    held: Held
+    # of the session's state
+    rest: dict[str, Any]
     neighbour: Part
-    theirs: list[torch.Tensor]  # the neighbour's rows
+    # the neighbour's rows
+    theirs: list[torch.Tensor]
 
     @property
     def parts(self) -> dict[Part, list[torch.Tensor]]:
@@ -24,7 +28,8 @@ class Spare(NamedTuple):
 
 
 class Spares:
-    """`every`: steps from one to the next; 0 for none. The one before is kept until a step has been committed since."""
+    """`every`: steps from one to the next; 0 for none. The one before is kept until a step has been
+    committed since."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -33,28 +38,52 @@ class Spares:
 
     def due(self, step: int, group: Group) -> bool:
         """Also at the first step in a new group, whose neighbours are others."""
-        return bool(self.every) and group.shards > 1 and (step % self.every == 0 or self._group is not group)
+        return (
+            bool(self.every)
+            and group.shards > 1
+            and (step % self.every == 0 or self._group is not group)
+        )
 
     def clear(self) -> None:
-        self._kept, self._group = [], None
+        self._kept = []
+        self._group = None
 
     def take(self, group: Group, held: Held, rest: dict[str, Any]) -> None:
-        """Every rank's part is with itself and the next in its copy. Raises RuntimeError if a peer is lost; then the one before counts."""
-        copied = Held(held.part, held.table, [t.to("cpu", copy=True) for t in held.tensors], _copied(held.rest))
-        of, first = group.shards, group.rank - group.rank % group.shards
+        """Every rank's part is with itself and the next in its copy. Raises RuntimeError if a peer
+        is lost; then the one before counts."""
+        copied = Held(
+            held.part,
+            held.table,
+            [t.to("cpu", copy=True) for t in held.tensors],
+            _copied(held.rest),
+        )
+        of = group.shards
+        first = group.rank - group.rank % group.shards
         neighbour = Part((held.part.at - 1) % of, of)
         theirs = held.table.empty(neighbour, "cpu")
         moves = [
-            Move(tensor, first + at, Part(at, of), first + (at + 1) % of, Part(at, of), *Part(at, of).rows(count))
-            for tensor, count in enumerate(held.table.counts) for at in range(of)
+            Move(
+                tensor,
+                first + at,
+                Part(at, of),
+                first + (at + 1) % of,
+                Part(at, of),
+                *Part(at, of).rows(count),
+            )
+            for tensor, count in enumerate(held.table.counts)
+            for at in range(of)
             if Part(at, of).rows(count)[0] < Part(at, of).rows(count)[1]
-        ]  # fmt: skip
+        ]
         carry(group, moves, held.table.counts, {held.part: copied.tensors}, {neighbour: theirs})
-        self._kept = [*self._kept[-1:], Spare(rest["step"], copied, _copied(rest), neighbour, theirs)]
+        self._kept = [
+            *self._kept[-1:],
+            Spare(rest["step"], copied, _copied(rest), neighbour, theirs),
+        ]
         self._group = group
 
     def settle(self, step: int) -> None:
-        """`step` is committed here, so every rank has taken what was taken at its start: older ones are not needed."""
+        """`step` is committed here, so every rank has taken what was taken at its start: older ones
+        are not needed."""
         if self._kept and self._kept[-1].step < step:
             self._kept = self._kept[-1:]
 
@@ -66,10 +95,18 @@ class Spares:
         return next((spare for spare in self._kept if spare.step == step), None)
 
 
-def newest_whole(counts: Sequence[int], said: Sequence[Sequence[Any]]) -> tuple[int, dict[int, list[Part]]] | None:
-    """The newest step of which every row is somewhere, and who holds what. `said`: by rank, as `Spares.said`."""
+def newest_whole(
+    counts: Sequence[int], said: Sequence[Sequence[Any]]
+) -> tuple[int, dict[int, list[Part]]] | None:
+    """The newest step of which every row is somewhere, and who holds what. `said`: by rank, as
+    `Spares.said`."""
     for step in sorted({spare[0] for spares in said for spare in spares}, reverse=True):
-        held = {rank: [Part(*part) for part in spare[1:]] for rank, spares in enumerate(said) for spare in spares if spare[0] == step}
+        held = {
+            rank: [Part(*part) for part in spare[1:]]
+            for rank, spares in enumerate(said)
+            for spare in spares
+            if spare[0] == step
+        }
         if reshard_plan.whole(counts, held):
             return step, held
     return None

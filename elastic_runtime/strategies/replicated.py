@@ -1,4 +1,5 @@
-"""Replicated training: every rank holds the whole state, and the gradients are summed by hooks of our own."""
+"""Replicated training: every rank holds the whole state, and the gradients are summed by hooks of
+our own."""
 
 import torch
 
@@ -11,7 +12,8 @@ from elastic_runtime.strategies.gradient_buckets import Buckets
 
 
 class Replicated:
-    """Any rank that is left has everything, so whoever is lost costs the step in flight only. The model stays the script's own."""
+    """Any rank that is left has everything, so whoever is lost costs the step in flight only. The
+    model stays the script's own."""
 
     def attach(self, session: Training) -> None:
         self._session, self._buckets = session, Buckets(session.model)
@@ -53,10 +55,12 @@ class Replicated:
 
     def enter(self, group: Group | None, standing: Standing) -> None:
         rank = group.rank if group else 0
-        holders, behind = [*standing.holders, *standing.commit], list(standing.behind)
+        holders = [*standing.holders, *standing.commit]
+        behind = list(standing.behind)
         if standing.fresh:
             self._session.load(group)
-            holders, behind = [0], behind[1:]
+            holders = [0]
+            behind = behind[1:]
         for place, to in enumerate(behind):
             source = holders[place % len(holders)]
             if group and rank == source:

@@ -1,4 +1,5 @@
-"""Sharded training by torch's FSDP2: the model is taken out of its wrapping in place at every resize, and rows move from rank to rank.
+"""Sharded training by torch's FSDP2: the model is taken out of its wrapping in place at every
+resize, and rows move from rank to rank.
 
 def wrap(model, mesh):
     for block in model.blocks:
@@ -32,35 +33,54 @@ log = logging.getLogger(__name__)
 
 
 class Sharded:
-    """`wrap(model, mesh)` calls `fully_shard` on what the script wants wrapped, mixed precision included; it is called at every resize.
+    """`wrap(model, mesh)` calls `fully_shard` on what the script wants wrapped, mixed precision
+    included; it is called at every resize.
 
-    Without `copies_of` each rank holds its own part of the state and nobody else does (FSDP). With it, that many ranks or a few more share
-    one copy and there are as many copies as fit (HSDP): the smallest divisor of the job's size that is at least `copies_of`. Where a lost
-    part has a copy, nothing is lost but the step in flight. Where it has none the job goes back to the newest spare, which every rank
-    leaves with its neighbour each `spare_every` steps (0: never; it costs the memory of two parts, four while it is taken), else to the
-    newest save, and does those steps again. Each pass gathers the parameters, so ranks with fewer micro-batches run passes of weight 0.
+    Without `copies_of` each rank holds its own part of the state and nobody else does (FSDP). With
+    it, that many ranks or a few more share
+    one copy and there are as many copies as fit (HSDP): the smallest divisor of the job's size that
+    is at least `copies_of`. Where a lost
+    part has a copy, nothing is lost but the step in flight. Where it has none the job goes back to
+    the newest spare, which every rank
+    leaves with its neighbour each `spare_every` steps (0: never; it costs the memory of two parts,
+    four while it is taken), else to the
+    newest save, and does those steps again. Each pass gathers the parameters, so ranks with fewer
+    micro-batches run passes of weight 0.
     Every rank builds the whole model once, at its start.
     """
 
-    def __init__(self, wrap: Callable[[Any, DeviceMesh], None], *, copies_of: int | None = None, spare_every: int = 0) -> None:
-        self._wrap, self._copies_of = wrap, copies_of
+    def __init__(
+        self,
+        wrap: Callable[[Any, DeviceMesh], None],
+        *,
+        copies_of: int | None = None,
+        spare_every: int = 0,
+    ) -> None:
+        self._wrap = wrap
+        self._copies_of = copies_of
         self.broken = False
         self._spares = Spares(spare_every)
-        self._staged: dict[Part, list[torch.Tensor]] = {}  # handed over by those who leave
-        self._last: Held | None = None  # what this rank held when a regrouping began that has not succeeded yet
+        # handed over by those who leave
+        self._staged: dict[Part, list[torch.Tensor]] = {}
+        # what this rank held when a regrouping began that has not succeeded yet
+        self._last: Held | None = None
         self._max_norm: float | None = None
 
     def attach(self, session: Training) -> None:
         fsdp2_internals.require()
         self._session = session
         name_of = {id(p): name for name, p in session.model.named_parameters()}
-        self._names = [[name_of[id(p)] for p in group["params"]] for group in session.optimizer.param_groups]
+        self._names = [
+            [name_of[id(p)] for p in group["params"]] for group in session.optimizer.param_groups
+        ]
         script_checks.refuse(script_checks.of_devices(session.model.parameters()))
         device = next(session.model.parameters()).device
         if device.type == "cuda":
-            torch.cuda.set_device(device)  # fully_shard takes the current one
+            # fully_shard takes the current one
+            torch.cuda.set_device(device)
         self._device = device.type
-        self._totals = torch.zeros(2, device=device)  # (2,): the step's loss, the square of its gradient's norm
+        # (2,): the step's loss, the square of its gradient's norm
+        self._totals = torch.zeros(2, device=device)
 
     def shards(self, world: int) -> int:
         return reshard_plan.shards(world, self._copies_of or world)
@@ -69,20 +89,27 @@ class Sharded:
         of = self.shards(world)
         mine = batch_assignment.owned(rank, world, micro_batches)
         first = rank - rank % of
-        longest = max(len(batch_assignment.owned(r, world, micro_batches)) for r in range(first, first + of))
+        longest = max(
+            len(batch_assignment.owned(r, world, micro_batches)) for r in range(first, first + of)
+        )
         again = mine[-1] if mine else rank % micro_batches
-        return [Turn(number) for number in mine] + [Turn(again, counts=False)] * (longest - len(mine))
+        return [Turn(number) for number in mine] + [Turn(again, counts=False)] * (
+            longest - len(mine)
+        )
 
-    # --- a step -------------------------------------------------------------------------------------------------------
+    # --- a step -----------------------------------------------------------------------------------
 
     def start(self, group: Group | None) -> None:
-        self.broken, self._totals = False, torch.zeros_like(self._totals)  # of a step that broke it may still be written
+        # of a step that broke it may still be written
+        self.broken, self._totals = False, torch.zeros_like(self._totals)
         for p in self._session.model.parameters():
             p.grad = None
         step = self._session.rest()["step"]
         self._spares.settle(step)
         if self._spares.due(step, self._group):
-            self._quietly(lambda: self._spares.take(self._group, self._read(), self._session.rest()))
+            self._quietly(
+                lambda: self._spares.take(self._group, self._read(), self._session.rest())
+            )
 
     def before(self, turn: Turn, *, last: bool) -> None:
         """Every pass gathers and reduces alike."""
@@ -98,7 +125,8 @@ class Sharded:
         if not self.broken:
             try:
                 call()
-            except RuntimeError:  # a peer is gone; raising inside a pass would end the user's script
+            except RuntimeError:
+                # a peer is gone; raising inside a pass would end the user's script
                 self.broken = True
 
     def _all_gather(self, output: torch.Tensor, given: torch.Tensor) -> None:
@@ -113,10 +141,14 @@ class Sharded:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
         self._quietly(self._reduce_copies)
-        self._totals[0], self._totals[1] = loss, 0.0
-        if max_norm is not None:  # every copy of a part has the same gradients
+        self._totals[0] = loss
+        self._totals[1] = 0.0
+        # every copy of a part has the same gradients
+        if max_norm is not None:
             copies = self._group.world // self._group.shards
-            self._totals[1] = sum(float(g.double().square().sum()) for g in self._gradients()) / copies
+            self._totals[1] = (
+                sum(float(g.double().square().sum()) for g in self._gradients()) / copies
+            )
         self._quietly(lambda: self._group.all_reduce(self._totals).wait())
         return not self.broken
 
@@ -127,7 +159,9 @@ class Sharded:
             gradients = [g for g in self._gradients() if g.dtype == dtype]
             flat = torch.cat([g.reshape(-1) for g in gradients])
             self._group.all_reduce_copies(flat)
-            for g, summed in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
+            for g, summed in zip(
+                gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True
+            ):
                 g.copy_(summed.view_as(g))
 
     def give_gradients(self) -> tuple[float, float | None]:
@@ -137,7 +171,8 @@ class Sharded:
         norm = float(self._totals[1].sqrt())
         if norm > self._max_norm:
             for g in self._gradients():
-                g.mul_(self._max_norm / (norm + 1e-6))  # as torch.nn.utils.clip_grad_norm_ has it
+                # as torch.nn.utils.clip_grad_norm_ has it
+                g.mul_(self._max_norm / (norm + 1e-6))
         return loss, norm
 
     def _parameters(self) -> list[Any]:
@@ -146,7 +181,7 @@ class Sharded:
     def _gradients(self) -> list[torch.Tensor]:
         return [p.grad.to_local() for p in self._parameters()]
 
-    # --- between steps ------------------------------------------------------------------------------------------------
+    # --- between steps ----------------------------------------------------------------------------
 
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         parts = {rank: _part(group, rank) for rank in range(group.world)}
@@ -154,13 +189,18 @@ class Sharded:
         if not needed:
             return
         held = self._read()
-        table, mine = held.table, needed.get(group.rank, [])
-        moves = reshard_plan.plan(table.counts, {rank: [part] for rank, part in parts.items()}, needed, table.row_bytes)
-        assert moves is not None  # the old group holds everything
+        table = held.table
+        mine = needed.get(group.rank, [])
+        moves = reshard_plan.plan(
+            table.counts, {rank: [part] for rank, part in parts.items()}, needed, table.row_bytes
+        )
+        # the old group holds everything
+        assert moves is not None
         staged = {part: table.empty(part, self._device) for part in mine}
         carry(group, moves, table.counts, {held.part: held.tensors}, staged)
         self._staged = staged
-        group.all_reduce(torch.zeros(1)).wait()  # nobody leaves before all have what they need
+        # nobody leaves before all have what they need
+        group.all_reduce(torch.zeros(1)).wait()
 
     def enter(self, group: Group | None, standing: Standing) -> None:
         group = group or Group(0, 0, 1, 1).alone()
@@ -168,13 +208,18 @@ class Sharded:
             self._begin(group, must_load=False)
         elif not self._regroup(group, {*standing.holders, *standing.commit}):
             self._begin(group, must_load=True)
-        self._group, self._staged, self._last = group, {}, None
+        self._group = group
+        self._staged = {}
+        self._last = None
 
     def _begin(self, group: Group, *, must_load: bool) -> None:
-        """From the newest save, else from what rank 0's script has made; every rank holds the whole model for a moment."""
-        model, optimizer = self._session.model, self._session.optimizer
+        """From the newest save, else from what rank 0's script has made; every rank holds the whole
+        model for a moment."""
+        model = self._session.model
+        optimizer = self._session.optimizer
         if fsdp2_internals.wrapped(model):
-            must_load = True  # what it was made with is gone
+            # what it was made with is gone
+            must_load = True
             fsdp2_internals.unwrap(model)
             fsdp2_internals.allocate(model, self._device)
             optimizer.state.clear()
@@ -184,47 +229,84 @@ class Sharded:
             self._session.receive(group, 0)
         else:
             if not loaded and must_load:
-                raise LookupError("a part of the state was lost, with no spare or save of it to go back to: set spare_every or save_every")
+                raise LookupError(
+                    "a part of the state was lost, with no spare or save of it to go back to: "
+                    "set "
+                    "spare_every or save_every"
+                )
             for to in range(1, group.world):
                 state_transfer.send(group, self._session.state(), to)
-        whole, part = sharded_state.read(model, optimizer, Part(0, 1)), _part(group)
-        mine = [tensor[slice(*part.rows(n))].clone() for tensor, n in zip(whole.tensors, whole.table.counts, strict=True)]
+        whole = sharded_state.read(model, optimizer, Part(0, 1))
+        part = _part(group)
+        mine = [
+            tensor[slice(*part.rows(n))].clone()
+            for tensor, n in zip(whole.tensors, whole.table.counts, strict=True)
+        ]
         self._rewrap(group, Held(part, whole.table, mine, whole.rest), self._session.rest())
 
     def _regroup(self, group: Group, level: set[int]) -> bool:
-        """Whether every rank has its part of the newest step that is still whole: live, or in spares."""
+        """Whether every rank has its part of the newest step that is still whole: live, or in
+        spares."""
         held = self._last or (self._read() if group.rank in level else None)
-        self._last = held  # until this has succeeded the model's own rows are not to be trusted
-        kept, rest = ({held.part: held.tensors} | self._staged, self._session.rest()) if held and group.rank in level else ({}, {})
+        # until this has succeeded the model's own rows are not to be trusted
+        self._last = held
+        kept, rest = (
+            ({held.part: held.tensors} | self._staged, self._session.rest())
+            if held and group.rank in level
+            else ({}, {})
+        )
         said = group.all_gather_said([list(kept), self._spares.said()])
         counts = [p.shape[0] for p in self._session.model.parameters()]
-        having = {rank: [Part(*part) for part in parts] for rank, (parts, _) in enumerate(said) if parts}
+        having = {
+            rank: [Part(*part) for part in parts] for rank, (parts, _) in enumerate(said) if parts
+        }
         if not reshard_plan.whole(counts, having):
             found = newest_whole(counts, [spares for _, spares in said])
             if not found:
                 return False
             step, having = found
-            log.warning("a part of the state was lost: back to the newest spares", extra={"step": step})
+            log.warning(
+                "a part of the state was lost: back to the newest spares", extra={"step": step}
+            )
             spare = self._spares.at(step)
             held, kept, rest = (spare.held, spare.parts, spare.rest) if spare else (None, {}, {})
         if group.rank not in having or not held:
             told = state_transfer.receive(group, min(having))
-            held, rest = Held(_part(group), Table(*told["table"]), [], told["split"]), told["rest"]
+            held = Held(_part(group), Table(*told["table"]), [], told["split"])
+            rest = told["rest"]
         elif group.rank == min(having):
             for to in set(range(group.world)) - having.keys():
-                state_transfer.send(group, {"table": held.table.said(), "split": held.rest, "rest": rest}, to)
+                state_transfer.send(
+                    group, {"table": held.table.said(), "split": held.rest, "rest": rest}, to
+                )
         self._fill(group, having, held, kept, rest)
         return True
 
     def _fill(
-        self, group: Group, having: dict[int, list[Part]], held: Held, kept: dict[Part, list[torch.Tensor]], rest: dict[str, Any]
+        self,
+        group: Group,
+        having: dict[int, list[Part]],
+        held: Held,
+        kept: dict[Part, list[torch.Tensor]],
+        rest: dict[str, Any],
     ) -> None:
-        """The model is wrapped for this group, with its part of the state from those `having` parts. What was `kept` is as it was."""
-        part, table = _part(group), held.table
-        needed = {rank: [_part(group, rank)] for rank in range(group.world) if _part(group, rank) not in having.get(rank, ())}
+        """The model is wrapped for this group, with its part of the state from those `having`
+        parts. What was `kept` is as it was."""
+        part = _part(group)
+        table = held.table
+        needed = {
+            rank: [_part(group, rank)]
+            for rank in range(group.world)
+            if _part(group, rank) not in having.get(rank, ())
+        }
         moves = reshard_plan.plan(table.counts, having, needed, table.row_bytes)
-        assert moves is not None  # it was whole
-        mine = [tensor.to(self._device) for tensor in kept[part]] if part in kept else table.empty(part, self._device)
+        # it was whole
+        assert moves is not None
+        mine = (
+            [tensor.to(self._device) for tensor in kept[part]]
+            if part in kept
+            else table.empty(part, self._device)
+        )
         carry(group, moves, table.counts, kept, {part: mine})
         self._rewrap(group, Held(part, table, mine, held.rest), rest)
 
@@ -237,7 +319,10 @@ class Sharded:
         fsdp2_internals.allocate(model, self._device, held.parameters())
         fsdp2_internals.set_collectives(model, self._all_gather, self._reduce_scatter)
         if bare := [name for name, p in model.named_parameters() if not isinstance(p, DTensor)]:
-            raise ValueError(f"wrap leaves {bare[0]} and {len(bare) - 1} more unsharded: let it end with fully_shard(model, mesh=mesh)")
+            raise ValueError(
+                f"wrap leaves {bare[0]} and {len(bare) - 1} more unsharded: let it end with "
+                f"fully_shard(model, mesh=mesh)"
+            )
         sharded_state.write(held, model, self._session.optimizer, self._names)
         self._session.set_rest(rest)
         self._spares.clear()

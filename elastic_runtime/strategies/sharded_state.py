@@ -1,4 +1,5 @@
-"""The rows of a sharded state that one rank holds: read from model and optimizer, carried from rank to rank, written back."""
+"""The rows of a sharded state that one rank holds: read from model and optimizer, carried from rank
+to rank, written back."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,16 +14,21 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.state.reshard_plan import Move, Part
 from elastic_runtime.strategies.fsdp2_internals import like
 
-PARAMETER = ""  # the kind of a tensor that is the parameter itself; any other is the optimizer's name for it, as exp_avg
+# the kind of a tensor that is the parameter itself; any other is the optimizer's name for it, as
+# exp_avg
+PARAMETER = ""
 FIRST_TAG = 1 << 20
 
 
 @dataclass(frozen=True)
 class Table:
-    """The tensors that are split by rows: parameters, and what the optimizer keeps of the same shape."""
+    """The tensors that are split by rows: parameters, and what the optimizer keeps of the same
+    shape."""
 
-    keys: list[tuple[str, str]]  # parameter's name, kind
-    shapes: list[tuple[int, ...]]  # of the whole
+    # parameter's name, kind
+    keys: list[tuple[str, str]]
+    # of the whole
+    shapes: list[tuple[int, ...]]
     dtypes: list[torch.dtype]
 
     @property
@@ -31,12 +37,20 @@ class Table:
 
     @property
     def row_bytes(self) -> list[int]:
-        return [math.prod(shape[1:]) * dtype.itemsize for shape, dtype in zip(self.shapes, self.dtypes, strict=True)]
+        return [
+            math.prod(shape[1:]) * dtype.itemsize
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        ]
 
     def empty(self, part: Part, device: str) -> list[torch.Tensor]:
         """Room for one part of each, unfilled: (rows of the part, the other dimensions)."""
-        shapes = [(part.rows(shape[0])[1] - part.rows(shape[0])[0], *shape[1:]) for shape in self.shapes]
-        return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self.dtypes, strict=True)]
+        shapes = [
+            (part.rows(shape[0])[1] - part.rows(shape[0])[0], *shape[1:]) for shape in self.shapes
+        ]
+        return [
+            torch.empty(shape, dtype=dtype, device=device)
+            for shape, dtype in zip(shapes, self.dtypes, strict=True)
+        ]
 
     def said(self) -> list[Any]:
         return [self.keys, self.shapes, self.dtypes]
@@ -44,7 +58,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Held:
-    """`tensors`: the rows of `part`, in the table's order. `rest`: all that is not split, equal on every rank."""
+    """`tensors`: the rows of `part`, in the table's order. `rest`: all that is not split, equal on
+    every rank."""
 
     part: Part
     table: Table
@@ -53,7 +68,11 @@ class Held:
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """By name."""
-        return {name: tensor for (name, kind), tensor in zip(self.table.keys, self.tensors, strict=True) if kind == PARAMETER}
+        return {
+            name: tensor
+            for (name, kind), tensor in zip(self.table.keys, self.tensors, strict=True)
+            if kind == PARAMETER
+        }
 
 
 def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Part) -> Held:
@@ -68,10 +87,21 @@ def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Part) -> Held
             if isinstance(value, torch.Tensor) and value.shape == p.shape:
                 keys.append((name, kind))
                 wholes.append(value)
-            else:  # the optimizer may want it beside the parameter, or on the CPU
-                small.append([name, kind, value, value.device.type if isinstance(value, torch.Tensor) else ""])
+            else:
+                # the optimizer may want it beside the parameter, or on the CPU
+                small.append(
+                    [
+                        name,
+                        kind,
+                        value,
+                        value.device.type if isinstance(value, torch.Tensor) else "",
+                    ]
+                )
     table = Table(keys, [tuple(t.shape) for t in wholes], [t.dtype for t in wholes])
-    groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+    groups = [
+        {key: value for key, value in group.items() if key != "params"}
+        for group in optimizer.param_groups
+    ]
     rest = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
     return Held(part, table, [_local(t).detach() for t in wholes], rest)
 
@@ -80,10 +110,14 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def write(held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]) -> None:
-    """`held` is the state of the wrapped model and its optimizer. `names`: of the parameters of each of the optimizer's groups.
+def write(
+    held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]
+) -> None:
+    """`held` is the state of the wrapped model and its optimizer. `names`: of the parameters of
+    each of the optimizer's groups.
 
-    What the optimizer keeps is taken as it is; so is a parameter that has been given the same memory, others are copied.
+    What the optimizer keeps is taken as it is; so is a parameter that has been given the same
+    memory, others are copied.
     """
     parameters: dict[str, Any] = dict(model.named_parameters())
     optimizer.state.clear()
@@ -104,7 +138,9 @@ def write(held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names:
             buffer.copy_(held.rest["buffers"][name])
 
 
-def point(model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]) -> None:
+def point(
+    model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]
+) -> None:
     """The optimizer's groups hold the model's present parameters."""
     parameters = dict(model.named_parameters())
     for group, members in zip(optimizer.param_groups, names, strict=True):
@@ -112,19 +148,25 @@ def point(model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Se
 
 
 def carry(
-    group: Group, moves: Sequence[Move], counts: Sequence[int],
-    held: Mapping[Part, Sequence[torch.Tensor]], made: Mapping[Part, Sequence[torch.Tensor]],
-) -> int:  # fmt: skip
-    """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises RuntimeError if a peer is lost.
+    group: Group,
+    moves: Sequence[Move],
+    counts: Sequence[int],
+    held: Mapping[Part, Sequence[torch.Tensor]],
+    made: Mapping[Part, Sequence[torch.Tensor]],
+) -> int:
+    """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises
+    RuntimeError if a peer is lost.
 
     By way of the host's memory: not yet from GPU to GPU.
     """
     tags: dict[tuple[int, int], int] = {}
     posted: list[Any] = []
-    arriving: list[tuple[torch.Tensor, torch.Tensor]] = []  # where to, and where it is on the host
+    # where to, and where it is on the host
+    arriving: list[tuple[torch.Tensor, torch.Tensor]] = []
     received = 0
     for move in moves:
-        here, there = move.source == group.rank, move.to == group.rank
+        here = move.source == group.rank
+        there = move.to == group.rank
         tag = tags[move.source, move.to] = tags.get((move.source, move.to), FIRST_TAG) + 1
         if here:
             given = _slice(held[move.held][move.tensor], move.held, counts[move.tensor], move)

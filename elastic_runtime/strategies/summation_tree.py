@@ -1,6 +1,7 @@
 """The fixed binary tree over a step's micro-batches by whose order gradients are added up. Pure.
 
-A node is the range of its leaves; one of n > 1 leaves has the largest power of two below n on its left. Every job size uses the same tree.
+A node is the range of its leaves; one of n > 1 leaves has the largest power of two below n on its
+left. Every job size uses the same tree.
 """
 
 
@@ -11,7 +12,8 @@ def halves(node: range) -> tuple[range, range]:
 
 
 def cover(mine: range, node: range) -> list[range]:
-    """The fewest nodes at or below `node` that together are those of its leaves that are in `mine`, from left to right."""
+    """The fewest nodes at or below `node` that together are those of its leaves that are in `mine`,
+    from left to right."""
     if node.stop <= mine.start or mine.stop <= node.start or not node:
         return []
     if mine.start <= node.start and node.stop <= mine.stop:

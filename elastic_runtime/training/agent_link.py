@@ -20,12 +20,17 @@ class Link:
     """What the parent last told: the newest record, and how often a save was asked for."""
 
     def __init__(self, descriptor: int, local: int, ranks: int) -> None:
-        self.local, self.ranks, self.index = local, ranks, -1
+        self.local = local
+        self.ranks = ranks
+        self.index = -1
         self._socket = socket.socket(fileno=descriptor)
-        self._changed, self._sending = threading.Condition(), threading.Lock()
-        self._record, self._saves = Record(), 0
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._record = Record()
+        self._saves = 0
         self._group: Group | None = None
-        self._stores: dict[int, Any] = {}  # generation → the store it meets at, if it is ours
+        # generation → the store it meets at, if it is ours
+        self._stores: dict[int, Any] = {}
         threading.Thread(target=self._listen, daemon=True, name="parent").start()
 
     def say(self, what: str, **facts: Any) -> None:
@@ -41,12 +46,15 @@ class Link:
         return self._saves
 
     def newer_than(self, generation: int) -> Record:
-        """The first record newer than `generation` that can be acted on. Waits for as long as it takes: the parent ends us if need be."""
+        """The first record newer than `generation` that can be acted on. Waits for as long as it
+        takes: the parent ends us if need be."""
 
         def complete() -> bool:
             record = self._record
             return (
-                self.index >= 0 and record.generation > generation and bool(record.stop or record.store or self.index not in record.members)
+                self.index >= 0
+                and record.generation > generation
+                and bool(record.stop or record.store or self.index not in record.members)
             )
 
         with self._changed:
@@ -74,18 +82,23 @@ class Link:
                         self._saves += 1
                     case "ping":
                         self.say("pong")
-                    case "stacks":  # when asked by this signal, without Python's lock: it may be what we hang on
+                    # when asked by this signal, without Python's lock: it may be what we hang on
+                    case "stacks":
                         faulthandler.register(signal.SIGRTMIN, file=told["file"])
-        os._exit(1)  # the parent is gone: nobody would ever reap or stop us
+        # the parent is gone: nobody would ever reap or stop us
+        os._exit(1)
 
     def _hear(self, told: dict[str, Any]) -> None:
         record = Record.read(told["record"])
         with self._changed:
-            self.index, self._record = told["index"], record
+            self.index = told["index"]
+            self._record = record
             self._cut_if_lost()
             self._changed.notify_all()
         first = bool(record.members) and record.members[0] == self.index and self.local == 0
         if first and not record.store and not record.stop and record.generation not in self._stores:
             store, port = open_store()
-            self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {record.generation: store}
+            self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {
+                record.generation: store
+            }
             self.say("store", generation=record.generation, port=port)

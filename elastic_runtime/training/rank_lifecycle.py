@@ -1,4 +1,5 @@
-"""A rank's seat in the job: which generation it trains in, with whom, and how it gets from one to the next."""
+"""A rank's seat in the job: which generation it trains in, with whom, and how it gets from one to
+the next."""
 
 import logging
 import time
@@ -13,7 +14,8 @@ from elastic_runtime.distributed.recovery import Said, Standing, compare
 from elastic_runtime.training.agent_link import Link
 
 log = logging.getLogger(__name__)
-RETRY_S = 2.0  # between two tries to save the state of a job that is stopped
+# between two tries to save the state of a job that is stopped
+RETRY_S = 2.0
 
 
 class Training(Protocol):
@@ -26,7 +28,9 @@ class Training(Protocol):
     def shards(self, world: int) -> int: ...
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
     def enter(self, group: Group | None, standing: Standing) -> None: ...
-    def entered(self, record: Record, before: int, pause_s: float | None, *, left: bool) -> None: ...
+    def entered(
+        self, record: Record, before: int, pause_s: float | None, *, left: bool
+    ) -> None: ...
     def save_last(self) -> bool: ...
 
 
@@ -34,10 +38,14 @@ class Seat:
     """`group`: of this generation, None in a job of one and while parked."""
 
     def __init__(self, link: Link | None, training: Training) -> None:
-        self.link, self._training = link, training
+        self.link = link
+        self._training = training
         self.group: Group | None = None
-        self.rank, self.world, self.generation = 0, 1, 0
-        self.committed_at = time.monotonic()  # a pause counts from here
+        self.rank = 0
+        self.world = 1
+        self.generation = 0
+        # a pause counts from here
+        self.committed_at = time.monotonic()
         self._members: tuple[int, ...] = ()
 
     @property
@@ -71,7 +79,8 @@ class Seat:
         return self.link.saves if self.link else 0
 
     def wish(self, *, save: int) -> torch.Tensor:
-        """(2,): the generation to move to after this step (0: stay), and where its state is to be saved; the leading rank's word.
+        """(2,): the generation to move to after this step (0: stay), and where its state is to be
+        saved; the leading rank's word.
 
         Afterwards our parent knows that whatever takes long now is the others'.
         """
@@ -79,7 +88,11 @@ class Seat:
         wish = torch.zeros(2)
         if self.rank == 0:
             wish[1] = float(save)
-            if self.link and (record := self.link.record).generation > self.generation and not record.abrupt:
+            if (
+                self.link
+                and (record := self.link.record).generation > self.generation
+                and not record.abrupt
+            ):
                 wish[0] = record.generation if record.store or record.stop else 0
         return wish
 
@@ -91,7 +104,8 @@ class Seat:
         return bool(said[0])
 
     def called(self) -> bool:
-        """Whether all are to move on, between two steps: the leading rank's word. Raises RuntimeError if somebody is lost."""
+        """Whether all are to move on, between two steps: the leading rank's word. Raises
+        RuntimeError if somebody is lost."""
         return self.agree(self.link is not None and self.link.record.generation > self.generation)
 
     def recover(self) -> None:
@@ -104,18 +118,21 @@ class Seat:
     def _give_up(self, generation: int) -> None:
         assert self.link
         if self.group:
-            self.group.cut()  # errors reach ring neighbours only: pass it on
+            # errors reach ring neighbours only: pass it on
+            self.group.cut()
         self.link.say("broken", generation=generation)
 
     def move_on(self) -> None:
-        """All ranks stopped after the same step because the leading one wished it: nothing is lost on the way."""
+        """All ranks stopped after the same step because the leading one wished it: nothing is lost
+        on the way."""
         assert self.link
         assert self.group
         record = self.link.newer_than(self.generation)
         if not record.abrupt and not record.stop:
             try:
                 self._hand_over(self.group, record)
-            except torch.OutOfMemoryError:  # nobody was lost, and it would be no better the next time
+            except torch.OutOfMemoryError:
+                # nobody was lost, and it would be no better the next time
                 raise
             except RuntimeError as error:
                 reason = {"generation": record.generation, "reason": str(error)}
@@ -127,20 +144,25 @@ class Seat:
         ranks = self.ranks
         place = {index: at for at, index in enumerate(record.members)}
         places = tuple(
-            place[index] * ranks + local if index in place else -1 for index in self._members for local in range(ranks)
-        )  # fmt: skip
+            place[index] * ranks + local if index in place else -1
+            for index in self._members
+            for local in range(ranks)
+        )
         self._training.hand_over(group, places, len(record.members) * ranks)
 
     def move(self) -> None:
-        """Afterwards we train in the newest generation, with the state of the newest step anybody has."""
-        link, began = self.link, self.committed_at
+        """Afterwards we train in the newest generation, with the state of the newest step anybody
+        has."""
+        link = self.link
+        began = self.committed_at
         assert link
         tried = self.generation
         while True:
             record = link.newer_than(tried)
             tried = record.generation
             if self.group and self.group.is_cut and not (record.abrupt or record.stop):
-                self._give_up(tried)  # it was planned for a whole group: who leaves with it has handed nothing over
+                # it was planned for a whole group: who leaves with it has handed nothing over
+                self._give_up(tried)
                 continue
             if record.stop or link.index not in record.members:
                 try:
@@ -150,13 +172,18 @@ class Seat:
                 continue
             world = len(record.members) * link.ranks
             rank = record.members.index(link.index) * link.ranks + link.local
-            group = Group(record.generation, rank, world, self._training.shards(world), self._training.device)
+            group = Group(
+                record.generation, rank, world, self._training.shards(world), self._training.device
+            )
             link.guard(group)
             try:
                 group.form(record.store)
                 self._enter(group, record, began)
             except RuntimeError as error:
-                log.warning("generation given up", extra={"generation": record.generation, "reason": str(error)})
+                log.warning(
+                    "generation given up",
+                    extra={"generation": record.generation, "reason": str(error)},
+                )
                 group.cut()
                 link.guard(None)
                 group.close()
@@ -165,27 +192,40 @@ class Seat:
             return
 
     def _enter(self, group: Group, record: Record, began: float) -> None:
-        said, saved = self._training.stand(), -1 if self.group else self._training.newest_save()
-        mine = torch.tensor([said.step, int(said.full), int(said.has_state), saved])  # (4,)
-        standing = compare([Said(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)])
+        said = self._training.stand()
+        saved = -1 if self.group else self._training.newest_save()
+        # (4,)
+        mine = torch.tensor([said.step, int(said.full), int(said.has_state), saved])
+        standing = compare(
+            [Said(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)]
+        )
         self._training.enter(group, standing)
-        before, before_world = self.group, self.world if self.group else 0
+        before = self.group
+        before_world = self.world if self.group else 0
         left = record.abrupt or not {*self._members} <= {*record.members}
-        self.group, self.rank, self.world, self.generation = group, group.rank, group.world, group.generation
+        self.group = group
+        self.rank = group.rank
+        self.world = group.world
+        self.generation = group.generation
         self._members = record.members
         if before:
             before.close()
-        pause_s = time.monotonic() - began if before and said.has_state and standing.step else None  # who was parked was not training
+        # who was parked was not training
+        pause_s = time.monotonic() - began if before and said.has_state and standing.step else None
         self._training.entered(record, before_world, pause_s, left=left)
 
     def _park(self, record: Record) -> None:
-        """Hand over and wait: to be deleted, or to be asked back. Raises RuntimeError if somebody was lost before the state was saved."""
+        """Hand over and wait: to be deleted, or to be asked back. Raises RuntimeError if somebody
+        was lost before the state was saved."""
         assert self.link
         while record.stop and self.group and not self._training.save_last():
-            time.sleep(RETRY_S)  # who stops us decides how long it may take
+            # who stops us decides how long it may take
+            time.sleep(RETRY_S)
             if self.agree(self.link.record.generation > record.generation):
                 return
-        group, self.group, self.generation = self.group, None, record.generation
+        group = self.group
+        self.group = None
+        self.generation = record.generation
         self.link.guard(None)
         if group:
             group.close()

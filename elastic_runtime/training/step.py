@@ -18,19 +18,26 @@ class Batch:
     """One micro-batch: its number in the step, and which samples of the dataset it holds."""
 
     number: int
-    indices: list[int]  # empty where samples come from streams
-    counts: bool = True  # False: a pass for the sake of the other ranks' collectives; any sample will do
+    # empty where samples come from streams
+    indices: list[int]
+    # False: a pass for the sake of the other ranks' collectives; any sample will do
+    counts: bool = True
 
 
 class Step:
-    """The step in flight: iterate over it for this rank's micro-batches, and give each one's loss to `backward`."""
+    """The step in flight: iterate over it for this rank's micro-batches, and give each one's loss
+    to `backward`."""
 
     def __init__(self, session: "Session", number: int) -> None:
-        self._session, self.number = session, number
-        self.loss = torch.zeros(1, device=session.device)  # (1,) this rank's part of the mean loss
+        self._session = session
+        self.number = number
+        # (1,) this rank's part of the mean loss
+        self.loss = torch.zeros(1, device=session.device)
         self._weight, self._ticks = 1.0, script_checks.ticks(session.schedules)
-        self._waiting: int | None = None  # the micro-batch that is in the script's hands
-        self._left: int | None = None  # how many it has not taken yet
+        # the micro-batch that is in the script's hands
+        self._waiting: int | None = None
+        # how many it has not taken yet
+        self._left: int | None = None
         self._passes = 0
 
     @property
@@ -52,16 +59,19 @@ class Step:
                 s.journal.sample(self.number + 1, turn.number, indices, s.generation)
             self._weight = 1 / s.micro_batches if turn.counts else 0.0
             s.strategy.before(turn, last=at == len(turns) - 1)
-            self._left, self._waiting = self._left - 1, turn.number
+            self._left = self._left - 1
+            self._waiting = turn.number
             yield Batch(turn.number, indices, turn.counts)
             script_checks.refuse(script_checks.of_pass(self.number, self._waiting))
             s.strategy.after(turn)
             s.buffers.after(turn.number, counts=turn.counts)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Add this micro-batch's gradients. `loss` is its mean, a scalar; the step's loss is the mean over all micro-batches.
+        """Add this micro-batch's gradients. `loss` is its mean, a scalar; the step's loss is the
+        mean over all micro-batches.
 
-        Raises ValueError for anything but one number that depends on the parameters, once for each micro-batch.
+        Raises ValueError for anything but one number that depends on the parameters, once for each
+        micro-batch.
         """
         script_checks.refuse(script_checks.of_backward(self.number, self._waiting, loss))
         self._waiting = None
@@ -72,7 +82,8 @@ class Step:
         self.loss += loss.detach().to(self.loss) * self._weight
 
     def clip(self, max_norm: float) -> None:
-        """When the step is committed its whole gradient, over all ranks, is scaled down to this 2-norm if it is longer.
+        """When the step is committed its whole gradient, over all ranks, is scaled down to this
+        2-norm if it is longer.
 
         `session.gradient_norm` says afterwards how long it was.
         """
@@ -82,9 +93,16 @@ class Step:
         """Raises ValueError if the script left the step before its end."""
         if not self.broken:
             s = self._session
-            left = len(s.strategy.turns(s.rank, s.world, s.micro_batches)) if self._left is None else self._left
+            left = (
+                len(s.strategy.turns(s.rank, s.world, s.micro_batches))
+                if self._left is None
+                else self._left
+            )
             script_checks.refuse(
-                [*script_checks.of_step(self.number, self._waiting, left), *script_checks.of_ticks(self._ticks, s.schedules)]
+                [
+                    *script_checks.of_step(self.number, self._waiting, left),
+                    *script_checks.of_ticks(self._ticks, s.schedules),
+                ]
             )
             if self._passes:
                 s.strategy.check_gradients(first=False)

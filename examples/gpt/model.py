@@ -13,13 +13,18 @@ class Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         q, k, v = (
-            self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        )  # (batch, heads, length, .)
+            self.qkv(self.norm1(x))
+            .view(batch, length, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+            # (batch, heads, length, .)
+        )
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
         x = x + self.mlp(self.norm2(x))
@@ -27,7 +32,9 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, vocabulary: int, context: int, width: int = 96, depth: int = 3, heads: int = 4) -> None:
+    def __init__(
+        self, vocabulary: int, context: int, width: int = 96, depth: int = 3, heads: int = 4
+    ) -> None:
         super().__init__()
         self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
@@ -46,7 +53,8 @@ class Text:
     def __init__(self, path: str, context: int = 64) -> None:
         text = Path(path).read_text(encoding="utf-8")
         self.characters = sorted(set(text))
-        self.data = torch.tensor([self.characters.index(c) for c in text])  # (characters,)
+        # (characters,)
+        self.data = torch.tensor([self.characters.index(c) for c in text])
         self.context = context
 
     def __len__(self) -> int:

@@ -20,8 +20,16 @@ text = Text(args.text)
 model = GPT(len(text.characters), text.context)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-session = Session(model, optimizer, samples=len(text), micro_batches=16, micro_batch_size=4,
-                  checkpoint=f"{args.out}/save", save_every=20, journal=args.out)  # fmt: skip
+session = Session(
+    model,
+    optimizer,
+    samples=len(text),
+    micro_batches=16,
+    micro_batch_size=4,
+    checkpoint=f"{args.out}/save",
+    save_every=20,
+    journal=args.out,
+)
 for step in session.steps(args.steps):
     for batch in step:
         step.backward(loss_of(model, *text.batch(batch.indices)))

@@ -1,4 +1,5 @@
-"""The same training as train.py, the ordinary way: torchrun (or RANK and WORLD_SIZE set by hand), DDP, a save every 20 steps."""
+"""The same training as train.py, the ordinary way: torchrun (or RANK and WORLD_SIZE set by hand),
+DDP, a save every 20 steps."""
 
 import argparse
 import json
@@ -33,7 +34,9 @@ if save.exists():
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
 for step in range(start, args.steps):
-    order = torch.randperm(len(text), generator=torch.Generator().manual_seed(step))[: 16 * 4].tolist()
+    order = torch.randperm(len(text), generator=torch.Generator().manual_seed(step))[
+        : 16 * 4
+    ].tolist()
     inputs, targets = text.batch(order[rank * 64 // world : (rank + 1) * 64 // world])
     optimizer.zero_grad()
     loss = loss_of(model, inputs, targets)
@@ -42,8 +45,24 @@ for step in range(start, args.steps):
     if rank == 0:
         with open(f"{args.out}/steps-0-0.jsonl", "a") as log:
             log.write(
-                json.dumps({"step": step + 1, "loss": loss.item(), "size": world, "generation": os.getpid(), "time": time.time()}) + "\n"
+                json.dumps(
+                    {
+                        "step": step + 1,
+                        "loss": loss.item(),
+                        "size": world,
+                        "generation": os.getpid(),
+                        "time": time.time(),
+                    }
+                )
+                + "\n"
             )
         if (step + 1) % 20 == 0:
-            torch.save({"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{save}.new")
+            torch.save(
+                {
+                    "step": step + 1,
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                },
+                f"{save}.new",
+            )
             os.replace(f"{save}.new", save)

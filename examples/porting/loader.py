@@ -1,4 +1,5 @@
-"""A classifier on a map-style dataset, elastically: python -m elastic_runtime --local 2 loader.py."""
+"""A classifier on a map-style dataset, elastically: python -m elastic_runtime --local 2
+loader.py."""
 
 import argparse
 from pathlib import Path
@@ -20,7 +21,15 @@ dataset = Digits()
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-session = Session(model, optimizer, micro_batches=8, micro_batch_size=4, checkpoint=args.out / "save", save_every=50, journal=args.out)
+session = Session(
+    model,
+    optimizer,
+    micro_batches=8,
+    micro_batch_size=4,
+    checkpoint=args.out / "save",
+    save_every=50,
+    journal=args.out,
+)
 loader = session.loader(dataset, num_workers=2)
 for step in session.steps(args.steps):
     for images, labels in loader.of(step):

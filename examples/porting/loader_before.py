@@ -29,6 +29,9 @@ while step < args.steps:
         step += 1
         if step % 50 == 0:
             args.out.mkdir(exist_ok=True)
-            torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, args.out / "save.pt")
+            torch.save(
+                {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()},
+                args.out / "save.pt",
+            )
         if step == args.steps:
             break

@@ -23,7 +23,8 @@ class Digits(Dataset[tuple[torch.Tensor, int]]):
 
 
 def records(shard: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The 40 records of one shard: 16 numbers and their mean, badly measured, in an order that is the shard's own."""
+    """The 40 records of one shard: 16 numbers and their mean, badly measured, in an order that is
+    the shard's own."""
     generator = torch.Generator().manual_seed(shard)
     for _ in range(40):
         values = torch.randn(16, generator=generator)

@@ -1,4 +1,5 @@
-"""A regression on data that can only be read in its own order, elastically: python -m elastic_runtime --local 2 streaming.py."""
+"""A regression on data that can only be read in its own order, elastically: python -m
+elastic_runtime --local 2 streaming.py."""
 
 import argparse
 from collections.abc import Iterator
@@ -26,7 +27,15 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-session = Session(model, optimizer, micro_batches=8, micro_batch_size=4, checkpoint=args.out / "save", save_every=50, journal=args.out)
+session = Session(
+    model,
+    optimizer,
+    micro_batches=8,
+    micro_batch_size=4,
+    checkpoint=args.out / "save",
+    save_every=50,
+    journal=args.out,
+)
 streams = session.streams(open_stream)
 for step in session.steps(args.steps):
     for values, means in streams.of(step):

@@ -1,4 +1,5 @@
-"""A regression on data that can only be read in its own order, the ordinary way: one process, an IterableDataset."""
+"""A regression on data that can only be read in its own order, the ordinary way: one process, an
+IterableDataset."""
 
 import argparse
 from collections.abc import Iterator
@@ -33,6 +34,10 @@ for step in range(args.steps):
     optimizer.zero_grad()
     functional.mse_loss(model(values), means).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    if (step + 1) % 50 == 0:  # where the data stands is not in it
+    # where the data stands is not in it
+    if (step + 1) % 50 == 0:
         args.out.mkdir(exist_ok=True)
-        torch.save({"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, args.out / "save.pt")
+        torch.save(
+            {"step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()},
+            args.out / "save.pt",
+        )

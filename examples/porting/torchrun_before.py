@@ -1,4 +1,5 @@
-"""A classifier in several processes, the ordinary way: torchrun, DDP, a DistributedSampler, a save that rank 0 writes."""
+"""A classifier in several processes, the ordinary way: torchrun, DDP, a DistributedSampler, a save
+that rank 0 writes."""
 
 import argparse
 import os
@@ -33,7 +34,8 @@ if save.exists():
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
 while step < args.steps:
-    sampler.set_epoch(step * 32 // len(dataset))  # after a restart the epoch begins anew
+    # after a restart the epoch begins anew
+    sampler.set_epoch(step * 32 // len(dataset))
     for images, labels in loader:
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(images), labels)
@@ -43,7 +45,10 @@ while step < args.steps:
         step += 1
         if step % 50 == 0 and dist.get_rank() == 0:
             args.out.mkdir(exist_ok=True)
-            torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{save}.new")
+            torch.save(
+                {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()},
+                f"{save}.new",
+            )
             os.replace(f"{save}.new", save)
         if step >= args.steps:
             break

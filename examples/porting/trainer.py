@@ -1,4 +1,5 @@
-"""A loop of the shape of Hugging Face's Trainer, elastically: python -m elastic_runtime --local 2 trainer.py."""
+"""A loop of the shape of Hugging Face's Trainer, elastically: python -m elastic_runtime --local 2
+trainer.py."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -37,15 +38,22 @@ class Callback:
 
 class Trainer:
     def __init__(
-        self, model: nn.Module, args: TrainingArguments, train_dataset: Dataset[Any], *,
-        data_collator: Callable[[list[Any]], Any] = default_collate, callbacks: Sequence[Callback] = (),
-    ) -> None:  # fmt: skip
+        self,
+        model: nn.Module,
+        args: TrainingArguments,
+        train_dataset: Dataset[Any],
+        *,
+        data_collator: Callable[[list[Any]], Any] = default_collate,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.model, self.args, self.train_dataset = model, args, train_dataset
         self.data_collator, self.callbacks = data_collator, callbacks
 
     def create_optimizer_and_scheduler(self) -> None:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.args.learning_rate)
-        self.scheduler = LambdaLR(self.optimizer, lambda step: min(1.0, (step + 1) / self.args.warmup_steps))
+        self.scheduler = LambdaLR(
+            self.optimizer, lambda step: min(1.0, (step + 1) / self.args.warmup_steps)
+        )
 
     def compute_loss(self, inputs: Any) -> torch.Tensor:
         images, labels = inputs
@@ -53,22 +61,37 @@ class Trainer:
 
     def log(self, step: int, loss: float) -> None:
         for callback in self.callbacks:
-            callback.on_log(step, {"loss": loss, "learning_rate": float(self.scheduler.get_last_lr()[0])})
+            callback.on_log(
+                step, {"loss": loss, "learning_rate": float(self.scheduler.get_last_lr()[0])}
+            )
 
     def train(self) -> None:
         args = self.args
         self.create_optimizer_and_scheduler()
         session = Session(
-            self.model, self.optimizer, schedules=[self.scheduler],
-            micro_batches=args.gradient_accumulation_steps, micro_batch_size=args.per_device_train_batch_size,
-            checkpoint=args.output_dir / "save", save_every=args.save_steps, journal=args.output_dir,
-        )  # fmt: skip
-        loader = session.loader(self.train_dataset, num_workers=args.dataloader_num_workers, collate_fn=self.data_collator)
+            self.model,
+            self.optimizer,
+            schedules=[self.scheduler],
+            micro_batches=args.gradient_accumulation_steps,
+            micro_batch_size=args.per_device_train_batch_size,
+            checkpoint=args.output_dir / "save",
+            save_every=args.save_steps,
+            journal=args.output_dir,
+        )
+        loader = session.loader(
+            self.train_dataset,
+            num_workers=args.dataloader_num_workers,
+            collate_fn=self.data_collator,
+        )
         for step in session.steps(args.max_steps):
             for inputs in loader.of(step):
                 step.backward(self.compute_loss(inputs))
             step.clip(args.max_grad_norm)
-            if step.number % args.logging_steps == 0 and session.loss is not None and session.rank == 0:
+            if (
+                step.number % args.logging_steps == 0
+                and session.loss is not None
+                and session.rank == 0
+            ):
                 self.log(step.number, session.loss)
 
 

@@ -1,4 +1,5 @@
-"""A loop of the shape of Hugging Face's Trainer, the ordinary way: arguments, callbacks, compute_loss, a schedule, accumulation, saves."""
+"""A loop of the shape of Hugging Face's Trainer, the ordinary way: arguments, callbacks,
+compute_loss, a schedule, accumulation, saves."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -35,15 +36,22 @@ class Callback:
 
 class Trainer:
     def __init__(
-        self, model: nn.Module, args: TrainingArguments, train_dataset: Dataset[Any], *,
-        data_collator: Callable[[list[Any]], Any] = default_collate, callbacks: Sequence[Callback] = (),
-    ) -> None:  # fmt: skip
+        self,
+        model: nn.Module,
+        args: TrainingArguments,
+        train_dataset: Dataset[Any],
+        *,
+        data_collator: Callable[[list[Any]], Any] = default_collate,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.model, self.args, self.train_dataset = model, args, train_dataset
         self.data_collator, self.callbacks = data_collator, callbacks
 
     def create_optimizer_and_scheduler(self) -> None:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.args.learning_rate)
-        self.scheduler = LambdaLR(self.optimizer, lambda step: min(1.0, (step + 1) / self.args.warmup_steps))
+        self.scheduler = LambdaLR(
+            self.optimizer, lambda step: min(1.0, (step + 1) / self.args.warmup_steps)
+        )
 
     def compute_loss(self, inputs: Any) -> torch.Tensor:
         images, labels = inputs
@@ -51,20 +59,32 @@ class Trainer:
 
     def log(self, step: int, loss: float) -> None:
         for callback in self.callbacks:
-            callback.on_log(step, {"loss": loss, "learning_rate": float(self.scheduler.get_last_lr()[0])})
+            callback.on_log(
+                step, {"loss": loss, "learning_rate": float(self.scheduler.get_last_lr()[0])}
+            )
 
     def save(self, step: int) -> None:
         self.args.output_dir.mkdir(exist_ok=True)
-        state = {"step": step, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        torch.save(state | {"scheduler": self.scheduler.state_dict()}, self.args.output_dir / f"checkpoint-{step}.pt")
+        state = {
+            "step": step,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        torch.save(
+            state | {"scheduler": self.scheduler.state_dict()},
+            self.args.output_dir / f"checkpoint-{step}.pt",
+        )
 
     def train(self) -> None:
         args = self.args
         self.create_optimizer_and_scheduler()
         loader = DataLoader(
-            self.train_dataset, batch_size=args.per_device_train_batch_size, shuffle=True,
-            num_workers=args.dataloader_num_workers, collate_fn=self.data_collator,
-        )  # fmt: skip
+            self.train_dataset,
+            batch_size=args.per_device_train_batch_size,
+            shuffle=True,
+            num_workers=args.dataloader_num_workers,
+            collate_fn=self.data_collator,
+        )
         batches = iter(loader)
         for step in range(args.max_steps):
             total = 0.0

@@ -1,4 +1,5 @@
-"""PURE. Who holds what of whom: told from what Kueue has reserved. Kueue keeps one pool and no names; this is the account we give of it."""
+"""PURE. Who holds what of whom: told from what Kueue has reserved. Kueue keeps one pool and no
+names; this is the account we give of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,32 +15,51 @@ from quota_controller.desired.conflicts import Live
 class Account:
     """By allocation and (instance type, resource)."""
 
-    used: Mapping[str, Quota] = field(default_factory=dict)  # what its jobs hold
-    borrowed: Mapping[str, Quota] = field(default_factory=dict)  # what of that is beyond its own quota
-    lent: Mapping[str, Quota] = field(default_factory=dict)  # what others hold of its own
-    idle: Quota = field(default_factory=Quota)  # of the whole cohort: what may be borrowed now, by whoever may borrow
+    # what its jobs hold
+    used: Mapping[str, Quota] = field(default_factory=dict)
+    # what of that is beyond its own quota
+    borrowed: Mapping[str, Quota] = field(default_factory=dict)
+    # what others hold of its own
+    lent: Mapping[str, Quota] = field(default_factory=dict)
+    # of the whole cohort: what may be borrowed now, by whoever may borrow
+    idle: Quota = field(default_factory=Quota)
 
 
-def account(allocations: Iterable[ComputeAllocation], shares: Shares, live: Live, *, shares_unallocated: bool) -> Account:
-    """What is borrowed comes from unallocated capacity first, then from who lends, then from who lends no longer."""
+def account(
+    allocations: Iterable[ComputeAllocation],
+    shares: Shares,
+    live: Live,
+    *,
+    shares_unallocated: bool,
+) -> Account:
+    """What is borrowed comes from unallocated capacity first, then from who lends, then from who
+    lends no longer."""
     allocations = list(allocations)
-    used, borrowed = {}, {}
+    used = {}
+    borrowed = {}
     for a in allocations:
-        used[a.metadata.name], borrowed[a.metadata.name] = usage(live.get((CLUSTER_QUEUES, ("", a.metadata.name))))
+        used[a.metadata.name], borrowed[a.metadata.name] = usage(
+            live.get((CLUSTER_QUEUES, ("", a.metadata.name)))
+        )
     idle = {name: shares.granted.get(name, Quota()) - used[name] for name in used}
     lends = {a.metadata.name for a in allocations if a.spec.sharing.strategy != "DontLend"}
-    lenders, closed = {name: idle[name] for name in used if name in lends}, {name: idle[name] for name in used if name not in lends}
+    lenders = {name: idle[name] for name in used if name in lends}
+    closed = {name: idle[name] for name in used if name not in lends}
     open_ = shares.unallocated if shares_unallocated else Quota()
     out = total(borrowed.values())
     by_lenders = lent(lenders, out - open_)
     by_closed = lent(closed, out - open_ - total(by_lenders.values()))
-    return Account(used, borrowed, by_lenders | by_closed, idle=total([*lenders.values(), open_]) - out)
+    return Account(
+        used, borrowed, by_lenders | by_closed, idle=total([*lenders.values(), open_]) - out
+    )
 
 
 def free(allocation: ComputeAllocation, granted: Quota, limit: Quota | None, of: Account) -> Quota:
-    """What the team's next job could have now: its own idle quota that is not lent, and what it may still borrow.
+    """What the team's next job could have now: its own idle quota that is not lent, and what it may
+    still borrow.
 
-    `limit`: the most it may borrow; None: no limit. Kueue's own rule for one flat cohort (pkg/cache/scheduler, resource_node.go).
+    `limit`: the most it may borrow; None: no limit. Kueue's own rule for one flat cohort
+    (pkg/cache/scheduler, resource_node.go).
     """
     name = allocation.metadata.name
     own = granted - of.used.get(name, Quota())
@@ -50,7 +70,8 @@ def free(allocation: ComputeAllocation, granted: Quota, limit: Quota | None, of:
 
 def usage(queue: Json | None) -> tuple[Quota, Quota]:
     """(used, borrowed) of a queue by (flavor, resource), as Kueue counts what it has reserved."""
-    used, borrowed = Quota(), Quota()
+    used = Quota()
+    borrowed = Quota()
     for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or []:
         for resource in flavor.get("resources", []):
             key = (flavor["name"], resource["name"])
@@ -73,7 +94,9 @@ def lent(idle: Mapping[str, Quota], borrowed: Quota) -> dict[str, Quota]:
 def lending_limits(allocation: ComputeAllocation, lent_now: Quota) -> Quota | None:
     """The most that others may hold of its quota; None: no limit.
 
-    Who lends no longer still lends what is out, and gets it back as borrowers end or cede. Kueue lets an owner use at once
-    what may not be lent, borrowed or not: its jobs would be admitted, and their pods would find no room.
+    Who lends no longer still lends what is out, and gets it back as borrowers end or cede. Kueue
+    lets an owner use at once
+    what may not be lent, borrowed or not: its jobs would be admitted, and their pods would find no
+    room.
     """
     return lent_now if allocation.spec.sharing.strategy == "DontLend" else None

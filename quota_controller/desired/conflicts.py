@@ -1,4 +1,5 @@
-"""PURE. What is wrong with an allocation that it takes the cluster to know: the reason in a word, and a sentence with the cure."""
+"""PURE. What is wrong with an allocation that it takes the cluster to know: the reason in a word,
+and a sentence with the cure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +20,8 @@ def owner_of(obj: Json) -> str:
 
 
 def of_teams(allocations: Iterable[ComputeAllocation], live: Live) -> Problems:
-    """Allocations that cannot have the team or the namespace they name: nothing of theirs in any namespace is touched.
+    """Allocations that cannot have the team or the namespace they name: nothing of theirs in any
+    namespace is touched.
 
     Of several that want the same, the one keeps it that has it, else the oldest.
     """
@@ -40,11 +42,21 @@ def _taken_teams(allocations: Iterable[ComputeAllocation], live: Live) -> Proble
         claims.setdefault(a.team, []).append(a)
     out: Problems = {}
     for team, claimants in claims.items():
-        first = min(claimants, key=lambda a: ((team, a.metadata.name) not in holders, a.metadata.created, a.metadata.name))
+        first = min(
+            claimants,
+            key=lambda a: (
+                (team, a.metadata.name) not in holders,
+                a.metadata.created,
+                a.metadata.name,
+            ),
+        )
         for other in claimants:
             if other is not first:
                 cure = "put its quotas there and delete this one, or name another team"
-                out[other.metadata.name] = ("TeamTaken", f"team {team} has allocation {first.metadata.name} already: {cure}")
+                out[other.metadata.name] = (
+                    "TeamTaken",
+                    f"team {team} has allocation {first.metadata.name} already: {cure}",
+                )
     return out
 
 
@@ -56,13 +68,22 @@ def _namespaces(allocations: Iterable[ComputeAllocation], live: Live) -> Problem
     for namespace, claimants in claims.items():
         there = live.get((NAMESPACES, ("", namespace)))
         holder = owner_of(there) if there else ""
-        first = min(claimants, key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name))
+        first = min(
+            claimants,
+            key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name),
+        )
         for other in claimants:
             if other is not first:
-                why = f"namespace {namespace} belongs to allocation {first.metadata.name}: name another by namespace.name"
+                why = (
+                    f"namespace {namespace} belongs to allocation {first.metadata.name}: name "
+                    f"another by namespace.name"
+                )
                 out[other.metadata.name] = ("NamespaceTaken", why)
         if there and not holder and not _may_take(there, first):
-            why = f"namespace {namespace} exists and is not ours: set namespace.adopt: true to use it, or name another"
+            why = (
+                f"namespace {namespace} exists and is not ours: set namespace.adopt: true to "
+                f"use it, or name another"
+            )
             out[first.metadata.name] = ("NamespaceExists", why)
         elif there and there["metadata"].get("deletionTimestamp"):
             out[first.metadata.name] = (
@@ -74,7 +95,9 @@ def _namespaces(allocations: Iterable[ComputeAllocation], live: Live) -> Problem
 
 def _may_take(namespace: Json, allocation: ComputeAllocation) -> bool:
     """Asked to adopt it, or we made it for an allocation that is gone."""
-    made = (namespace["metadata"].get("labels") or {}).get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
+    made = (namespace["metadata"].get("labels") or {}).get(
+        names.MANAGED_BY
+    ) == names.MANAGED_BY_CEDE
     return made or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
 
 
@@ -87,11 +110,17 @@ def of_content(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) 
         wanted = {entry.instanceType for entry in (*a.spec.quotas, *a.spec.sharing.borrowLimits)}
         if unknown := sorted(wanted - set(types)):
             known = ", ".join(types) or "none yet"
-            why = f"the policy has no instance type {', '.join(unknown)}: add it there, or use one of {known}"
+            why = (
+                f"the policy has no instance type {', '.join(unknown)}: add it there, or use "
+                f"one of {known}"
+            )
             out[a.metadata.name] = ("UnknownInstanceType", why)
         elif absent := _absent_partitions(a, policy):
             cure = "name it in the type's partitions, or use another"
-            out[a.metadata.name] = ("UnknownPartition", f"the policy knows no partition {', '.join(absent)}: {cure}")
+            out[a.metadata.name] = (
+                "UnknownPartition",
+                f"the policy knows no partition {', '.join(absent)}: {cure}",
+            )
         elif a.spec.maxPriorityClass and a.spec.maxPriorityClass not in classes:
             known = ", ".join(classes) or "none yet"
             why = f"the policy has no priority class {a.spec.maxPriorityClass}: use one of {known}"

@@ -1,4 +1,5 @@
-"""PURE. (policy, allocations, nodes) → the objects that should exist, those that should not, and why."""
+"""PURE. (policy, allocations, nodes) → the objects that should exist, those that should not, and
+why."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,14 @@ from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import Account, account, free, lending_limits
-from quota_controller.desired.capacity import Shares, Supply, borrowing_limits, owned, shared_out, supplies
+from quota_controller.desired.capacity import (
+    Shares,
+    Supply,
+    borrowing_limits,
+    owned,
+    shared_out,
+    supplies,
+)
 from quota_controller.desired.conflicts import Live, of_content, of_teams, owner_of
 from quota_controller.desired.kueue_objects import SHARED, Target
 from quota_controller.status.kueue_config import Kueue
@@ -29,8 +37,10 @@ class Seen:
     nodes: tuple[Node, ...]
     daemons: tuple[DaemonSet, ...]
     live: Live
-    leader: str  # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
-    root: bytes  # the key that the namespaces' keys are derived from; empty when it is lost
+    # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
+    leader: str
+    # the key that the namespaces' keys are derived from; empty when it is lost
+    root: bytes
     kueue: Kueue = field(default_factory=Kueue)
 
 
@@ -39,15 +49,20 @@ class Plan:
     """What should be, and the figures it came from: the statuses are told from it."""
 
     targets: tuple[Target, ...] = ()
-    kept: frozenset[str] = frozenset()  # allocations of which nothing in a namespace is deleted
-    leaving: frozenset[str] = frozenset()  # allocations that are drained: what is theirs goes
-    abandoned: tuple[tuple[Key, str], ...] = ()  # (namespace, uid): gives up our labels
-    problems: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # allocation → (reason, sentence)
+    # allocations of which nothing in a namespace is deleted
+    kept: frozenset[str] = frozenset()
+    # allocations that are drained: what is theirs goes
+    leaving: frozenset[str] = frozenset()
+    # (namespace, uid): gives up our labels
+    abandoned: tuple[tuple[Key, str], ...] = ()
+    # allocation → (reason, sentence)
+    problems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     supply: Mapping[str, Supply] = field(default_factory=dict)
     owns: Mapping[str, Quota] = field(default_factory=dict)
     shares: Shares = field(default_factory=lambda: Shares({}, Quota()))
     account: Account = field(default_factory=Account)
-    free: Mapping[str, Quota] = field(default_factory=dict)  # allocation → what its next job could have
+    # allocation → what its next job could have
+    free: Mapping[str, Quota] = field(default_factory=dict)
     cede_takes_back: bool = False
 
     def unwanted(self, live: Live) -> list[tuple[Kind, Key, str]]:
@@ -56,24 +71,37 @@ class Plan:
         return [
             (kind, key, obj["metadata"].get("uid", ""))
             for (kind, key), obj in live.items()
-            if kind != NAMESPACES and (kind, key) not in wanted and owner_of(obj) and owner_of(obj) not in self.kept
+            if kind != NAMESPACES
+            and (kind, key) not in wanted
+            and owner_of(obj)
+            and owner_of(obj) not in self.kept
         ]
 
 
 def plan(seen: Seen) -> Plan:
-    """What should exist now. Without a policy quotas stay as they are and Kueue takes back; what is deleted goes on being deleted."""
-    leaving = frozenset(a.metadata.name for a in seen.allocations if a.metadata.deletionTimestamp and drained(a, seen.live))
+    """What should exist now. Without a policy quotas stay as they are and Kueue takes back; what is
+    deleted goes on being deleted."""
+    leaving = frozenset(
+        a.metadata.name
+        for a in seen.allocations
+        if a.metadata.deletionTimestamp and drained(a, seen.live)
+    )
     staying = [a for a in seen.allocations if a.metadata.name not in leaving]
     if not seen.policy:
         return _without_policy(seen, staying, leaving)
     supply = supplies(seen.policy.spec.instanceTypes, seen.nodes, seen.daemons)
     owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
     shares = shared_out(owns, supply)
-    account_ = account(seen.allocations, shares, seen.live, shares_unallocated=seen.policy.spec.shareUnallocated)
+    account_ = account(
+        seen.allocations, shares, seen.live, shares_unallocated=seen.policy.spec.shareUnallocated
+    )
     takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
     taken = of_teams(staying, seen.live)
     served = [a for a in staying if a.metadata.name not in taken]
-    targets = [*kueue_objects.shared(seen.policy, shares.unallocated, seen.live), *rbac.for_all(served)]
+    targets = [
+        *kueue_objects.shared(seen.policy, shares.unallocated, seen.live),
+        *rbac.for_all(served),
+    ]
     free_ = dict[str, Quota]()
     for a in staying:
         name = a.metadata.name
@@ -82,7 +110,17 @@ def plan(seen: Seen) -> Plan:
         held = not a.spec.active or bool(a.metadata.deletionTimestamp)
         granted = shares.granted[name]
         free_[name] = free(a, granted, borrowing, account_)
-        targets.append(kueue_objects.cluster_queue(a, seen.policy.spec, granted, borrowing, lending, cede_takes_back=takes_back, held=held))
+        targets.append(
+            kueue_objects.cluster_queue(
+                a,
+                seen.policy.spec,
+                granted,
+                borrowing,
+                lending,
+                cede_takes_back=takes_back,
+                held=held,
+            )
+        )
         if name not in taken:
             targets += [*kueue_objects.in_namespace(a, _key(a, seen)), *rbac.in_namespace(a)]
     return Plan(
@@ -101,7 +139,8 @@ def plan(seen: Seen) -> Plan:
 
 
 def _key(a: ComputeAllocation, seen: Seen) -> str:
-    """The entry of its control Secret: derived from the root key, or, while that is lost, the one it has."""
+    """The entry of its control Secret: derived from the root key, or, while that is lost, the one
+    it has."""
     if seen.root:
         return base64.b64encode(derive_key(seen.root, a.namespace)).decode()
     there = seen.live.get((SECRETS, (a.namespace, names.CONTROL_SECRET))) or {}
@@ -124,22 +163,32 @@ def _without_policy(seen: Seen, staying: list[ComputeAllocation], leaving: froze
 
 
 def drained(allocation: ComputeAllocation, live: Live) -> bool:
-    """Whether nothing runs on its quota any more, and nothing new can: the queue is held, and Kueue says so."""
+    """Whether nothing runs on its quota any more, and nothing new can: the queue is held, and Kueue
+    says so."""
     queue = live.get((CLUSTER_QUEUES, ("", allocation.metadata.name)))
     if queue is None:
         return True
     status = queue.get("status", {})
-    stopped = any(c["type"] == "Active" and c["status"] == "False" for c in status.get("conditions", []))
-    return queue["spec"].get("stopPolicy") == "Hold" and stopped and not status.get("reservingWorkloads", 0)
+    stopped = any(
+        c["type"] == "Active" and c["status"] == "False" for c in status.get("conditions", [])
+    )
+    return (
+        queue["spec"].get("stopPolicy") == "Hold"
+        and stopped
+        and not status.get("reservingWorkloads", 0)
+    )
 
 
 def _abandoned(
     staying: Iterable[ComputeAllocation], kept: frozenset[str], live: Live
-) -> tuple[tuple[Key, str], ...]:  # fmt: skip
+) -> tuple[tuple[Key, str], ...]:
     """Namespaces that carry the label of an allocation which does not name them (any more)."""
     claimed = {(a.namespace, a.metadata.name) for a in staying}
     return tuple(
         (key, obj["metadata"].get("uid", ""))
         for (kind, key), obj in live.items()
-        if kind == NAMESPACES and (owner := owner_of(obj)) and owner not in kept and (key[1], owner) not in claimed
+        if kind == NAMESPACES
+        and (owner := owner_of(obj))
+        and owner not in kept
+        and (key[1], owner) not in claimed
     )

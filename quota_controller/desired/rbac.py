@@ -1,4 +1,5 @@
-"""PURE. What a team's members may do: in their namespace by one binding, and see of what all teams share by another."""
+"""PURE. What a team's members may do: in their namespace by one binding, and see of what all teams
+share by another."""
 
 from collections.abc import Iterable
 
@@ -7,7 +8,8 @@ from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json
 from quota_controller.desired.kueue_objects import SHARED, Target, target
 
 MEMBERS = "cede-members"
-"""The binding in a team's namespace to `MEMBER_ROLE`, and the cluster's one to `VIEWER_ROLE`: names we may write, and no others."""
+"""The binding in a team's namespace to `MEMBER_ROLE`, and the cluster's one to `VIEWER_ROLE`: names
+we may write, and no others."""
 MEMBER_ROLE = "cede-member"
 VIEWER_ROLE = "cede-viewer"
 """ClusterRoles that are shipped with us."""
@@ -18,7 +20,14 @@ def in_namespace(allocation: ComputeAllocation) -> list[Target]:
     """The members' binding; none without members."""
     if not allocation.spec.members:
         return []
-    return [target(ROLE_BINDINGS, (allocation.namespace, MEMBERS), allocation.metadata.name, _binding(MEMBER_ROLE, _subjects(allocation)))]
+    return [
+        target(
+            ROLE_BINDINGS,
+            (allocation.namespace, MEMBERS),
+            allocation.metadata.name,
+            _binding(MEMBER_ROLE, _subjects(allocation)),
+        )
+    ]
 
 
 def for_all(allocations: Iterable[ComputeAllocation]) -> list[Target]:
@@ -26,7 +35,9 @@ def for_all(allocations: Iterable[ComputeAllocation]) -> list[Target]:
 
     One binding for all: so we need the right to write one ClusterRoleBinding and no other.
     """
-    subjects = {tuple(sorted(subject.items())): subject for a in allocations for subject in _subjects(a)}
+    subjects = {
+        tuple(sorted(subject.items())): subject for a in allocations for subject in _subjects(a)
+    }
     if not subjects:
         return []
     listed = [subjects[key] for key in sorted(subjects)]
@@ -34,12 +45,19 @@ def for_all(allocations: Iterable[ComputeAllocation]) -> list[Target]:
 
 
 def _binding(role: str, subjects: list[Json]) -> Json:
-    return {"roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}, "subjects": subjects}
+    return {
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
+    }
 
 
 def _subjects(allocation: ComputeAllocation) -> list[Json]:
     return [
-        {"kind": member.kind, "name": member.name, "namespace": member.namespace or allocation.namespace}
+        {
+            "kind": member.kind,
+            "name": member.name,
+            "namespace": member.namespace or allocation.namespace,
+        }
         if member.kind == "ServiceAccount"
         else {"kind": member.kind, "name": member.name, "apiGroup": _RBAC}
         for member in allocation.spec.members

@@ -13,39 +13,75 @@ from quota_controller.desired.plan import NO_POLICY, Plan, Seen
 ADMITS = "Admits"
 
 
-def allocation_statuses(plan: Plan, seen: Seen, clashes: Problems, now: float) -> dict[str, AllocationStatus]:
+def allocation_statuses(
+    plan: Plan, seen: Seen, clashes: Problems, now: float
+) -> dict[str, AllocationStatus]:
     """The status of every allocation."""
     return {a.metadata.name: _allocation(a, plan, seen, clashes, now) for a in seen.allocations}
 
 
-def _allocation(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems, now: float) -> AllocationStatus:
+def _allocation(
+    a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems, now: float
+) -> AllocationStatus:
     name = a.metadata.name
-    used, borrowed, lent = (of.get(name, Quota()) for of in (plan.account.used, plan.account.borrowed, plan.account.lent))
+    used, borrowed, lent = (
+        of.get(name, Quota())
+        for of in (plan.account.used, plan.account.borrowed, plan.account.lent)
+    )
     ready, reason, message = _ready(a, plan, seen, clashes)
-    conditions = set_condition(a.status.conditions, names.READY, ready, reason, message, generation=a.metadata.generation, now=now)
+    conditions = set_condition(
+        a.status.conditions,
+        names.READY,
+        ready,
+        reason,
+        message,
+        generation=a.metadata.generation,
+        now=now,
+    )
     admits, reason, message = _admits(a, plan, seen)
-    conditions = set_condition(conditions, ADMITS, admits, reason, message, generation=a.metadata.generation, now=now)
-    if not seen.policy:  # the figures are the policy's: the last ones stand
-        return a.status.model_copy(update={"observedGeneration": a.metadata.generation, "conditions": conditions})
-    owns, granted, waiting = plan.owns.get(name, Quota()), plan.shares.granted.get(name, Quota()), _waiting(a, seen)
-    here = {entry.instanceType for entry in a.spec.quotas} | {flavor for (flavor, _), value in used.items() if value}
+    conditions = set_condition(
+        conditions, ADMITS, admits, reason, message, generation=a.metadata.generation, now=now
+    )
+    # the figures are the policy's: the last ones stand
+    if not seen.policy:
+        return a.status.model_copy(
+            update={"observedGeneration": a.metadata.generation, "conditions": conditions}
+        )
+    owns = plan.owns.get(name, Quota())
+    granted = plan.shares.granted.get(name, Quota())
+    waiting = _waiting(a, seen)
+    here = {entry.instanceType for entry in a.spec.quotas} | {
+        flavor for (flavor, _), value in used.items() if value
+    }
     supply = {flavor: plan.supply[flavor] for flavor in plan.supply if flavor in here}
     return AllocationStatus(
         observedGeneration=a.metadata.generation,
         conditions=conditions,
-        team=a.team, namespace="" if name in plan.kept else a.namespace, clusterQueue=name, localQueue=names.LOCAL_QUEUE,
+        team=a.team,
+        namespace="" if name in plan.kept else a.namespace,
+        clusterQueue=name,
+        localQueue=names.LOCAL_QUEUE,
         waiting=waiting,
-        owns=short(owns, supply), used=short(used, supply), lent=short(lent, supply), borrowed=short(borrowed, supply),
+        owns=short(owns, supply),
+        used=short(used, supply),
+        lent=short(lent, supply),
+        borrowed=short(borrowed, supply),
         quotas=[
             QuotaStatus(
-                instanceType=flavor, promised=one.promised, nominal=amounts(owns, one), healthy=amounts(granted, one),
-                # What is idle in the cohort changes with every job of anybody: said to all, each admission would write every status.
+                instanceType=flavor,
+                promised=one.promised,
+                nominal=amounts(owns, one),
+                healthy=amounts(granted, one),
+                # What is idle in the cohort changes with every job of anybody: said to all, each
+                # admission would write every status.
                 free=amounts(plan.free.get(name, Quota()), one) if waiting else {},
-                used=amounts(used, one), borrowed=amounts(borrowed, one), lent=amounts(lent, one),
+                used=amounts(used, one),
+                borrowed=amounts(borrowed, one),
+                lent=amounts(lent, one),
             )
             for flavor, one in supply.items()
         ],
-    )  # fmt: skip
+    )
 
 
 def _waiting(a: ComputeAllocation, seen: Seen) -> int:
@@ -54,8 +90,10 @@ def _waiting(a: ComputeAllocation, seen: Seen) -> int:
 
 
 def _admits(a: ComputeAllocation, plan: Plan, seen: Seen) -> tuple[bool | None, str, str]:
-    """Whether what its users send is admitted, told by the queue as it is, and what there is for it when it is not."""
-    name, waiting = a.metadata.name, _waiting(a, seen)
+    """Whether what its users send is admitted, told by the queue as it is, and what there is for it
+    when it is not."""
+    name = a.metadata.name
+    waiting = _waiting(a, seen)
     queue = seen.live.get((CLUSTER_QUEUES, ("", name)))
     if seen.policy and name in plan.kept:
         return False, "Closed", "nothing is admitted: condition Ready says why"
@@ -68,17 +106,29 @@ def _admits(a: ComputeAllocation, plan: Plan, seen: Seen) -> tuple[bool | None, 
     said = f"{waiting} {'workload waits' if waiting == 1 else 'workloads wait'}"
     if name not in plan.free:
         return False, "WorkWaits", f"{said} for room in the quotas as they are: {NO_POLICY}"
-    lent, own = plan.account.lent.get(name, Quota()), plan.shares.granted[name] - plan.account.used.get(name, Quota())
+    lent = plan.account.lent.get(name, Quota())
+    own = plan.shares.granted[name] - plan.account.used.get(name, Quota())
     said += f": its next job could have {_of(plan.free[name])}"
     if lent:
-        who = "Cede takes back what a job of the team lacks" if plan.cede_takes_back else "Kueue takes it back by preempting"
+        who = (
+            "Cede takes back what a job of the team lacks"
+            if plan.cede_takes_back
+            else "Kueue takes it back by preempting"
+        )
         said += f"; of its own {_of(own)} is idle or lent, {_of(lent)} of that to others: {who}"
-    return False, "WorkWaits", f"{said}; what one lacks is in its Workload, and in `cede explain JOB -n {a.namespace}`"
+    return (
+        False,
+        "WorkWaits",
+        f"{said}; what one lacks is in its Workload, and in `cede explain JOB -n {a.namespace}`",
+    )
 
 
 def _active(queue: Json) -> Json | None:
     """Kueue's own word on the queue; None while there is none."""
-    return next((c for c in (queue.get("status") or {}).get("conditions", []) if c["type"] == "Active"), None)
+    return next(
+        (c for c in (queue.get("status") or {}).get("conditions", []) if c["type"] == "Active"),
+        None,
+    )
 
 
 def _of(amounts_: Quota) -> str:
@@ -92,20 +142,34 @@ def amounts(of: Quota, supply: Supply) -> dict[str, str]:
 
 
 def short(of: Quota, supply: Mapping[str, Supply]) -> str:
-    """`4 gpu`, `7 mig-1g.10gb`: accelerators and partitions only, for a column; CPU where a team's types have none."""
-    kinds = {name for one in supply.values() for name in one.resources if "/" in name and one.largest[name]} or {"cpu"}
+    """`4 gpu`, `7 mig-1g.10gb`: accelerators and partitions only, for a column; CPU where a team's
+    types have none."""
+    kinds = {
+        name
+        for one in supply.values()
+        for name in one.resources
+        if "/" in name and one.largest[name]
+    } or {"cpu"}
     total = {kind: sum(of[flavor, kind] for flavor in supply) for kind in sorted(kinds)}
     said = {kind: value for kind, value in total.items() if value} or dict(list(total.items())[:1])
-    return ", ".join(f"{quantity(kind, value)} {kind.rsplit('/', 1)[-1]}" for kind, value in said.items())
+    return ", ".join(
+        f"{quantity(kind, value)} {kind.rsplit('/', 1)[-1]}" for kind, value in said.items()
+    )
 
 
-def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems) -> tuple[bool | None, str, str]:
+def _ready(
+    a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems
+) -> tuple[bool | None, str, str]:
     name = a.metadata.name
     queue = seen.live.get((CLUSTER_QUEUES, ("", name)))
     status = (queue or {}).get("status") or {}
     if a.metadata.deletionTimestamp:
         if name in plan.leaving:
-            return False, "Leaving", "nothing runs on its quota any more: its queues go; the namespace stays"
+            return (
+                False,
+                "Leaving",
+                "nothing runs on its quota any more: its queues go; the namespace stays",
+            )
         jobs = status.get("reservingWorkloads", 0)
         held = (
             f"{jobs} {'workload still holds' if jobs == 1 else 'workloads still hold'} its quota"
@@ -115,7 +179,10 @@ def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems) -> t
         return (
             False,
             "Draining",
-            f"its queue is held, nothing new is admitted; {held}; they run to their end or are deleted",
+            (
+                f"its queue is held, nothing new is admitted; {held}; they run to their end or are "
+                f"deleted"
+            ),
         )
     if name in clashes:
         return False, *clashes[name]
@@ -124,20 +191,37 @@ def _ready(a: ComputeAllocation, plan: Plan, seen: Seen, clashes: Problems) -> t
     if queue is None:
         return None, "Creating", f"ClusterQueue {name} is being made"
     if (active := _active(queue)) is None:
-        return None, "WaitingForKueue", f"Kueue has not taken up ClusterQueue {name} yet: is its controller running?"
+        return (
+            None,
+            "WaitingForKueue",
+            f"Kueue has not taken up ClusterQueue {name} yet: is its controller running?",
+        )
     if not a.spec.active:
-        return True, "Held", "the allocation is not active: nothing new is admitted, what runs goes on to its end"
+        return (
+            True,
+            "Held",
+            "the allocation is not active: nothing new is admitted, what runs goes on to its end",
+        )
     if active["status"] != "True":
-        return False, "QueueInactive", f"Kueue does not use ClusterQueue {name}: {active.get('message', '')}"
+        return (
+            False,
+            "QueueInactive",
+            f"Kueue does not use ClusterQueue {name}: {active.get('message', '')}",
+        )
     return True, *_holdings(a, plan)
 
 
 def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
     """(reason, sentence): what the team owns, shares, and what of it is not there."""
     name = a.metadata.name
-    owns, granted = plan.owns[name], plan.shares.granted[name]
+    owns = plan.owns[name]
+    granted = plan.shares.granted[name]
     sharing = a.spec.sharing
-    limit = f" up to {sharing.borrowLimitPercent} % of that" if sharing.borrowLimitPercent is not None else ""
+    limit = (
+        f" up to {sharing.borrowLimitPercent} % of that"
+        if sharing.borrowLimitPercent is not None
+        else ""
+    )
     limit = " within its borrowLimits" if sharing.borrowLimits else limit
     terms = {
         "LendAndBorrow": f"lends what is idle and borrows{limit}",
@@ -145,11 +229,20 @@ def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
         "DontLend": "shares nothing",
     }
     said = f"team {a.team} owns {in_words(owns)}; it {terms[sharing.strategy]}"
-    promised = sorted({flavor for flavor, _ in owns} & {flavor for flavor, one in plan.supply.items() if one.promised})
+    promised = sorted(
+        {flavor for flavor, _ in owns}
+        & {flavor for flavor, one in plan.supply.items() if one.promised}
+    )
     if missing := owns - granted:
         failed = sorted({flavor for flavor, _ in missing})
-        said += f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes hold less than is allocated,"
+        said += (
+            f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes "
+            f"hold less than is allocated,"
+        )
         return "Short", f"{said} and every owner gives in proportion"
     if promised:
-        return "Promised", f"{said}; no node of type {', '.join(promised)} exists yet: that part is promised"
+        return (
+            "Promised",
+            f"{said}; no node of type {', '.join(promised)} exists yet: that part is promised",
+        )
     return "InPlace", said

@@ -10,16 +10,21 @@ from cede.api.objects import unix
 class Heard:
     """The last renewal of the scheduler's lease."""
 
-    renewal: str  # as the lease writes it
-    at: float  # when it was first seen, by our clock
-    holder: str  # who renewed it; a lease given back names nobody, then its last holder
+    # as the lease writes it
+    renewal: str
+    # when it was first seen, by our clock
+    at: float
+    # who renewed it; a lease given back names nobody, then its last holder
+    holder: str
 
 
 def hear(before: Heard | None, lease: Lease | None, now: float) -> Heard | None:
-    """What is known after this look at the lease. A first sight trusts the lease's own time, as far as it is past."""
+    """What is known after this look at the lease. A first sight trusts the lease's own time, as far
+    as it is past."""
     if lease is None or not lease.spec.renewTime:
         return None
-    renewal, holder = lease.spec.renewTime, lease.spec.holderIdentity or ""
+    renewal = lease.spec.renewTime
+    holder = lease.spec.holderIdentity or ""
     if before is None:
         return Heard(renewal, min(now, unix(renewal)), holder)
     if before.renewal == renewal:

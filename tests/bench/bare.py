@@ -1,4 +1,5 @@
-"""An API server and etcd of the local cluster's own programs, alone in a temporary folder: no nodes, no controllers, no Kueue."""
+"""An API server and etcd of the local cluster's own programs, alone in a temporary folder: no
+nodes, no controllers, no Kueue."""
 
 import json
 import os
@@ -54,7 +55,8 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def server() -> Iterator[Bare]:
     """It answers, and knows the kinds of Kueue and Cede; gone afterwards, with all it held."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what we started ends with us
+    # what we started ends with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="cede-bench-") as name:
         folder = Path(name)
         peer, client, port = free_ports(3)
@@ -94,20 +96,40 @@ def started(folder: Path, program: str, *argv: str) -> subprocess.Popen[bytes]:
 
 
 def etcd(folder: Path, client: int, peer: int) -> list[str]:
-    one, other = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
+    one = f"http://127.0.0.1:{client}"
+    other = f"http://127.0.0.1:{peer}"
     return [
         *(f"--data-dir={folder}/etcd", "--unsafe-no-fsync", "--log-level=warn"),
-        *(f"--listen-client-urls={one}", f"--advertise-client-urls={one}", f"--listen-peer-urls={other}"),
+        *(
+            f"--listen-client-urls={one}",
+            f"--advertise-client-urls={one}",
+            f"--listen-peer-urls={other}",
+        ),
         *(f"--initial-advertise-peer-urls={other}", f"--initial-cluster=default={other}"),
     ]
 
 
 def apiserver(folder: Path, etcd_port: int, port: int) -> list[str]:
     return [
-        *(f"--etcd-servers=http://127.0.0.1:{etcd_port}", f"--secure-port={port}", "--bind-address=127.0.0.1"),
-        *(f"--tls-cert-file={folder}/server.crt", f"--tls-private-key-file={folder}/server.key", f"--client-ca-file={folder}/ca.crt"),
-        *(f"--service-account-key-file={folder}/sa.pub", f"--service-account-signing-key-file={folder}/sa.key"),
-        *("--service-account-issuer=https://bench", "--authorization-mode=AlwaysAllow", "--service-cluster-ip-range=10.97.0.0/16"),
+        *(
+            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+            f"--secure-port={port}",
+            "--bind-address=127.0.0.1",
+        ),
+        *(
+            f"--tls-cert-file={folder}/server.crt",
+            f"--tls-private-key-file={folder}/server.key",
+            f"--client-ca-file={folder}/ca.crt",
+        ),
+        *(
+            f"--service-account-key-file={folder}/sa.pub",
+            f"--service-account-signing-key-file={folder}/sa.key",
+        ),
+        *(
+            "--service-account-issuer=https://bench",
+            "--authorization-mode=AlwaysAllow",
+            "--service-cluster-ip-range=10.97.0.0/16",
+        ),
         *("--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
         *(f"--audit-policy-file={folder}/audit.yaml", f"--audit-log-path={folder}/audit.log"),
     ]

@@ -1,6 +1,8 @@
-"""How long 1,000 teams take from nothing, against `kubectl apply` of the same objects, and how soon one change is in the queue.
+"""How long 1,000 teams take from nothing, against `kubectl apply` of the same objects, and how soon
+one change is in the queue.
 
-`python -m tests.bench.quota_controller` starts an API server of its own; it needs the local cluster's programs and nothing else.
+`python -m tests.bench.quota_controller` starts an API server of its own; it needs the local
+cluster's programs and nothing else.
 """
 
 import argparse
@@ -28,17 +30,30 @@ MADE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,namespaces
 
 
 def policy() -> Json:
-    types = [{"name": f"type-{n}", "accelerators": 8, "cpu": "190", "memory": "1900Gi"} for n in range(TYPES)]
+    types = [
+        {"name": f"type-{n}", "accelerators": 8, "cpu": "190", "memory": "1900Gi"}
+        for n in range(TYPES)
+    ]
     classes = [{"name": "training", "weight": 50}]
     spec = {"instanceTypes": types, "priorityClasses": classes, "defaultPriorityClass": "training"}
-    return {"apiVersion": "cede.dev/v1alpha1", "kind": "ClusterPolicy", "metadata": {"name": names.POLICY_NAME}, "spec": spec}
+    return {
+        "apiVersion": "cede.dev/v1alpha1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": names.POLICY_NAME},
+        "spec": spec,
+    }
 
 
 def allocation(number: int, count: int = 1) -> Json:
     quotas = [{"instanceType": f"type-{n}", "count": count} for n in range(TYPES)]
     members = [{"kind": "Group", "name": f"team-{number}"}]
     spec = {"quotas": quotas, "members": members}
-    return {"apiVersion": "cede.dev/v1alpha1", "kind": "ComputeAllocation", "metadata": {"name": f"team-{number}"}, "spec": spec}
+    return {
+        "apiVersion": "cede.dev/v1alpha1",
+        "kind": "ComputeAllocation",
+        "metadata": {"name": f"team-{number}"},
+        "spec": spec,
+    }
 
 
 def listed(items: list[Json]) -> str:
@@ -48,7 +63,17 @@ def listed(items: list[Json]) -> str:
 @contextmanager
 def controller(server: Bare) -> Iterator[subprocess.Popen[bytes]]:
     """The quota_controller as it runs in its pod."""
-    words = [sys.executable, "-m", "quota_controller", "--kubeconfig", str(server.kubeconfig), "--port", "0", "--log-level", "WARNING"]
+    words = [
+        sys.executable,
+        "-m",
+        "quota_controller",
+        "--kubeconfig",
+        str(server.kubeconfig),
+        "--port",
+        "0",
+        "--log-level",
+        "WARNING",
+    ]
     with (server.folder / "controller.log").open("wb") as log:
         running = subprocess.Popen(words, cwd=bare.TREE, stdout=log, stderr=log)
     try:
@@ -82,10 +107,17 @@ async def all_there(client: Client, teams: int) -> None:
 
 
 async def from_nothing(teams: int) -> dict[str, float]:
-    """Seconds and MB for all teams, then the seconds `kubectl apply --server-side` takes for the same objects on a server as empty."""
+    """Seconds and MB for all teams, then the seconds `kubectl apply --server-side` takes for the
+    same objects on a server as empty."""
     with bare.server() as server:
         server.kubectl("create", "namespace", names.SYSTEM_NAMESPACE)
-        server.kubectl("apply", "--server-side", "-f", "-", stdin=listed([policy(), *(allocation(n) for n in range(teams))]))
+        server.kubectl(
+            "apply",
+            "--server-side",
+            "-f",
+            "-",
+            stdin=listed([policy(), *(allocation(n) for n in range(teams))]),
+        )
         async with connect(manager="bench", kubeconfig=str(server.kubeconfig)) as client:
             began = time.monotonic()
             with controller(server) as running:
@@ -102,7 +134,14 @@ async def from_nothing(teams: int) -> dict[str, float]:
         began = time.monotonic()
         server.kubectl("apply", "--server-side", "-f", "-", stdin=listed(objects))
         theirs = time.monotonic() - began
-    out = {"objects": len(objects), "seconds": ours, "kubectl_apply_s": theirs, "ratio": ours / theirs, "cpu_s": used, "memory_mb": memory}
+    out = {
+        "objects": len(objects),
+        "seconds": ours,
+        "kubectl_apply_s": theirs,
+        "ratio": ours / theirs,
+        "cpu_s": used,
+        "memory_mb": memory,
+    }
     return out | {
         "change_cpu_s": each,
         "change_p50_s": statistics.median(changes),
@@ -114,18 +153,26 @@ def bare_of(one: Json) -> Json:
     """As a person would write it."""
     kept = {k: v for k, v in one["metadata"].items() if k in ("name", "namespace", "labels")}
     spec = {k: v for k, v in one.get("spec", {}).items() if k not in ("clusterIPs", "finalizers")}
-    return {k: v for k, v in one.items() if k not in ("status", "metadata", "spec")} | {"metadata": kept} | ({"spec": spec} if spec else {})
+    return (
+        {k: v for k, v in one.items() if k not in ("status", "metadata", "spec")}
+        | {"metadata": kept}
+        | ({"spec": spec} if spec else {})
+    )
 
 
 async def changed(client: Client, teams: int, times: int = 100) -> list[float]:
-    """Seconds from the answer to a changed allocation to the queue that says it; the next comes when the status has said it too."""
+    """Seconds from the answer to a changed allocation to the queue that says it; the next comes
+    when the status has said it too."""
     out = []
     for turn in range(times):
-        name, count = f"team-{turn % teams}", 2 + turn // teams
+        name = f"team-{turn % teams}"
+        count = 2 + turn // teams
         _, version = await client.list(CLUSTER_QUEUES, dict, fields=f"metadata.name={name}")
         made = await client.apply(ALLOCATIONS, ("", name), allocation(turn % teams, count))
         began = time.monotonic()
-        async for event in client.watch(CLUSTER_QUEUES, dict, version=version, initial=False, fields=f"metadata.name={name}"):
+        async for event in client.watch(
+            CLUSTER_QUEUES, dict, version=version, initial=False, fields=f"metadata.name={name}"
+        ):
             if event.object and nominal(event.object) == str(8 * count):
                 break
         out.append(time.monotonic() - began)
@@ -135,7 +182,9 @@ async def changed(client: Client, teams: int, times: int = 100) -> list[float]:
 
 
 async def observed(client: Client, name: str, generation: int) -> None:
-    async for event in client.watch(ALLOCATIONS, dict, version="", initial=True, fields=f"metadata.name={name}"):
+    async for event in client.watch(
+        ALLOCATIONS, dict, version="", initial=True, fields=f"metadata.name={name}"
+    ):
         if event.object and event.object["status"].get("observedGeneration") == generation:
             return
 
@@ -145,7 +194,9 @@ def nominal(queue: Json) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.quota_controller", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.quota_controller", description=__doc__
+    )
     parser.add_argument("--teams", type=int, default=1000)
     parser.add_argument("--times", type=int, default=5)
     chosen = parser.parse_args()
@@ -159,7 +210,10 @@ def main() -> int:
         median = statistics.median(values)
         promise = f"; promised: at most {PROMISED[name]:g}" if name in PROMISED else ""
         kept = kept and median <= PROMISED.get(name, median)
-        print(f"{name}: median {median:.3g}, {min(values):.3g} to {max(values):.3g}, n={len(values)}{promise}")
+        print(
+            f"{name}: median {median:.3g}, {min(values):.3g} to {max(values):.3g}, "
+            f"n={len(values)}{promise}"
+        )
     return 0 if kept else 1
 
 

@@ -1,7 +1,10 @@
-"""How fast the webhook answers over TLS, beside a handler that only allows: `python -m tests.bench.webhook`.
+"""How fast the webhook answers over TLS, beside a handler that only allows: `python -m
+tests.bench.webhook`.
 
-Each is a process of its own on one core; the load comes from the other: so many requests a second on 16 connections, a Job to be made
-elastic each time. A latency is counted from when the request was due, so that a stall counts for all it delays.
+Each is a process of its own on one core; the load comes from the other: so many requests a second
+on 16 connections, a Job to be made
+elastic each time. A latency is counted from when the request was due, so that a stall counts for
+all it delays.
 """
 
 import argparse
@@ -32,7 +35,11 @@ PROMISED_MS = 5.0
 async def allows(request: web.Request) -> web.Response:
     """The least that answers: reads the review, allows it."""
     asked = json.loads(await request.read())["request"]
-    answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": asked["uid"], "allowed": True}}
+    answer = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": asked["uid"], "allowed": True},
+    }
     return web.json_response(answer)
 
 
@@ -64,11 +71,19 @@ def serve(make: Callable[[], web.Application], ca: Pair, tell: Connection) -> No
 
 
 async def ask(port: int, ca: Pair, body: bytes, rate: int, seconds: float) -> list[float]:
-    """Milliseconds from when each request was due until its answer was read. Each connection has every 16th request."""
+    """Milliseconds from when each request was due until its answer was read. Each connection has
+    every 16th request."""
     trust = ssl.create_default_context(cadata=ca.certificate)
-    head = f"POST {MUTATE}?timeout=5s HTTP/1.1\r\nHost: {HOSTS[0]}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    request, took = head.encode() + body, list[float]()
-    open_ = [await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname=HOSTS[0]) for _ in range(CONNECTIONS)]
+    head = (
+        f"POST {MUTATE}?timeout=5s HTTP/1.1\r\nHost: {HOSTS[0]}\r\nContent-Type: "
+        f"application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    request = head.encode() + body
+    took = list[float]()
+    open_ = [
+        await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname=HOSTS[0])
+        for _ in range(CONNECTIONS)
+    ]
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(request)
@@ -77,7 +92,9 @@ async def ask(port: int, ca: Pair, body: bytes, rate: int, seconds: float) -> li
         said = await reader.readexactly(int(answer.split(b"content-length: ")[1].split(b"\r\n")[0]))
         assert b'"allowed": true' in said, said
 
-    async def keep_asking(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def keep_asking(
+        number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         for turn in range(number, int(rate * seconds), CONNECTIONS):
             due = began + turn / rate
             if (wait := due - time.perf_counter()) > 0:
@@ -85,7 +102,8 @@ async def ask(port: int, ca: Pair, body: bytes, rate: int, seconds: float) -> li
             await one(reader, writer)
             took.append((time.perf_counter() - due) * 1000)
 
-    await asyncio.gather(*(one(*each) for each in open_))  # warm
+    # warm
+    await asyncio.gather(*(one(*each) for each in open_))
     began = time.perf_counter() + 0.05
     await asyncio.gather(*(keep_asking(number, *each) for number, each in enumerate(open_)))
     for _, writer in open_:
@@ -93,10 +111,14 @@ async def ask(port: int, ca: Pair, body: bytes, rate: int, seconds: float) -> li
     return took
 
 
-def measure(make: Callable[[], web.Application], body: bytes, rate: int, seconds: float) -> list[float]:
+def measure(
+    make: Callable[[], web.Application], body: bytes, rate: int, seconds: float
+) -> list[float]:
     ca = issue_ca(time.time())
     mine, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("fork").Process(target=serve, args=(make, ca, theirs), daemon=True)
+    server = multiprocessing.get_context("fork").Process(
+        target=serve, args=(make, ca, theirs), daemon=True
+    )
     server.start()
     try:
         os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {0} or {0})
@@ -128,9 +150,19 @@ def main() -> int:
             took = measure(make, body, args.rate, args.seconds)
             p50[name].append(quantile(took, 0.5))
             p99[name].append(quantile(took, 0.99))
-            print(f"run {run + 1} {name:8} p50 {p50[name][-1]:.2f} ms, p99 {p99[name][-1]:.2f} ms, {len(took)} requests", flush=True)
+            print(
+                (
+                    f"run {run + 1} {name:8} p50 {p50[name][-1]:.2f} ms, p99 {p99[name][-1]:.2f} "
+                    f"ms, "
+                    f"{len(took)} requests"
+                ),
+                flush=True,
+            )
     ratio = [a / b for a, b in zip(p99["webhook"], p99["bare"], strict=True)]
-    print(f"\n{args.rate}/s, {CONNECTIONS} connections, TLS, {len(body)} bytes; median of {args.runs} (least–most), ms")
+    print(
+        f"\n{args.rate}/s, {CONNECTIONS} connections, TLS, {len(body)} bytes; median of "
+        f"{args.runs} (least–most), ms"
+    )
     for name in p99:
         print(f"  {name:8} p50 {spread(p50[name])}   p99 {spread(p99[name])}")
     print(f"  p99 against the bare handler {spread(ratio)} times; promised: p99 ≤ {PROMISED_MS} ms")

@@ -18,29 +18,71 @@ def gpus(n: int) -> Quota:
     return Counter({KEY: n})
 
 
-def queue(name: str, nominal: int = 4, used: int = 0, borrowing: int | None = None, lending: int | None = None, **more: object) -> Queue:
+def queue(
+    name: str,
+    nominal: int = 4,
+    used: int = 0,
+    borrowing: int | None = None,
+    lending: int | None = None,
+    **more: object,
+) -> Queue:
     limits = {KEY: Limit(nominal, borrowing, lending)}
-    return Queue(name, "cede", limits, gpus(used), flavors=(((GPU,), ("a100",)),), version="7", **more)  # type: ignore[arg-type]
+    return Queue(
+        name,
+        "cede",
+        limits,
+        gpus(used),
+        flavors=(((GPU,), ("a100",)),),
+        version="7",
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def tree(*queues: Queue, own: int = 0) -> Tree:
     return Tree({q.name: q for q in queues}, gpus(own))
 
 
-def waiting(name: str = "claim", queue: str = "vision", pods: int = 4, priority: int = 50, **more: object) -> Waiting:
-    facts = {"created": rfc3339(NOW), "each": ((Resources({GPU: 1}), pods),), "job": (queue, name)} | more
+def waiting(
+    name: str = "claim", queue: str = "vision", pods: int = 4, priority: int = 50, **more: object
+) -> Waiting:
+    facts = {
+        "created": rfc3339(NOW),
+        "each": ((Resources({GPU: 1}), pods),),
+        "job": (queue, name),
+    } | more
     return Waiting((queue, f"job-{name}"), f"uid-{name}", queue, priority, **facts)  # type: ignore[arg-type]
 
 
 def running(
-    name: str = "gpt", queue: str = "research", size: int = 8, allowed: tuple[int, ...] = tuple(range(2, 9)), **more: object
+    name: str = "gpt",
+    queue: str = "research",
+    size: int = 8,
+    allowed: tuple[int, ...] = tuple(range(2, 9)),
+    **more: object,
 ) -> Running:
     facts = {
-        "priority": 50, "since": NOW - 1000, "job": (queue, name), "job_uid": f"job-uid-{name}", "job_version": "7", "parallelism": size,
-        "allowed": allowed, "wish": max(allowed, default=size), "ready": size, "address": "10.0.0.1", "status": None,
-    } | more  # fmt: skip
+        "priority": 50,
+        "since": NOW - 1000,
+        "job": (queue, name),
+        "job_uid": f"job-uid-{name}",
+        "job_version": "7",
+        "parallelism": size,
+        "allowed": allowed,
+        "wish": max(allowed, default=size),
+        "ready": size,
+        "address": "10.0.0.1",
+        "status": None,
+    } | more
     facts.setdefault("started", facts["since"])
-    return Running((queue, f"job-{name}"), f"uid-{name}", queue, usage=gpus(size), size=size, each=gpus(1), **facts)  # type: ignore[arg-type]
+    return Running(
+        (queue, f"job-{name}"),
+        f"uid-{name}",
+        queue,
+        usage=gpus(size),
+        size=size,
+        each=gpus(1),
+        **facts,  # type: ignore[arg-type]
+    )
 
 
 def snapshot(queues: Tree | None = None, **more: object) -> Snapshot:
@@ -52,7 +94,13 @@ def snapshot(queues: Tree | None = None, **more: object) -> Snapshot:
     return Snapshot(found, **facts)  # type: ignore[arg-type]
 
 
-def cession(phase: str = "Planned", to: int = 4, how: str = "Shrink", deadline: float = NOW + 30, **status: object) -> Cession:
+def cession(
+    phase: str = "Planned",
+    to: int = 4,
+    how: str = "Shrink",
+    deadline: float = NOW + 30,
+    **status: object,
+) -> Cession:
     victim = Victim(
         namespace="research",
         job="gpt",
@@ -63,12 +111,27 @@ def cession(phase: str = "Planned", to: int = 4, how: str = "Shrink", deadline: 
         toSize=to,
         how=how,  # type: ignore[arg-type]
     )
-    claimant = Claimant(namespace="vision", workload="job-claim", uid="uid-claim", job="claim", queue="vision", created=rfc3339(NOW - 1))
-    spec = CessionSpec(claimant=claimant, victims=[victim], deadline=rfc3339(deadline), why="because")
+    claimant = Claimant(
+        namespace="vision",
+        workload="job-claim",
+        uid="uid-claim",
+        job="claim",
+        queue="vision",
+        created=rfc3339(NOW - 1),
+    )
+    spec = CessionSpec(
+        claimant=claimant, victims=[victim], deadline=rfc3339(deadline), why="because"
+    )
     return Cession.model_validate(
-        {"metadata": Meta(name="c-1", generation=1, creationTimestamp=rfc3339(NOW)), "spec": spec, "status": {"phase": phase, **status}}
+        {
+            "metadata": Meta(name="c-1", generation=1, creationTimestamp=rfc3339(NOW)),
+            "spec": spec,
+            "status": {"phase": phase, **status},
+        }
     )
 
 
-def says(state: str = "training", size: int = 8, wanted: int = 0, cession: str = "", **more: object) -> Status:
+def says(
+    state: str = "training", size: int = 8, wanted: int = 0, cession: str = "", **more: object
+) -> Status:
     return Status(state=state, size=size, wanted=wanted, cession=cession, **more)  # type: ignore[arg-type]

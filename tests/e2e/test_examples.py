@@ -1,4 +1,5 @@
-"""The scripts of examples/porting as elastic Jobs of the cluster: each grows, cedes half to an owner, and loses nothing by either."""
+"""The scripts of examples/porting as elastic Jobs of the cluster: each grows, cedes half to an
+owner, and loses nothing by either."""
 
 import json
 from collections.abc import Iterator
@@ -12,17 +13,36 @@ from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
 EXAMPLES = TREE / "examples"
-PORTED = sorted(path.stem for path in (EXAMPLES / "porting").glob("*.py") if path.with_name(f"{path.stem}_before.py").exists())
+PORTED = sorted(
+    path.stem
+    for path in (EXAMPLES / "porting").glob("*.py")
+    if path.with_name(f"{path.stem}_before.py").exists()
+)
 
 
 @pytest.fixture(scope="module")
 def team(cluster: Any) -> Iterator[Any]:
     """Vision owns both nodes; research owns nothing and borrows."""
-    cluster.kubectl("apply", "-f", str(EXAMPLES / "policy.yaml"), "-f", str(EXAMPLES / "allocations.yaml"))
+    cluster.kubectl(
+        "apply", "-f", str(EXAMPLES / "policy.yaml"), "-f", str(EXAMPLES / "allocations.yaml")
+    )
     for name, amount in (("vision", {"count": 2}), ("research", {"accelerators": 0})):
-        spec = json.dumps({"spec": {"quotas": [{"instanceType": "local-4gpu", **amount}], "sharing": {"borrowLimitPercent": None}}})
+        spec = json.dumps(
+            {
+                "spec": {
+                    "quotas": [{"instanceType": "local-4gpu", **amount}],
+                    "sharing": {"borrowLimitPercent": None},
+                }
+            }
+        )
         cluster.kubectl("patch", "computeallocation", name, "--type=merge", "-p", spec)
-    cluster.kubectl("wait", "computeallocation/vision", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl(
+        "wait",
+        "computeallocation/vision",
+        "computeallocation/research",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    )
     yield cluster
     cluster.without_teams()
 
@@ -33,13 +53,20 @@ def job_of(name: str) -> Any:
     job["metadata"] |= {"name": name, "annotations": {"cede.dev/sizes": "2-4"}}
     job["spec"] |= {"parallelism": 4, "completions": 4}
     script = [f"/examples/porting/{name}.py", "--steps", "1000000", "--out", "/shared/$(JOB_UID)"]
-    job["spec"]["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "elastic_runtime", *script]
+    job["spec"]["template"]["spec"]["containers"][0]["command"] = [
+        "python",
+        "-m",
+        "elastic_runtime",
+        *script,
+    ]
     return job
 
 
 def claim() -> Any:
     """Vision's job, wanting six of its eight."""
-    found = yaml.safe_load((EXAMPLES / "claim.yaml").read_text().replace("time.sleep(15)", "time.sleep(3600)"))
+    found = yaml.safe_load(
+        (EXAMPLES / "claim.yaml").read_text().replace("time.sleep(15)", "time.sleep(3600)")
+    )
     found["spec"] |= {"parallelism": 6, "completions": 6}
     return found
 

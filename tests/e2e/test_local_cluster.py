@@ -1,4 +1,5 @@
-"""The local cluster behaves as a real one: nodes come, go, are cut off and come back, and `down` leaves nothing."""
+"""The local cluster behaves as a real one: nodes come, go, are cut off and come back, and `down`
+leaves nothing."""
 
 import json
 import os
@@ -13,7 +14,8 @@ import pytest
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
-Cluster = Any  # the fixture of tests/conftest.py
+# the fixture of tests/conftest.py
+Cluster = Any
 
 
 def is_ready(cluster: Cluster, node: str, expected: str) -> Callable[[], bool]:
@@ -33,9 +35,13 @@ def test_two_nodes_offer_four_accelerators_each(cluster: Cluster) -> None:
 
 
 def test_kueue_is_available_and_says_what_cede_needs(cluster: Cluster) -> None:
-    deployment = cluster.kubectl_json("get", "deployment", "-n", "kueue-system", "kueue-controller-manager")
+    deployment = cluster.kubectl_json(
+        "get", "deployment", "-n", "kueue-system", "kueue-controller-manager"
+    )
     assert deployment["status"]["availableReplicas"] == 1
-    settings = cluster.kubectl("get", "configmap", "-n", "kueue-system", "kueue-manager-config", "-o", "jsonpath={.data}")
+    settings = cluster.kubectl(
+        "get", "configmap", "-n", "kueue-system", "kueue-manager-config", "-o", "jsonpath={.data}"
+    )
     assert "fairSharing" in settings
     assert "waitForPodsReady" in settings
     assert "featureGates" not in settings, "stock: no gate"
@@ -43,7 +49,9 @@ def test_kueue_is_available_and_says_what_cede_needs(cluster: Cluster) -> None:
 
 def test_up_again_keeps_the_cluster(cluster: Cluster) -> None:
     before = cluster.kubectl_json("get", "namespace", "kube-system")["metadata"]["uid"]
-    subprocess.run([sys.executable, "-m", "deploy.local", "up"], cwd=TREE, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "deploy.local", "up"], cwd=TREE, check=True, capture_output=True
+    )
     assert cluster.kubectl_json("get", "namespace", "kube-system")["metadata"]["uid"] == before
 
 
@@ -75,9 +83,16 @@ def test_a_pod_reaches_a_service_by_name_and_torch_by_its_mount(cluster: Cluster
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
     try:
         cluster.until(
-            lambda: cluster.kubectl_json("get", "pod", "probe")["status"]["phase"] in ("Succeeded", "Failed"), "the pod to end", 40
+            lambda: (
+                cluster.kubectl_json("get", "pod", "probe")["status"]["phase"]
+                in ("Succeeded", "Failed")
+            ),
+            "the pod to end",
+            40,
         )
-        assert cluster.kubectl("logs", "probe").split() == ["2.0", "403"], "a stranger is known and may not look"
+        assert cluster.kubectl("logs", "probe").split() == ["2.0", "403"], (
+            "a stranger is known and may not look"
+        )
     finally:
         cluster.kubectl("delete", "pod", "probe", "--now")
 
@@ -110,13 +125,19 @@ def test_a_lost_node_is_noticed_and_joins_again_with_its_accelerators(cluster: C
     finally:
         cluster.join("n2")
     cluster.until(is_ready(cluster, "n2", "True"), "n2 to be Ready", 25)
-    assert cluster.kubectl_json("get", "node", "n2")["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert (
+        cluster.kubectl_json("get", "node", "n2")["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    )
 
 
 def traces() -> set[str]:
     """All that a cluster could leave on this machine, save its cache."""
     found = {line for line in Path("/proc/self/mounts").read_text().splitlines() if "cede" in line}
-    for command in (["ip", "-o", "link"], ["ip", "route", "show", "table", "all"], ["nft", "list", "ruleset"]):
+    for command in (
+        ["ip", "-o", "link"],
+        ["ip", "route", "show", "table", "all"],
+        ["nft", "list", "ruleset"],
+    ):
         out = subprocess.run(command, text=True, capture_output=True, check=True).stdout
         found |= {
             f"{command[0]}: {line.split(' qlen ')[0]}"
@@ -124,7 +145,10 @@ def traces() -> set[str]:
             if "cede" in line or "10.88." in line or "10.244." in line
         }
     found |= {
-        f"cgroup: {path}" for top, names, _ in os.walk("/sys/fs/cgroup") for path in [Path(top, n) for n in names] if path.name == "cede"
+        f"cgroup: {path}"
+        for top, names, _ in os.walk("/sys/fs/cgroup")
+        for path in [Path(top, n) for n in names]
+        if path.name == "cede"
     }
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -138,8 +162,12 @@ def traces() -> set[str]:
 
 def test_down_leaves_nothing_and_up_makes_it_again(cluster: Cluster) -> None:
     assert traces(), "or this test looks in the wrong places"
-    subprocess.run([sys.executable, "-m", "deploy.local", "down"], cwd=TREE, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "deploy.local", "down"], cwd=TREE, check=True, capture_output=True
+    )
     try:
         assert traces() == set()
     finally:
-        subprocess.run([sys.executable, "-m", "deploy.local", "up"], cwd=TREE, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "deploy.local", "up"], cwd=TREE, check=True, capture_output=True
+        )

@@ -1,4 +1,5 @@
-"""A training job in the local cluster, seen by its pods and by the journal that it keeps beside its saves."""
+"""A training job in the local cluster, seen by its pods and by the journal that it keeps beside its
+saves."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +9,8 @@ from typing import Any
 from deploy.demo.figures import Step, account, merged
 from deploy.demo.kubectl import parsed, reading
 
-STEPS, SAMPLES = "steps-*.jsonl", "samples-*.jsonl"
+STEPS = "steps-*.jsonl"
+SAMPLES = "samples-*.jsonl"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,11 @@ class Training:
     def pods(self, phase: str = "Running") -> list[Any]:
         chosen = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
         items = self.cluster.kubectl_json("get", "pods", *chosen)["items"]
-        return [pod for pod in items if pod["status"].get("phase") == phase and "deletionTimestamp" not in pod["metadata"]]
+        return [
+            pod
+            for pod in items
+            if pod["status"].get("phase") == phase and "deletionTimestamp" not in pod["metadata"]
+        ]
 
     def pod_of(self, index: int) -> str:
         for pod in self.pods():
@@ -33,7 +39,9 @@ class Training:
     def signal_rank(self, index: int, signal: str) -> None:
         """To the one rank of that pod; its parent is process 1."""
         command = f"kill -{signal} $(cat /proc/1/task/1/children)"
-        self.cluster.kubectl("exec", "-n", self.namespace, self.pod_of(index), "--", "sh", "-c", command)
+        self.cluster.kubectl(
+            "exec", "-n", self.namespace, self.pod_of(index), "--", "sh", "-c", command
+        )
 
     def logged(self, files: str) -> list[Any]:
         """The job's own journal; any running pod of it can read it."""
@@ -42,7 +50,11 @@ class Training:
             return []
         pod = running[0]["metadata"]
         folder = f"/shared/{pod['labels']['batch.kubernetes.io/controller-uid']}"
-        return parsed(self.cluster.kubectl("exec", "-n", self.namespace, pod["name"], "--", *reading(f"{folder}/{files}")))
+        return parsed(
+            self.cluster.kubectl(
+                "exec", "-n", self.namespace, pod["name"], "--", *reading(f"{folder}/{files}")
+            )
+        )
 
     def steps(self) -> list[Step]:
         return [Step.read(line) for line in self.logged(STEPS)]
@@ -58,11 +70,20 @@ class Training:
 
     def check_nothing_lost(self) -> int:
         """No step and no sample is lost or used twice; how many steps there are."""
-        log, run, used = self.steps(), self.logged("run.json")[0], self.logged(SAMPLES)
-        size, dataset = run["micro_batch_size"], run["samples"]
-        if not dataset:  # what a stream gives has no index: a micro-batch stands for its samples
-            used = [line | {"samples": [(line["step"] - 1) * run["micro_batches"] + line["micro_batch"]]} for line in used]
-            size, dataset = 1, sys.maxsize
+        log = self.steps()
+        run = self.logged("run.json")[0]
+        used = self.logged(SAMPLES)
+        size = run["micro_batch_size"]
+        dataset = run["samples"]
+        # what a stream gives has no index: a micro-batch stands for its samples
+        if not dataset:
+            used = [
+                line
+                | {"samples": [(line["step"] - 1) * run["micro_batches"] + line["micro_batch"]]}
+                for line in used
+            ]
+            size = 1
+            dataset = sys.maxsize
         counted = account(log, used, run["micro_batches"], size, dataset)
         assert (counted.steps_lost, counted.samples_lost, counted.samples_seen_twice) == (0, 0, 0)
         return counted.steps

@@ -22,7 +22,9 @@ def says(*chunks: bytes) -> Answer:
     return answer
 
 
-def refuses(status: int, reason: str, message: str = "no", headers: dict[str, str] | None = None) -> Answer:
+def refuses(
+    status: int, reason: str, message: str = "no", headers: dict[str, str] | None = None
+) -> Answer:
     async def answer(_: web.Request) -> web.StreamResponse:
         return refusal(status, reason, message, headers)
 
@@ -31,7 +33,13 @@ def refuses(status: int, reason: str, message: str = "no", headers: dict[str, st
 
 def in_stream(status: int, reason: str, message: str = "no") -> Answer:
     """200, and then an ERROR event, as a server tells a watch that it cannot go on."""
-    body: Json = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": status}
+    body: Json = {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": status,
+    }
     return says(line("ERROR", body))
 
 

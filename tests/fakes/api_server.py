@@ -1,6 +1,8 @@
-"""An API server in memory, speaking real HTTP. We fake the wire, not the client: what goes over it is what a real server sends.
+"""An API server in memory, speaking real HTTP. We fake the wire, not the client: what goes over it
+is what a real server sends.
 
-It knows no schema: any kind can be put, listed, watched, created, patched (merge, JSON, apply as a merge), replaced, deleted.
+It knows no schema: any kind can be put, listed, watched, created, patched (merge, JSON, apply as a
+merge), replaced, deleted.
 Faults are scripted: `server.script(method, path, answer, ...)` comes before the real answers.
 """
 
@@ -30,8 +32,17 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SYSTEM = ("uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp")
 
 
-def refusal(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": status}
+def refusal(
+    status: int, reason: str, message: str, headers: dict[str, str] | None = None
+) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": status,
+    }
     return web.json_response(body, status=status, headers=headers)
 
 
@@ -49,7 +60,8 @@ class Place:
         rest = parts[2 if parts[0] == "api" else 3 :]
         self.namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
-            self.namespace, rest = rest[1], rest[2:]
+            self.namespace = rest[1]
+            rest = rest[2:]
         self.collection = f"{self.root}/{rest[0]}"
         self.name = rest[1] if len(rest) > 1 else ""
         self.subresource = rest[2] if len(rest) > 2 else ""
@@ -62,15 +74,21 @@ class Place:
 class ApiServer:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.tls = tls
-        self.token = ""  # when set, requests without it are Unauthorized
+        # when set, requests without it are Unauthorized
+        self.token = ""
         self.version = 100
         self.stored: dict[str, dict[Key, Json]] = defaultdict(dict)
         self.history: dict[str, list[tuple[int, str, Json]]] = defaultdict(list)
         self.requests: list[tuple[str, str]] = []
-        self.bodies: list[tuple[str, str, Any]] = []  # writes: method, path, body
+        # writes: method, path, body
+        self.bodies: list[tuple[str, str, Any]] = []
         self.scripts: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
-        self.oldest = 0  # a watch from an older version is Gone
-        self.before: Callable[[str, str, Any], web.Response | None] = lambda method, path, body: None  # admission, or a scripted refusal
+        # a watch from an older version is Gone
+        self.oldest = 0
+        # admission, or a scripted refusal
+        self.before: Callable[[str, str, Any], web.Response | None] = lambda method, path, body: (
+            None
+        )
         self._changed = asyncio.Condition()
         self._stopping = asyncio.Event()
         self.url = ""
@@ -84,7 +102,9 @@ class ApiServer:
         self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         self._stopping.set()
         async with self._changed:
             self._changed.notify_all()
@@ -96,7 +116,7 @@ class ApiServer:
         async with aiohttp.ClientSession(read_bufsize=1 << 21) as session:
             yield HttpClient(session, configuration, manager)
 
-    # --- what tests do ------------------------------------------------------------------------------------------------
+    # --- what tests do ----------------------------------------------------------------------------
 
     def put(self, kind: Kind, body: Json) -> Json:
         """Create or replace without any rule, as other components would; watchers see it."""
@@ -122,7 +142,11 @@ class ApiServer:
     def bookmark(self, kind: Kind) -> None:
         """Tells every watch of the kind how far the server is."""
         self.version += 1
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"resourceVersion": str(self.version)}}
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"resourceVersion": str(self.version)},
+        }
         self._tell(Place(kind.path()).collection, "BOOKMARK", body)
 
     def compact(self) -> None:
@@ -141,7 +165,7 @@ class ApiServer:
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path) for method, path in self.requests if method not in ("GET", "WATCH")]
 
-    # --- what a server does -------------------------------------------------------------------------------------------
+    # --- what a server does -----------------------------------------------------------------------
 
     def _store(self, collection: str, key: Key, body: Json, old: Json | None) -> Json:
         metadata = body["metadata"]
@@ -169,7 +193,9 @@ class ApiServer:
     def _drop(self, collection: str, key: Key) -> None:
         body = self.stored[collection].pop(key)
         self.version += 1
-        self._tell(collection, "DELETED", merge(body, {"metadata": {"resourceVersion": str(self.version)}}))
+        self._tell(
+            collection, "DELETED", merge(body, {"metadata": {"resourceVersion": str(self.version)}})
+        )
 
     def _tell(self, collection: str, type_: str, body: Json) -> None:
         self.history[collection].append((self.version, type_, copy.deepcopy(body)))
@@ -184,7 +210,10 @@ class ApiServer:
         watching = request.query.get("watch") == "true"
         method = "WATCH" if watching else request.method
         self.requests.append((method, request.path))
-        if self.token and request.headers.get("Authorization", "").lower() != f"bearer {self.token}".lower():
+        if (
+            self.token
+            and request.headers.get("Authorization", "").lower() != f"bearer {self.token}".lower()
+        ):
             return refusal(401, "Unauthorized", "who are you?")
         if queue := self.scripts.get((method, request.path)):
             return await queue.popleft()(request)
@@ -202,14 +231,31 @@ class ApiServer:
     def _read(self, request: web.Request, place: Place) -> web.Response:
         if place.name:
             found = self.stored[place.collection].get(place.key)
-            return web.json_response(found) if found else refusal(404, "NotFound", f"{place.collection} {place.name} not found")
-        items = [o for o in self.stored[place.collection].values() if selected(o, place.namespace, request)]
-        if "x-k8s.io" not in place.root and "cede.dev" not in place.root:  # a real server leaves these out for its own kinds
+            return (
+                web.json_response(found)
+                if found
+                else refusal(404, "NotFound", f"{place.collection} {place.name} not found")
+            )
+        items = [
+            o
+            for o in self.stored[place.collection].values()
+            if selected(o, place.namespace, request)
+        ]
+        # a real server leaves these out for its own kinds
+        if "x-k8s.io" not in place.root and "cede.dev" not in place.root:
             items = [{k: v for k, v in o.items() if k not in ("apiVersion", "kind")} for o in items]
-        start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 0) or len(items) or 1
+        start = int(request.query.get("continue") or 0)
+        limit = int(request.query.get("limit") or 0) or len(items) or 1
         more = str(start + limit) if start + limit < len(items) else ""
         head = {"resourceVersion": str(self.version)} | ({"continue": more} if more else {})
-        return web.json_response({"kind": "List", "apiVersion": "v1", "metadata": head, "items": items[start : start + limit]})
+        return web.json_response(
+            {
+                "kind": "List",
+                "apiVersion": "v1",
+                "metadata": head,
+                "items": items[start : start + limit],
+            }
+        )
 
     async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
         seen = int(request.query.get("resourceVersion") or 0)
@@ -220,9 +266,16 @@ class ApiServer:
         await response.prepare(request)
         if initial:
             seen = self.version
-            for body in [o for o in self.stored[place.collection].values() if selected(o, place.namespace, request)]:
+            for body in [
+                o
+                for o in self.stored[place.collection].values()
+                if selected(o, place.namespace, request)
+            ]:
                 await response.write(line("ADDED", body))
-            head = {"resourceVersion": str(seen), "annotations": {"k8s.io/initial-events-end": "true"}}
+            head = {
+                "resourceVersion": str(seen),
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            }
             await response.write(line("BOOKMARK", {"metadata": head}))
         while not self._stopping.is_set():
             for version, type_, body in list(self.history[place.collection]):
@@ -231,16 +284,23 @@ class ApiServer:
                     if type_ != "BOOKMARK" and not selected(body, place.namespace, request):
                         if not self._was_selected(place, version, body, request):
                             continue
-                        type_ = "DELETED"  # it has left the selection
+                        # it has left the selection
+                        type_ = "DELETED"
                     await response.write(line(type_, body))
             async with self._changed:
-                if not self._stopping.is_set() and not any(v > seen for v, _, _ in self.history[place.collection]):
+                if not self._stopping.is_set() and not any(
+                    v > seen for v, _, _ in self.history[place.collection]
+                ):
                     await self._changed.wait()
         return response
 
     def _was_selected(self, place: Place, version: int, body: Json, request: web.Request) -> bool:
         uid = body["metadata"].get("uid")
-        earlier = [o for v, _, o in self.history[place.collection] if v < version and o["metadata"].get("uid") == uid]
+        earlier = [
+            o
+            for v, _, o in self.history[place.collection]
+            if v < version and o["metadata"].get("uid") == uid
+        ]
         return bool(earlier) and selected(earlier[-1], place.namespace, request)
 
     def _write(self, request: web.Request, place: Place, body: Any) -> web.Response:
@@ -256,35 +316,58 @@ class ApiServer:
                 return refusal(409, "AlreadyExists", f"{key[1]} already exists")
             return web.json_response(self._store(place.collection, key, body, None), status=201)
         old = stored.get(place.key)
-        if request.method == "PATCH" and request.content_type == "application/apply-patch+yaml" and old is None and not place.subresource:
+        if (
+            request.method == "PATCH"
+            and request.content_type == "application/apply-patch+yaml"
+            and old is None
+            and not place.subresource
+        ):
             if body.get("metadata", {}).get("uid"):
                 return refusal(409, "Conflict", "uid mismatch: the object is gone")
-            body.setdefault("metadata", {}).update({"name": place.name} | ({"namespace": place.namespace} if place.namespace else {}))
-            return web.json_response(self._store(place.collection, place.key, body, None), status=201)
+            body.setdefault("metadata", {}).update(
+                {"name": place.name} | ({"namespace": place.namespace} if place.namespace else {})
+            )
+            return web.json_response(
+                self._store(place.collection, place.key, body, None), status=201
+            )
         if old is None:
             return refusal(404, "NotFound", f"{place.collection} {place.name} not found")
         if request.method == "DELETE":
             return self._delete(place, old, body)
         try:
-            new = json_patch(old, body) if isinstance(body, list) else body if request.method == "PUT" else merge(old, body)
+            new = (
+                json_patch(old, body)
+                if isinstance(body, list)
+                else body
+                if request.method == "PUT"
+                else merge(old, body)
+            )
         except ValueError as error:
             return refusal(422, "Invalid", str(error))
         for field in ("resourceVersion", "uid"):
             if field in new["metadata"] and new["metadata"][field] != old["metadata"][field]:
-                return refusal(409, "Conflict", f"{place.name}: {field} is {old['metadata'][field]}")
+                return refusal(
+                    409, "Conflict", f"{place.name}: {field} is {old['metadata'][field]}"
+                )
         if place.subresource == "status":
             new = copy.deepcopy(old) | ({"status": new["status"]} if "status" in new else {})
         elif "status" in old or "status" in new:
-            new = {k: v for k, v in copy.deepcopy(new).items() if k != "status"} | ({"status": old["status"]} if "status" in old else {})
+            new = {k: v for k, v in copy.deepcopy(new).items() if k != "status"} | (
+                {"status": old["status"]} if "status" in old else {}
+            )
         return web.json_response(self._store(place.collection, place.key, new, old))
 
     def _delete(self, place: Place, old: Json, options: Json) -> web.Response:
         for field, value in (options or {}).get("preconditions", {}).items():
             if old["metadata"][field] != value:
-                return refusal(409, "Conflict", f"{place.name}: {field} is {old['metadata'][field]}")
+                return refusal(
+                    409, "Conflict", f"{place.name}: {field} is {old['metadata'][field]}"
+                )
         if old["metadata"].get("finalizers"):
             going = copy.deepcopy(old)
-            going["metadata"].setdefault("deletionTimestamp", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            going["metadata"].setdefault(
+                "deletionTimestamp", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            )
             self.version += 1
             going["metadata"]["resourceVersion"] = str(self.version)
             self.stored[place.collection][place.key] = going

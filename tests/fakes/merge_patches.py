@@ -22,10 +22,13 @@ def merge(old: Any, new: Any) -> Any:
 
 
 def json_patch(document: Json, operations: list[Json]) -> Json:
-    """RFC 6902: test, add, replace, remove. Raises ValueError when a test fails or a path is not there."""
+    """RFC 6902: test, add, replace, remove. Raises ValueError when a test fails or a path is not
+    there."""
     result: Any = copy.deepcopy(document)
     for operation in operations:
-        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+        *parents, last = [
+            part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]
+        ]
         at = result
         try:
             for part in parents:
@@ -50,11 +53,15 @@ def json_patch(document: Json, operations: list[Json]) -> Json:
 
 
 def selected(body: Json, namespace: str, request: web.Request) -> bool:
-    """By namespace, labels (`a=b`, `a`) and the one field every kind can be selected by, its name."""
-    labels, field = body["metadata"].get("labels", {}), request.query.get("fieldSelector", "")
+    """By namespace, labels (`a=b`, `a`) and the one field every kind can be selected by, its
+    name."""
+    labels = body["metadata"].get("labels", {})
+    field = request.query.get("fieldSelector", "")
     if field and field != f"metadata.name={body['metadata']['name']}":
         return False
-    wanted = [part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part]
+    wanted = [
+        part.partition("=") for part in request.query.get("labelSelector", "").split(",") if part
+    ]
     return (not namespace or body["metadata"].get("namespace") == namespace) and all(
         labels.get(key) == value if sign else key in labels for key, sign, value in wanted
     )

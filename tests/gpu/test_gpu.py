@@ -1,4 +1,5 @@
-"""On real GPUs: `pytest -m gpu`. With one, NCCL in one process and jobs of one; with two, jobs of two that resize and lose a rank."""
+"""On real GPUs: `pytest -m gpu`. With one, NCCL in one process and jobs of one; with two, jobs of
+two that resize and lose a rank."""
 
 import threading
 import time
@@ -18,7 +19,8 @@ from tests.harness.local_job import Job, check_exactly_once, undisturbed_losses
 
 pytestmark = [pytest.mark.gpu, pytest.mark.processes]
 TWO = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs")
-# In double precision: at another size sums are in another order, and losses are compared to one part in a million.
+# In double precision: at another size sums are in another order, and losses are compared to one
+# part in a million.
 SCRIPT = """
 import os, sys, time, torch
 from torch.distributed.fsdp import fully_shard
@@ -61,7 +63,9 @@ def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
     """The losses of the first steps of the same script, replicated, run plainly."""
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), script("None", 1), [])
+    return partial(
+        undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), script("None", 1), []
+    )
 
 
 @pytest.fixture
@@ -75,7 +79,8 @@ def communicator(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def test_a_sum_is_there_when_it_was_waited_for(communicator: nccl.Alone) -> None:
-    given = torch.full((1 << 24,), 3.0, device="cuda:0")  # (elements,)
+    # (elements,)
+    given = torch.full((1 << 24,), 3.0, device="cuda:0")
     nccl.Call(Group(1, 0, 1), communicator.allreduce([given])).wait()
     assert given.sum() == 3 << 24
     nccl.abort([communicator])
@@ -97,7 +102,11 @@ def test_a_cut_frees_who_waits_for_a_sum_that_does_not_come(communicator: nccl.A
 
 
 def goes_on(before: Status, now: Status) -> bool:
-    return now.generation > before.generation and now.step > before.step and now.state == State.TRAINING
+    return (
+        now.generation > before.generation
+        and now.step > before.step
+        and now.state == State.TRAINING
+    )
 
 
 def until_aborted(communicator: nccl.Alone, seconds: float = 30) -> None:
@@ -113,7 +122,9 @@ def until_aborted(communicator: nccl.Alone, seconds: float = 30) -> None:
 
 
 @pytest.mark.parametrize("job", STRATEGIES, indirect=True)
-def test_a_job_of_one_trains_saves_and_goes_on(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_job_of_one_trains_saves_and_goes_on(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0)
     job.trains(1)
     job.stop()
@@ -134,7 +145,9 @@ def test_two_ranks_on_one_gpu_are_told(job: Job) -> None:
 
 @TWO
 @pytest.mark.parametrize("job", STRATEGIES, indirect=True)
-def test_a_job_of_two_shrinks_grows_and_trains_as_if_it_had_not(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_job_of_two_shrinks_grows_and_trains_as_if_it_had_not(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1)
     job.trains(2)
     for size in (1, 2):
@@ -146,7 +159,9 @@ def test_a_job_of_two_shrinks_grows_and_trains_as_if_it_had_not(job: Job, undist
 
 @TWO
 @pytest.mark.parametrize("job", ["None", "Tree()", "Sharded(wrap, copies_of=1)"], indirect=True)
-def test_a_killed_rank_costs_the_step_in_flight_only(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_killed_rank_costs_the_step_in_flight_only(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1)
     first = job.trains(2)
     for rank in (1, 0):
@@ -159,13 +174,23 @@ def test_a_killed_rank_costs_the_step_in_flight_only(job: Job, undisturbed: Call
 
 @TWO
 @pytest.mark.parametrize("job", ["Sharded(wrap, spare_every=4)"], indirect=True)
-def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1)
     first = job.trains(2, beyond=6)
     job.kill_rank(1)
-    job.until(lambda s: s.generation > first.generation and s.step > first.step + 4 and s.state == State.TRAINING)
+    job.until(
+        lambda s: (
+            s.generation > first.generation
+            and s.step > first.step + 4
+            and s.state == State.TRAINING
+        )
+    )
     job.stop()
     expected = undisturbed(1)
     for line in job.lines("steps-*"):
-        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), f"step {line['step']}"
+        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
+            f"step {line['step']}"
+        )
     assert "back to the newest spares" in job.said()

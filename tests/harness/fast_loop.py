@@ -1,4 +1,5 @@
-"""An event loop whose time runs faster: what waits for seconds is tested in milliseconds, over the same real sockets."""
+"""An event loop whose time runs faster: what waits for seconds is tested in milliseconds, over the
+same real sockets."""
 
 import asyncio
 import selectors

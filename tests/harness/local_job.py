@@ -1,4 +1,5 @@
-"""A job of real processes on this machine, for tests to resize, kill and stop; and what must hold of it afterwards."""
+"""A job of real processes on this machine, for tests to resize, kill and stop; and what must hold
+of it afterwards."""
 
 import asyncio
 import json
@@ -64,22 +65,37 @@ def children(pid: int) -> list[int]:
 class Job:
     """Pods as processes of this machine; each can be killed and started again.
 
-    `script` runs in `directory` as `train.py STEPS SECONDS`: until which step, and how long a micro-batch shall take at least;
+    `script` runs in `directory` as `train.py STEPS SECONDS`: until which step, and how long a
+    micro-batch shall take at least;
     or with `arguments` in their place.
     """
 
-    def __init__(self, directory: Path, script: str, steps: int = FOREVER, smallest: int = 1, arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        script: str,
+        steps: int = FOREVER,
+        smallest: int = 1,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
         self.arguments = arguments
         self.directory, self.script, self.steps, self.port = directory, script, steps, free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
-        self.command: list[str] = []  # in place of the script
+        # in place of the script
+        self.command: list[str] = []
         self.pods: dict[int, subprocess.Popen[bytes]] = {}
         self.env = os.environ | {
-            contract.JOB_ENV: "test", contract.JOB_UID_ENV: "uid", contract.KEY_FILE_ENV: str(directory / "key"),
-            contract.PORT_ENV: str(self.port), contract.SIZES_ENV: f"{smallest},8", contract.GRACE_ENV: "20", "CEDE_LOCAL": "127.0.0.1",
-            "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1",
-        }  # fmt: skip
+            contract.JOB_ENV: "test",
+            contract.JOB_UID_ENV: "uid",
+            contract.KEY_FILE_ENV: str(directory / "key"),
+            contract.PORT_ENV: str(self.port),
+            contract.SIZES_ENV: f"{smallest},8",
+            contract.GRACE_ENV: "20",
+            "CEDE_LOCAL": "127.0.0.1",
+            "PYTHONPATH": str(TREE),
+            "OMP_NUM_THREADS": "1",
+        }
 
     def start(self, *indexes: int) -> None:
         script = self.command or ["train.py", *(self.arguments or (str(self.steps), "0.02"))]
@@ -87,8 +103,11 @@ class Job:
             with open(self.directory / f"pod-{index}.txt", "ab") as out:
                 self.pods[index] = subprocess.Popen(
                     [sys.executable, "-m", "elastic_runtime", *script],
-                    cwd=self.directory, env=self.env | {contract.INDEX_ENV: str(index)}, stdout=out, stderr=out,
-                )  # fmt: skip
+                    cwd=self.directory,
+                    env=self.env | {contract.INDEX_ENV: str(index)},
+                    stdout=out,
+                    stderr=out,
+                )
 
     def kill_rank(self, index: int) -> None:
         os.kill(children(self.pods[index].pid)[0], signal.SIGKILL)
@@ -99,34 +118,46 @@ class Job:
         self.pods[index].wait()
 
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
-        return contract.decode_status(asyncio.run(control_server.call("127.0.0.1", self.port, key, "uid", method, path, body)))
+        return contract.decode_status(
+            asyncio.run(control_server.call("127.0.0.1", self.port, key, "uid", method, path, body))
+        )
 
     def figures(self) -> dict[str, float]:
         """What pod 0 says at /metrics, to anybody."""
         with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as reply:
-            lines = (line.rsplit(" ", 1) for line in reply.read().decode().splitlines() if not line.startswith("#"))
+            lines = (
+                line.rsplit(" ", 1)
+                for line in reply.read().decode().splitlines()
+                if not line.startswith("#")
+            )
             return {name.removeprefix("elastic_runtime_"): float(value) for name, value in lines}
 
     def resize(self, size: int) -> Status:
-        return self.call("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession="c1")))
+        return self.call(
+            "PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession="c1"))
+        )
 
     def until(self, true: Callable[[Status], bool], seconds: float = 40) -> Status:
         """The first status that `true` holds for."""
-        end, status = time.monotonic() + seconds, Status()
+        end = time.monotonic() + seconds
+        status = Status()
         while time.monotonic() < end:
             try:
                 status = self.call("GET", contract.STATUS_PATH)
                 if true(status):
                     return status
             except OSError:
-                pass  # pod 0 is not up
+                # pod 0 is not up
+                pass
             time.sleep(0.05)
         raise AssertionError(f"not within {seconds} s; last: {status}\n{self.said()}")
 
     def trains(self, size: int, beyond: int = 3) -> Status:
         """Until it trains at `size`, and `beyond` steps more."""
         first = self.until(lambda s: s.state == State.TRAINING and s.size == size)
-        return self.until(lambda s: s.state == State.TRAINING and s.size == size and s.step >= first.step + beyond)
+        return self.until(
+            lambda s: s.state == State.TRAINING and s.size == size and s.step >= first.step + beyond
+        )
 
     def goes_on(self, before: Status, size: int) -> Status:
         """Until it trains at `size` in a later generation."""
@@ -140,11 +171,16 @@ class Job:
         return [pod.wait(20) for pod in self.pods.values()]
 
     def said(self) -> str:
-        return "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.directory.glob("pod-*.txt")))
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text()[-3000:]}"
+            for path in sorted(self.directory.glob("pod-*.txt"))
+        )
 
     def lines(self, files: str) -> Iterator[dict[str, Any]]:
         for path in self.directory.glob(f"log/{files}.jsonl"):
-            yield from (json.loads(line) for line in path.read_text().splitlines() if line.endswith("}"))
+            yield from (
+                json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")
+            )
 
     def kill(self) -> None:
         """Whatever still runs."""
@@ -153,18 +189,26 @@ class Job:
                 self.kill_pod(index)
 
 
-def undisturbed_losses(directory: Path, script: str, known: list[float], steps: int, least: int = 600) -> list[float]:
-    """The losses of at least the first `steps` steps of the same script, run plainly; `known` holds what was found before."""
+def undisturbed_losses(
+    directory: Path, script: str, known: list[float], steps: int, least: int = 600
+) -> list[float]:
+    """The losses of at least the first `steps` steps of the same script, run plainly; `known` holds
+    what was found before."""
     if steps > len(known):
         job = Job(directory, script, steps := max(steps, least))
-        subprocess.run([sys.executable, "train.py", str(steps), "0"], cwd=directory, env=job.env, check=True)
+        subprocess.run(
+            [sys.executable, "train.py", str(steps), "0"], cwd=directory, env=job.env, check=True
+        )
         found = {line["step"]: line["loss"] for line in job.lines("steps-*")}
         known[:] = [found[step] for step in range(1, max(found) + 1)]
     return known
 
 
-def check_exactly_once(job: Job, undisturbed: Callable[[int], list[float]], micro_batches: int = 10) -> int:
-    """Every step committed in one generation, by whom each micro-batch was used once, with the undisturbed run's loss; how many."""
+def check_exactly_once(
+    job: Job, undisturbed: Callable[[int], list[float]], micro_batches: int = 10
+) -> int:
+    """Every step committed in one generation, by whom each micro-batch was used once, with the
+    undisturbed run's loss; how many."""
     committed: dict[int, set[int]] = {}
     losses: dict[int, float] = {}
     for line in job.lines("steps-*"):
@@ -174,9 +218,13 @@ def check_exactly_once(job: Job, undisturbed: Callable[[int], list[float]], micr
     assert sorted(committed) == list(range(1, last + 1))
     assert {step: of for step, of in committed.items() if len(of) > 1} == {}
     used = Counter(
-        (line["step"], line["micro_batch"]) for line in job.lines("samples-*") if line["generation"] in committed.get(line["step"], ())
+        (line["step"], line["micro_batch"])
+        for line in job.lines("samples-*")
+        if line["generation"] in committed.get(line["step"], ())
     )
-    assert used == {(step, number): 1 for step in range(1, last + 1) for number in range(micro_batches)}
+    assert used == {
+        (step, number): 1 for step in range(1, last + 1) for number in range(micro_batches)
+    }
     for step, expected in enumerate(undisturbed(last)[:last], 1):
         assert losses[step] == pytest.approx(expected, rel=1e-6), f"step {step}"
     return last

@@ -30,16 +30,26 @@ from tests.fakes.api_server import ApiServer
 
 START = 1_800_000_000.0
 MADE = (
-    RESOURCE_FLAVORS, COHORTS, PRIORITY_CLASSES, CLUSTER_ROLE_BINDINGS, CLUSTER_QUEUES, NAMESPACES, LOCAL_QUEUES, SERVICES, SECRETS,
+    RESOURCE_FLAVORS,
+    COHORTS,
+    PRIORITY_CLASSES,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_QUEUES,
+    NAMESPACES,
+    LOCAL_QUEUES,
+    SERVICES,
+    SECRETS,
     ROLE_BINDINGS,
-)  # fmt: skip
+)
 
 
 class World:
     """A server, a controller and a clock."""
 
     def __init__(self, server: ApiServer, controller: Controller) -> None:
-        self.server, self.controller, self.now = server, controller, START
+        self.server = server
+        self.controller = controller
+        self.now = START
         controller.clock = lambda: self.now
 
     async def caught_up(self) -> None:
@@ -52,7 +62,11 @@ class World:
     def _held(self, kind: Kind) -> list[Json]:
         ours = kind in self.controller.raw and kind not in (NAMESPACES, SECRETS)
         labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE} if ours else {}
-        held = [o for o in self.server.objects(kind) if labels.items() <= o["metadata"].get("labels", {}).items()]
+        held = [
+            o
+            for o in self.server.objects(kind)
+            if labels.items() <= o["metadata"].get("labels", {}).items()
+        ]
         return [o for o in held if kind != SECRETS or o["metadata"]["name"] == names.CONTROL_SECRET]
 
     async def settle(self, *, kueue: bool = True) -> list[tuple[str, str]]:
@@ -72,9 +86,20 @@ class World:
         """Kueue's part: it takes up queues, and says so."""
         for queue in self.server.objects(CLUSTER_QUEUES):
             held = queue["spec"].get("stopPolicy") == "Hold"
-            active = {"type": "Active", "status": str(not held), "reason": "Stopped" if held else "Ready", "message": "m"}
-            count = reserving.get(queue["metadata"]["name"], queue.get("status", {}).get("reservingWorkloads", 0))
-            status = {**queue.get("status", {}), "conditions": [active], "reservingWorkloads": count}
+            active = {
+                "type": "Active",
+                "status": str(not held),
+                "reason": "Stopped" if held else "Ready",
+                "message": "m",
+            }
+            count = reserving.get(
+                queue["metadata"]["name"], queue.get("status", {}).get("reservingWorkloads", 0)
+            )
+            status = {
+                **queue.get("status", {}),
+                "conditions": [active],
+                "reservingWorkloads": count,
+            }
             if queue.get("status") != status:
                 self.server.put(CLUSTER_QUEUES, {**queue, "status": status})
 
@@ -87,7 +112,9 @@ class World:
         return there(self.server, CLUSTER_QUEUES, ("", name))["spec"]  # type: ignore[no-any-return]
 
     def nominal(self, name: str = "vision") -> str:
-        return str(self.queue(name)["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
+        return str(
+            self.queue(name)["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]
+        )
 
     def ready(self, name: str = "vision") -> Json:
         status = there(self.server, ALLOCATIONS, ("", name))["status"]
@@ -102,10 +129,11 @@ def there(server: ApiServer, kind: Kind, key: tuple[str, str]) -> Json:
 
 def _versions(objects: Any) -> set[Any]:
     return {
-        (o["metadata"]["uid"], o["metadata"]["resourceVersion"]) if isinstance(o, dict)
+        (o["metadata"]["uid"], o["metadata"]["resourceVersion"])
+        if isinstance(o, dict)
         else (o.metadata.uid, o.metadata.resourceVersion)
         for o in objects
-    }  # fmt: skip
+    }
 
 
 @asynccontextmanager
@@ -128,7 +156,13 @@ def fill(server: ApiServer) -> None:
     """A policy, two allocations, two nodes of four accelerators."""
     types = [{"name": "local", "accelerators": 4, "cpu": "2", "memory": "16Gi"}]
     classes = [{"name": "training", "weight": 50}]
-    server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"instanceTypes": types, "priorityClasses": classes}})
+    server.put(
+        POLICIES,
+        {
+            "metadata": {"name": "default"},
+            "spec": {"instanceTypes": types, "priorityClasses": classes},
+        },
+    )
     allocate(server, "vision", members=[{"kind": "Group", "name": "vision-team"}])
     allocate(server, "research")
     for name in ("n1", "n2"):
@@ -141,10 +175,17 @@ def allocate(server: ApiServer, name: str, **spec: Any) -> None:
     server.put(ALLOCATIONS, {**old, "spec": {"quotas": quotas, **spec}})
 
 
-def place_node(server: ApiServer, name: str, ready: str = "True", heartbeat: str | None = None) -> None:
+def place_node(
+    server: ApiServer, name: str, ready: str = "True", heartbeat: str | None = None
+) -> None:
     labels = {"node.kubernetes.io/instance-type": "local"}
     holds = {names.GPU: "4", "cpu": "2", "memory": "24Gi"}
-    condition = {"type": "Ready", "status": ready, "lastTransitionTime": None, "lastHeartbeatTime": heartbeat}
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "lastTransitionTime": None,
+        "lastHeartbeatTime": heartbeat,
+    }
     status = {"allocatable": holds, "conditions": [condition]}
     server.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status})
 

@@ -26,9 +26,19 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture(scope="module")
 def team(cluster: Any) -> Iterator[str]:
-    """The namespace of a team that owns nothing: its jobs wait, which is all that is needed here."""
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [POLICY, ALLOCATION]}))
-    cluster.until(lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"), "the team's queue", 120)
+    """The namespace of a team that owns nothing: its jobs wait, which is all that is needed
+    here."""
+    cluster.kubectl(
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [POLICY, ALLOCATION]}),
+    )
+    cluster.until(
+        lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"),
+        "the team's queue",
+        120,
+    )
     yield TEAM
     cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
     cluster.kubectl("delete", "computeallocation", TEAM, "--wait=true")

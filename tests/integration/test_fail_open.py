@@ -1,4 +1,5 @@
-"""While the webhook does not answer: ordinary work goes on by Kueue's defaults, what would be half-made is refused in plain words."""
+"""While the webhook does not answer: ordinary work goes on by Kueue's defaults, what would be
+half-made is refused in plain words."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +34,12 @@ def admin(cluster: Any) -> Iterator[Admin]:
 
 def addresses(admin: Admin) -> list[Any]:
     found = admin.cluster.kubectl_json(
-        "get", "endpointslices", "-n", names.SYSTEM_NAMESPACE, "-l", f"kubernetes.io/service-name={names.WEBHOOK}"
+        "get",
+        "endpointslices",
+        "-n",
+        names.SYSTEM_NAMESPACE,
+        "-l",
+        f"kubernetes.io/service-name={names.WEBHOOK}",
     )
     return [address for one in found["items"] for address in one.get("endpoints") or []]
 
@@ -56,20 +62,42 @@ def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(adm
     body = file_of(TEAM)
     body["metadata"]["name"] = "late"
     said = refused(admin, "create", "-f", "-", stdin=file(body))
-    assert "a job cannot be made elastic later: send it again when the Deployment cede-webhook" in said
+    assert (
+        "a job cannot be made elastic later: send it again when the Deployment cede-webhook" in said
+    )
     assert "late" not in admin.cluster.kubectl("get", "job,workload", "-n", TEAM, "-o", "name")
 
 
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        pytest.param(("patch", "job", "gpt", "--type=merge", "-p", json.dumps({"spec": {"parallelism": 8, "completions": 8}})),
-                     "another size cannot be noted", id="a size"),
-        pytest.param(("annotate", "job", "gpt", "cede.dev/sizes-"), "could not be resized any more", id="its sizes removed"),
-        pytest.param(("annotate", "job", "gpt", "cede.dev/wish-"), "could not be resized any more", id="its wish removed"),
+        pytest.param(
+            (
+                "patch",
+                "job",
+                "gpt",
+                "--type=merge",
+                "-p",
+                json.dumps({"spec": {"parallelism": 8, "completions": 8}}),
+            ),
+            "another size cannot be noted",
+            id="a size",
+        ),
+        pytest.param(
+            ("annotate", "job", "gpt", "cede.dev/sizes-"),
+            "could not be resized any more",
+            id="its sizes removed",
+        ),
+        pytest.param(
+            ("annotate", "job", "gpt", "cede.dev/wish-"),
+            "could not be resized any more",
+            id="its wish removed",
+        ),
     ],
-)  # fmt: skip
-def test_an_elastic_job_from_before_is_not_undone(admin: Admin, args: tuple[str, ...], why: str) -> None:
+)
+def test_an_elastic_job_from_before_is_not_undone(
+    admin: Admin, args: tuple[str, ...], why: str
+) -> None:
     assert why in refused(admin, *args, "-n", TEAM)
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "gpt")
     assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.WISH]) == (2, "8")

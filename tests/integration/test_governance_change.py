@@ -1,4 +1,5 @@
-"""What a change does to running work: the rows of the README's table, on a real Kueue. Nothing that runs is stopped by any of them."""
+"""What a change does to running work: the rows of the README's table, on a real Kueue. Nothing that
+runs is stopped by any of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from cede.api import names
 from tests.integration.admin import CLASSES, POLICY, TYPE, Admin, condition, file, governed
 
 pytestmark = pytest.mark.cluster
-A, B = "gov-left", "gov-right"
+A = "gov-left"
+B = "gov-right"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,11 @@ def admin(world: Admin) -> Iterator[Admin]:
     world.team(B, 8)
     world.submit(world.job(B, "runs", 12, pods=12))
     world.runs(B, "runs")
-    world.cluster.until(lambda: world.allocation(A)["status"]["lent"] == "4 gpu", "the status to say what is lent", 120)
+    world.cluster.until(
+        lambda: world.allocation(A)["status"]["lent"] == "4 gpu",
+        "the status to say what is lent",
+        120,
+    )
     yield world
     world.clear(A, B)
 
@@ -53,7 +59,11 @@ def test_more_quota_admits_what_waits(admin: Admin) -> None:
 def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin) -> None:
     admin.policy(shareUnallocated=False)
     admin.team(B, 2)
-    admin.cluster.until(lambda: admin.allocation(B)["status"]["borrowed"] == "10 gpu", "what is used to be borrowed now", 120)
+    admin.cluster.until(
+        lambda: admin.allocation(B)["status"]["borrowed"] == "10 gpu",
+        "what is used to be borrowed now",
+        120,
+    )
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
@@ -62,7 +72,9 @@ def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin
 
 def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None:
     admin.team(B, 8, sharing={"borrowLimitPercent": 25})
-    admin.cluster.until(lambda: admin.limit(B, "borrowingLimit") == "2", "the limit to be in the queue", 120)
+    admin.cluster.until(
+        lambda: admin.limit(B, "borrowingLimit") == "2", "the limit to be in the queue", 120
+    )
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
     runs_on(admin)
@@ -70,7 +82,9 @@ def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None
 
 def test_who_stops_lending_gets_it_back_as_borrowers_end(admin: Admin) -> None:
     admin.team(A, 8, sharing={"strategy": "DontLend"})
-    admin.cluster.until(lambda: admin.limit(A, "lendingLimit") == "4", "what is out to stay lent", 120)
+    admin.cluster.until(
+        lambda: admin.limit(A, "lendingLimit") == "4", "what is out to stay lent", 120
+    )
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
     admin.waits(B, "new")
@@ -89,8 +103,12 @@ def test_a_renamed_team_keeps_its_namespace_and_its_work(admin: Admin) -> None:
     admin.runs(B, "new")
 
 
-def test_work_of_a_type_that_leaves_the_policy_runs_on_and_nothing_new_is_admitted(admin: Admin) -> None:
-    admin.policy(instanceTypes=[{"name": "gov-other", "accelerators": 8, "cpu": "192", "memory": "2Ti"}])
+def test_work_of_a_type_that_leaves_the_policy_runs_on_and_nothing_new_is_admitted(
+    admin: Admin,
+) -> None:
+    admin.policy(
+        instanceTypes=[{"name": "gov-other", "accelerators": 8, "cpu": "192", "memory": "2Ti"}]
+    )
     admin.says(B, f"the policy has no instance type {TYPE}")
     runs_on(admin)
     admin.submit(admin.job(B, "new", 1))
@@ -101,17 +119,27 @@ def test_work_of_a_type_that_leaves_the_policy_runs_on_and_nothing_new_is_admitt
     admin.runs(B, "new")
 
 
-def test_a_class_that_leaves_the_policy_is_kept_by_what_runs_and_refused_to_what_is_new(admin: Admin) -> None:
+def test_a_class_that_leaves_the_policy_is_kept_by_what_runs_and_refused_to_what_is_new(
+    admin: Admin,
+) -> None:
     admin.submit(admin.job(B, "sweeps", 1, "sweep"))
     admin.runs(B, "sweeps")
     admin.policy(priorityClasses=[one for one in CLASSES if one["name"] != "sweep"])
     classes = ("get", "workloadpriorityclass", "-o", "name")
-    admin.cluster.until(lambda: "sweep" not in admin.cluster.kubectl(*classes), "the class to go", 120)
+    admin.cluster.until(
+        lambda: "sweep" not in admin.cluster.kubectl(*classes), "the class to go", 120
+    )
     runs_on(admin, "sweeps")
 
     def refused() -> str:
         try:
-            admin.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=file(admin.job(B, "late", 1, "sweep")))
+            admin.cluster.kubectl(
+                "create",
+                "--dry-run=server",
+                "-f",
+                "-",
+                stdin=file(admin.job(B, "late", 1, "sweep")),
+            )
         except AssertionError as error:
             return str(error)
         return ""
@@ -136,9 +164,15 @@ def test_a_deleted_allocation_waits_for_its_work_and_says_so(admin: Admin) -> No
     admin.says(B, "1 workload still holds its quota")
     runs_on(admin)
     admin.clear(B)
-    admin.cluster.until(lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"), "it to go", 120)
+    admin.cluster.until(
+        lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"),
+        "it to go",
+        120,
+    )
     assert B not in admin.cluster.kubectl("get", "clusterqueue", "-o", "name")
-    assert B in admin.cluster.kubectl("get", "namespace", "-o", "name"), "the namespace and what is in it stay"
+    assert B in admin.cluster.kubectl("get", "namespace", "-o", "name"), (
+        "the namespace and what is in it stay"
+    )
 
 
 def test_without_a_policy_quotas_stay_as_they_are_and_kueue_takes_back(admin: Admin) -> None:

@@ -1,4 +1,5 @@
-"""Who takes back, told by who is evicted: Cede while it leads, and Kueue by its own rules whenever it does not."""
+"""Who takes back, told by who is evicted: Cede while it leads, and Kueue by its own rules whenever
+it does not."""
 
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from cede.api import names
 from tests.integration.admin import Admin, condition, governed
 
 pytestmark = pytest.mark.cluster
-OWNER, BORROWER = "gov-owner", "gov-borrower"
+OWNER = "gov-owner"
+BORROWER = "gov-borrower"
 NEVER = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
 STOCK = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
 
@@ -46,7 +48,9 @@ def claim(admin: Admin) -> None:
 
 
 def kueue_takes_back(admin: Admin) -> None:
-    admin.cluster.until(lambda: preemption(admin) == STOCK, "the queues to have Kueue's own preemption", 120)
+    admin.cluster.until(
+        lambda: preemption(admin) == STOCK, "the queues to have Kueue's own preemption", 120
+    )
     claim(admin)
     admin.runs(OWNER, "claim")
     assert admin.evicted(BORROWER, "borrower") == "Preempted"
@@ -57,8 +61,14 @@ def test_while_cede_leads_it_takes_back_and_kueue_itself_evicts_nobody(admin: Ad
     claim(admin)
     admin.runs(OWNER, "claim")
     assert preemption(admin) == NEVER
-    assert not condition(admin.workloads(BORROWER)["borrower"], "Preempted"), "Kueue's word for its own"
-    victims = [v for one in admin.cluster.kubectl_json("get", "cessions")["items"] for v in one["spec"]["victims"]]
+    assert not condition(admin.workloads(BORROWER)["borrower"], "Preempted"), (
+        "Kueue's word for its own"
+    )
+    victims = [
+        v
+        for one in admin.cluster.kubectl_json("get", "cessions")["items"]
+        for v in one["spec"]["victims"]
+    ]
     assert ("borrower", "Stop") in {(victim["job"], victim["how"]) for victim in victims}
 
 
@@ -78,7 +88,14 @@ def test_without_a_leader_kueue_takes_back_after_the_watchdogs_time(admin: Admin
 
 
 def test_after_cede_release_kueue_takes_back_by_its_own_rules(admin: Admin) -> None:
-    words = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", str(admin.cluster.kubeconfig)]
+    words = [
+        sys.executable,
+        "-m",
+        "cede.cli",
+        "release",
+        "--kubeconfig",
+        str(admin.cluster.kubeconfig),
+    ]
     done = subprocess.run(words, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     kueue_takes_back(admin)

@@ -1,4 +1,5 @@
-"""What Kueue admits, nodes can hold: whole nodes less what DaemonSets take there, and the pods of the job that takes all are placed."""
+"""What Kueue admits, nodes can hold: whole nodes less what DaemonSets take there, and the pods of
+the job that takes all are placed."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from cede.api.resources import amount, quantity
 from tests.integration.admin import FAKE, TYPE, Admin, governed
 
 pytestmark = pytest.mark.cluster
-TEAM, DAEMON = "gov-whole", "gov-daemon"
+TEAM = "gov-whole"
+DAEMON = "gov-daemon"
 EVERY_NODE: Json = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
@@ -24,7 +26,13 @@ EVERY_NODE: Json = {
             "spec": {
                 "nodeSelector": {"node.kubernetes.io/instance-type": TYPE},
                 "tolerations": [FAKE],
-                "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "1500m", "memory": "3Gi"}}}],
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "none",
+                        "resources": {"requests": {"cpu": "1500m", "memory": "3Gi"}},
+                    }
+                ],
             },
         },
     },
@@ -46,14 +54,18 @@ def world(cluster: Any) -> Iterator[Admin]:
 
 @pytest.fixture
 def admin(world: Admin) -> Iterator[Admin]:
-    world.cluster.until(lambda: whole(world).get("cpu") == "190500m", "the DaemonSet's part to be subtracted", 120)
+    world.cluster.until(
+        lambda: whole(world).get("cpu") == "190500m", "the DaemonSet's part to be subtracted", 120
+    )
     yield world
     world.clear(TEAM)
 
 
 def whole(admin: Admin) -> dict[str, str]:
     """What the policy's status says a job can have of one node."""
-    types = admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)["status"]["instanceTypes"]
+    types = admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)["status"][
+        "instanceTypes"
+    ]
     return dict(next(one for one in types if one["name"] == TYPE)["whole"])
 
 
@@ -62,13 +74,17 @@ def nodes_of(admin: Admin, job: str) -> set[str]:
     return {pod["spec"].get("nodeName", "") for pod in pods if pod["status"]["phase"] == "Running"}
 
 
-def test_a_job_that_fits_the_quota_exactly_in_whole_nodes_is_admitted_and_all_its_pods_are_placed(admin: Admin) -> None:
+def test_a_job_that_fits_the_quota_exactly_in_whole_nodes_is_admitted_and_all_its_pods_are_placed(
+    admin: Admin,
+) -> None:
     job = admin.job(TEAM, "all", 16, pods=2)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     container["resources"]["limits"] = whole(admin)
     admin.submit(job)
     admin.runs(TEAM, "all")
-    admin.cluster.until(lambda: nodes_of(admin, "all") == {"gov-1", "gov-2"}, "a pod to run on each node", 120)
+    admin.cluster.until(
+        lambda: nodes_of(admin, "all") == {"gov-1", "gov-2"}, "a pod to run on each node", 120
+    )
     used = {one["instanceType"]: one for one in admin.allocation(TEAM)["status"]["quotas"]}[TYPE]
     total = {name: quantity(name, 2 * amount(name, value)) for name, value in whole(admin).items()}
     assert used["nominal"] == total, "the job has all that the team owns"
@@ -77,6 +93,9 @@ def test_a_job_that_fits_the_quota_exactly_in_whole_nodes_is_admitted_and_all_it
 def test_a_pod_that_no_node_could_hold_is_refused(admin: Admin) -> None:
     """The nodes together have the quota for it; one node has not."""
     job = admin.job(TEAM, "wide", 1)
-    job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {names.GPU: "1", "cpu": "191"}
+    job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {
+        names.GPU: "1",
+        "cpu": "191",
+    }
     with pytest.raises(AssertionError, match="191"):
         admin.submit(job)

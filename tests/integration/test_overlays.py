@@ -1,4 +1,5 @@
-"""What a platform team installs is taken by a real API server, and can be taken away without touching a job."""
+"""What a platform team installs is taken by a real API server, and can be taken away without
+touching a job."""
 
 import subprocess
 import sys
@@ -16,7 +17,9 @@ LOCAL, PRODUCTION = (str(TREE / "deploy" / "overlays" / name) for name in ("loca
 
 
 def test_the_production_overlay_is_valid(cluster: Any) -> None:
-    said = cluster.kubectl("apply", "--dry-run=server", "--server-side", "--force-conflicts", "-k", PRODUCTION)
+    said = cluster.kubectl(
+        "apply", "--dry-run=server", "--server-side", "--force-conflicts", "-k", PRODUCTION
+    )
     assert "deployment.apps/cede-scheduler serverside-applied (server dry run)" in said
     assert "poddisruptionbudget.policy/" in said
     assert "networkpolicy.networking.k8s.io/" in said
@@ -27,7 +30,14 @@ def test_cede_is_taken_away_without_touching_a_job(cluster: Any) -> None:
         admin.team(TEAM, 8)
         admin.submit(admin.job(TEAM, "runs", 8, pods=8))
         admin.runs(TEAM, "runs")
-        words = [sys.executable, "-m", "cede.cli", "uninstall", "--kubeconfig", str(cluster.kubeconfig)]
+        words = [
+            sys.executable,
+            "-m",
+            "cede.cli",
+            "uninstall",
+            "--kubeconfig",
+            str(cluster.kubeconfig),
+        ]
         try:
             done = subprocess.run(words, text=True, capture_output=True, check=False)
             assert done.returncode == 0, done.stderr
@@ -35,7 +45,9 @@ def test_cede_is_taken_away_without_touching_a_job(cluster: Any) -> None:
             assert "computeallocations" not in cluster.kubectl("get", "crd", "-o", "name")
             assert "runs" in admin.admitted(TEAM)
             assert not admin.evicted(TEAM, "runs")
-            assert admin.queue(TEAM)["spec"]["preemption"]["reclaimWithinCohort"] == "Any", "Kueue goes on by its own rules"
+            assert admin.queue(TEAM)["spec"]["preemption"]["reclaimWithinCohort"] == "Any", (
+                "Kueue goes on by its own rules"
+            )
             cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
             cluster.kubectl("delete", "namespace", TEAM, "--wait=false")
         finally:

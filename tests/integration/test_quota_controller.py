@@ -1,4 +1,5 @@
-"""On a real API server and a real Kueue: bad input is refused with its cure; an allocation becomes quota that admits work."""
+"""On a real API server and a real Kueue: bad input is refused with its cure; an allocation becomes
+quota that admits work."""
 
 import asyncio
 import statistics
@@ -10,7 +11,18 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, POLICIES, WORKLOADS, Json, Key, Kind
+from cede.api.objects import (
+    ALLOCATIONS,
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    POLICIES,
+    WORKLOADS,
+    Json,
+    Key,
+    Kind,
+)
 from cede.kube.client import Client, Invalid, NotFound, connect
 
 pytestmark = pytest.mark.cluster
@@ -37,26 +49,77 @@ async def refused(client: Client, kind: Kind, name: str, spec: Json) -> str:
     ("name", "spec", "cure"),
     [
         pytest.param("second", {}, "it is named default: change that one", id="a second policy"),
-        pytest.param("default", {"priorityClasses": [{"name": "a", "weight": 101}]}, "less than or equal to 100", id="weight"),
-        pytest.param("default", {"priorityClasses": [CLASS, CLASS]}, "Duplicate value", id="a class twice"),
         pytest.param(
-            "default", {"priorityClasses": [{"name": f"c{i}", "weight": i} for i in range(11)]}, "at most 10 items", id="11 classes",
+            "default",
+            {"priorityClasses": [{"name": "a", "weight": 101}]},
+            "less than or equal to 100",
+            id="weight",
         ),
         pytest.param(
-            "default", {"priorityClasses": [CLASS], "defaultPriorityClass": "vip"}, "add a class of that name, or name one of them",
+            "default", {"priorityClasses": [CLASS, CLASS]}, "Duplicate value", id="a class twice"
+        ),
+        pytest.param(
+            "default",
+            {"priorityClasses": [{"name": f"c{i}", "weight": i} for i in range(11)]},
+            "at most 10 items",
+            id="11 classes",
+        ),
+        pytest.param(
+            "default",
+            {"priorityClasses": [CLASS], "defaultPriorityClass": "vip"},
+            "add a class of that name, or name one of them",
             id="unknown default class",
         ),
-        pytest.param("default", {"instanceTypes": [TYPE, TYPE]}, "Duplicate value", id="a type twice"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "cpu": "many"}]}, "write it like 4, 500m or 16Gi", id="no amount"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "memory": "-1Gi"}]}, "not below zero", id="below zero"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "name": "a..b"}]}, "should match", id="a type Kueue would refuse"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "accelerator": "cpu"}]}, "should match", id="CPU is no accelerator"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "nodeLabels": {"a b": "c"}}]}, "no name of a label", id="label"),
-        pytest.param("default", {"instanceTypes": [{**TYPE, "nodeLabels": {"a": "b c"}}]}, "should match", id="label value"),
-        pytest.param("default", {"takeBack": {"graceSeconds": 601}}, "lower it or raise maxGraceSeconds", id="grace above the most"),
-        pytest.param("default", {"mode": "Sometimes"}, 'supported values: "Enforce", "Observe"', id="mode"),
+        pytest.param(
+            "default", {"instanceTypes": [TYPE, TYPE]}, "Duplicate value", id="a type twice"
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "cpu": "many"}]},
+            "write it like 4, 500m or 16Gi",
+            id="no amount",
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "memory": "-1Gi"}]},
+            "not below zero",
+            id="below zero",
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "name": "a..b"}]},
+            "should match",
+            id="a type Kueue would refuse",
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "accelerator": "cpu"}]},
+            "should match",
+            id="CPU is no accelerator",
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "nodeLabels": {"a b": "c"}}]},
+            "no name of a label",
+            id="label",
+        ),
+        pytest.param(
+            "default",
+            {"instanceTypes": [{**TYPE, "nodeLabels": {"a": "b c"}}]},
+            "should match",
+            id="label value",
+        ),
+        pytest.param(
+            "default",
+            {"takeBack": {"graceSeconds": 601}},
+            "lower it or raise maxGraceSeconds",
+            id="grace above the most",
+        ),
+        pytest.param(
+            "default", {"mode": "Sometimes"}, 'supported values: "Enforce", "Observe"', id="mode"
+        ),
     ],
-)  # fmt: skip
+)
 async def test_a_bad_policy_is_refused(client: Client, name: str, spec: Json, cure: str) -> None:
     assert cure in await refused(client, POLICIES, name, spec)
 
@@ -64,30 +127,67 @@ async def test_a_bad_policy_is_refused(client: Client, name: str, spec: Json, cu
 @pytest.mark.parametrize(
     ("name", "spec", "cure"),
     [
-        pytest.param("a", {"quotas": [{**QUOTA, "cpu": 1}]}, "one of the two", id="count and amounts"),
+        pytest.param(
+            "a", {"quotas": [{**QUOTA, "cpu": 1}]}, "one of the two", id="count and amounts"
+        ),
         pytest.param("a", {"quotas": [{"instanceType": "t"}]}, "one of the two", id="neither"),
         pytest.param("a", {"quotas": [QUOTA, QUOTA]}, "Duplicate value", id="a type twice"),
-        pytest.param("a", {"quotas": [{**QUOTA, "instanceType": f"t{i}"} for i in range(16)]}, "at most 15 items", id="16 types"),
         pytest.param(
-            "a", {"sharing": {"borrowLimitPercent": 5, "borrowLimits": [QUOTA]}}, "borrowLimitPercent or borrowLimits", id="two limits",
+            "a",
+            {"quotas": [{**QUOTA, "instanceType": f"t{i}"} for i in range(16)]},
+            "at most 15 items",
+            id="16 types",
         ),
         pytest.param(
-            "a", {"sharing": {"strategy": "Lend", "borrowLimitPercent": 5}}, "needs strategy LendAndBorrow", id="limit without borrowing",
+            "a",
+            {"sharing": {"borrowLimitPercent": 5, "borrowLimits": [QUOTA]}},
+            "borrowLimitPercent or borrowLimits",
+            id="two limits",
         ),
-        pytest.param("a", {"sharing": {"strategy": "Lend", "borrowLimits": [QUOTA]}}, "needs strategy LendAndBorrow", id="amounts too"),
+        pytest.param(
+            "a",
+            {"sharing": {"strategy": "Lend", "borrowLimitPercent": 5}},
+            "needs strategy LendAndBorrow",
+            id="limit without borrowing",
+        ),
+        pytest.param(
+            "a",
+            {"sharing": {"strategy": "Lend", "borrowLimits": [QUOTA]}},
+            "needs strategy LendAndBorrow",
+            id="amounts too",
+        ),
         pytest.param("a", {"fairShareWeight": 101}, "less than or equal to 100", id="weight"),
-        pytest.param("a", {"namespace": {"name": "kube-system", "adopt": True}}, "give the team one of its own", id="not a team's"),
-        pytest.param("a", {"team": "default"}, "name another by namespace.name", id="a team named as the cluster's namespace"),
+        pytest.param(
+            "a",
+            {"namespace": {"name": "kube-system", "adopt": True}},
+            "give the team one of its own",
+            id="not a team's",
+        ),
+        pytest.param(
+            "a",
+            {"team": "default"},
+            "name another by namespace.name",
+            id="a team named as the cluster's namespace",
+        ),
         pytest.param("default", {}, "name the allocation after its team", id="reserved name"),
         pytest.param("a.b", {}, "letters a-z, digits and hyphens", id="dots in the name"),
-        pytest.param("a", {"members": [{"kind": "Robot", "name": "x"}]}, 'supported values: "User"', id="member"),
+        pytest.param(
+            "a",
+            {"members": [{"kind": "Robot", "name": "x"}]},
+            'supported values: "User"',
+            id="member",
+        ),
     ],
-)  # fmt: skip
-async def test_a_bad_allocation_is_refused(client: Client, name: str, spec: Json, cure: str) -> None:
+)
+async def test_a_bad_allocation_is_refused(
+    client: Client, name: str, spec: Json, cure: str
+) -> None:
     assert cure in await refused(client, ALLOCATIONS, name, spec)
 
 
-async def becomes(client: Client, kind: Kind, key: Key, holds: Any, *, within_s: float = 90) -> Json:
+async def becomes(
+    client: Client, kind: Kind, key: Key, holds: Any, *, within_s: float = 90
+) -> Json:
     """The object once it holds."""
     found: Json = {}
     with suppress(TimeoutError):
@@ -98,7 +198,9 @@ async def becomes(client: Client, kind: Kind, key: Key, holds: Any, *, within_s:
                     if holds(found):
                         return found
                 await asyncio.sleep(0.2)
-    raise AssertionError(f"{kind.kind} {key} stays as it is for {within_s} s: {found.get('status')}")
+    raise AssertionError(
+        f"{kind.kind} {key} stays as it is for {within_s} s: {found.get('status')}"
+    )
 
 
 def is_ready(found: Json) -> bool:
@@ -119,15 +221,24 @@ def job(namespace: str, gpus: int) -> Json:
 
 @pytest.fixture
 async def team(client: Client) -> AsyncIterator[str]:
-    """An allocation of one accelerator in a cluster with a policy; gone afterwards, with its namespace."""
+    """An allocation of one accelerator in a cluster with a policy; gone afterwards, with its
+    namespace."""
     name = "quota-controller-test"
     local = {"name": "local-4gpu", "accelerators": 4, "cpu": "2", "memory": "16Gi"}
-    spec = {"instanceTypes": [local], "priorityClasses": [CLASS], "defaultPriorityClass": "training"}
+    spec = {
+        "instanceTypes": [local],
+        "priorityClasses": [CLASS],
+        "defaultPriorityClass": "training",
+    }
     await client.create(POLICIES, {"metadata": {"name": names.POLICY_NAME}, "spec": spec})
     quotas = [{"instanceType": "local-4gpu", "accelerators": 1}]
     await client.create(ALLOCATIONS, {"metadata": {"name": name}, "spec": {"quotas": quotas}})
     yield name
-    for kind, key in ((JOBS, (name, "one")), (ALLOCATIONS, ("", name)), (POLICIES, ("", names.POLICY_NAME))):
+    for kind, key in (
+        (JOBS, (name, "one")),
+        (ALLOCATIONS, ("", name)),
+        (POLICIES, ("", names.POLICY_NAME)),
+    ):
         with suppress(NotFound):
             await client.delete(kind, key)
     async with asyncio.timeout(120):
@@ -137,13 +248,17 @@ async def team(client: Client) -> AsyncIterator[str]:
     await client.delete(NAMESPACES, ("", name))
 
 
-async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_it_ends(client: Client, team: str) -> None:
+async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_it_ends(
+    client: Client, team: str
+) -> None:
     await becomes(client, ALLOCATIONS, ("", team), is_ready)
     await client.create(JOBS, job(team, 1), namespace=team)
     uid = (await client.get(JOBS, dict, (team, "one")))["metadata"]["uid"]
 
     async def workload() -> Json:
-        found, _ = await client.list(WORKLOADS, dict, namespace=team, labels=f"{names.JOB_UID}={uid}")
+        found, _ = await client.list(
+            WORKLOADS, dict, namespace=team, labels=f"{names.JOB_UID}={uid}"
+        )
         return found[0] if found else {}
 
     async with asyncio.timeout(90):
@@ -153,7 +268,9 @@ async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_i
     await becomes(client, ALLOCATIONS, ("", team), lambda a: a["status"]["used"] == "1 gpu")
 
     await client.delete(ALLOCATIONS, ("", team))
-    held = await becomes(client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"]["stopPolicy"] == "Hold")
+    held = await becomes(
+        client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"]["stopPolicy"] == "Hold"
+    )
     assert held["status"]["reservingWorkloads"] == 1, "what runs goes on"
     await client.delete(JOBS, (team, "one"))
     async with asyncio.timeout(90):
@@ -162,21 +279,34 @@ async def test_an_allocation_becomes_quota_that_admits_work_and_holds_on_until_i
                 await asyncio.sleep(0.2)
     with pytest.raises(NotFound):
         await client.get(LOCAL_QUEUES, dict, (team, names.LOCAL_QUEUE))
-    assert names.TEAM not in (await client.get(NAMESPACES, dict, ("", team)))["metadata"]["labels"], "the namespace lives"
+    assert (
+        names.TEAM not in (await client.get(NAMESPACES, dict, ("", team)))["metadata"]["labels"]
+    ), "the namespace lives"
 
 
 async def test_a_manual_edit_is_put_back(client: Client, team: str) -> None:
     await becomes(client, ALLOCATIONS, ("", team), is_ready)
     before = (await client.get(CLUSTER_QUEUES, dict, ("", team)))["spec"]["resourceGroups"]
     await client.patch(CLUSTER_QUEUES, ("", team), {"spec": {"resourceGroups": []}})
-    queue = await becomes(client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"].get("resourceGroups") == before)
-    ours = [m for m in queue["metadata"]["managedFields"] if m["manager"] == "cede-quota-controller" and m["operation"] == "Apply"]
+    queue = await becomes(
+        client, CLUSTER_QUEUES, ("", team), lambda q: q["spec"].get("resourceGroups") == before
+    )
+    ours = [
+        m
+        for m in queue["metadata"]["managedFields"]
+        if m["manager"] == "cede-quota-controller" and m["operation"] == "Apply"
+    ]
     assert ours
-    assert all("f:queueingStrategy" not in m["fieldsV1"].get("f:spec", {}) for m in ours), "that field is the scheduler's"
+    assert all("f:queueingStrategy" not in m["fieldsV1"].get("f:spec", {}) for m in ours), (
+        "that field is the scheduler's"
+    )
 
 
-async def test_a_changed_allocation_is_in_the_queue_in_under_a_second(client: Client, team: str) -> None:
-    """From the answer to the admin's patch to the answer that has it; the slowest of twenty is left out."""
+async def test_a_changed_allocation_is_in_the_queue_in_under_a_second(
+    client: Client, team: str
+) -> None:
+    """From the answer to the admin's patch to the answer that has it; the slowest of twenty is left
+    out."""
     await becomes(client, ALLOCATIONS, ("", team), is_ready)
     took = []
     for accelerators in [2, 1] * 10:
@@ -187,10 +317,19 @@ async def test_a_changed_allocation_is_in_the_queue_in_under_a_second(client: Cl
             assert time.monotonic() - start < 30, "it never came"
             await asyncio.sleep(0.005)
         took.append(time.monotonic() - start)
-    print(f"seconds from allocation to queue: median {statistics.median(took):.3f}, slowest {max(took):.3f}")
+    print(
+        f"seconds from allocation to queue: median {statistics.median(took):.3f}, slowest "
+        f"{max(took):.3f}"
+    )
     assert sorted(took)[-2] < 1
 
 
 def owned(queue: Json) -> str:
     [group] = queue["spec"]["resourceGroups"]
-    return str(next(one["nominalQuota"] for one in group["flavors"][0]["resources"] if one["name"] == names.GPU))
+    return str(
+        next(
+            one["nominalQuota"]
+            for one in group["flavors"][0]["resources"]
+            if one["name"] == names.GPU
+        )
+    )

@@ -10,7 +10,9 @@ from tests.unit.webhook.test_rules import PRIORITY, QUEUE, plain
 pytestmark = pytest.mark.cluster
 
 
-def test_an_elastic_job_starts_at_its_smallest_size_in_the_teams_queue(user: Any, team: str, write: Write) -> None:
+def test_an_elastic_job_starts_at_its_smallest_size_in_the_teams_queue(
+    user: Any, team: str, write: Write
+) -> None:
     user.kubectl("apply", "-f", write(file_of(team)))
     assert sizes(user, team) == (2, 2, "8")
     job = user.kubectl_json("get", "job", "-n", team, "gpt")
@@ -20,13 +22,19 @@ def test_an_elastic_job_starts_at_its_smallest_size_in_the_teams_queue(user: Any
     assert gates == [{"name": "kueue.x-k8s.io/elastic-job"}], "and our annotation"
 
 
-def test_an_unknown_priority_class_is_refused_with_the_list(user: Any, team: str, write: Write) -> None:
+def test_an_unknown_priority_class_is_refused_with_the_list(
+    user: Any, team: str, write: Write
+) -> None:
     job = plain()
     job["metadata"] = {"name": "gpt", "namespace": team, "labels": {PRIORITY: "urgent"}}
-    assert "which is no priority class here: use training" in refusal(user, "create", "-f", write(job))
+    assert "which is no priority class here: use training" in refusal(
+        user, "create", "-f", write(job)
+    )
 
 
-def test_all_complaints_come_at_once_and_before_the_api_servers_own(user: Any, team: str, write: Write) -> None:
+def test_all_complaints_come_at_once_and_before_the_api_servers_own(
+    user: Any, team: str, write: Write
+) -> None:
     job = file_of(team, completionMode="NonIndexed", pod={"restartPolicy": "OnFailure"})
     job["metadata"]["labels"] = {PRIORITY: "urgent", QUEUE: "research"}
     job["spec"]["completions"] = 7
@@ -35,11 +43,19 @@ def test_all_complaints_come_at_once_and_before_the_api_servers_own(user: Any, t
         assert word in said
 
 
-def test_a_bare_pod_with_an_accelerator_is_held_by_kueue_or_refused_never_let_past_the_queue(user: Any, team: str, write: Write) -> None:
+def test_a_bare_pod_with_an_accelerator_is_held_by_kueue_or_refused_never_let_past_the_queue(
+    user: Any, team: str, write: Write
+) -> None:
     container = {"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": team}, "spec": {"containers": [container]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare", "namespace": team},
+        "spec": {"containers": [container]},
+    }
     said = outcome(user, "create", "-f", write(pod), "--dry-run=server", "-o", "yaml")
-    held = "name: kueue.x-k8s.io/admission" in said  # where Kueue's pod integration is on, it queues the pod
+    # where Kueue's pod integration is on, it queues the pod
+    held = "name: kueue.x-k8s.io/admission" in said
     assert held or "outside of any queue: make it a Job" in said
     container["resources"] = {}
     user.kubectl("create", "-f", write(pod), "--dry-run=server")

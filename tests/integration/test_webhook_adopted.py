@@ -31,22 +31,37 @@ def admin(cluster: Any) -> Iterator[Admin]:
 
 
 def server(**labels: str) -> str:
-    template = {"metadata": {"labels": {"app": "server"} | labels}, "spec": a_pod({"cpu": "1"}, tolerations=[FAKE])}
+    template = {
+        "metadata": {"labels": {"app": "server"} | labels},
+        "spec": a_pod({"cpu": "1"}, tolerations=[FAKE]),
+    }
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "server"}}, "template": template}
-    return file({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "server", "namespace": LAB}, "spec": spec})
+    return file(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "server", "namespace": LAB},
+            "spec": spec,
+        }
+    )
 
 
 def ready(admin: Admin) -> int:
     return int(admin.cluster.kubectl_json("get", *SERVER).get("status", {}).get("readyReplicas", 0))
 
 
-def test_it_serves_on_and_is_queued_with_its_priority_once_it_has_been_at_rest(admin: Admin) -> None:
+def test_it_serves_on_and_is_queued_with_its_priority_once_it_has_been_at_rest(
+    admin: Admin,
+) -> None:
     assert ready(admin) == 1, "it serves on"
-    with pytest.raises(AssertionError, match="field is immutable"):  # Kueue's word, which we cannot change
+    # Kueue's word, which we cannot change
+    with pytest.raises(AssertionError, match="field is immutable"):
         admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
     admin.cluster.kubectl("scale", *SERVER, "--replicas=0")
     admin.cluster.until(lambda: ready(admin) == 0, "the server to rest", 120)
     admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
     labels = admin.cluster.kubectl_json("get", *SERVER)["metadata"]["labels"]
     assert labels == {names.QUEUE_NAME: "default", names.PRIORITY_CLASS: "training"}
-    admin.cluster.until(lambda: ready(admin) == 1, "Kueue to admit the server, and it to serve", 120)
+    admin.cluster.until(
+        lambda: ready(admin) == 1, "Kueue to admit the server, and it to serve", 120
+    )

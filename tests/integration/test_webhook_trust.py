@@ -1,4 +1,5 @@
-"""What somebody does to the certificates by hand, on the real cluster, while users go on creating jobs."""
+"""What somebody does to the certificates by hand, on the real cluster, while users go on creating
+jobs."""
 
 import base64
 import json
@@ -35,7 +36,9 @@ class Users:
     def create(self, name: str) -> None:
         while not self.stop.is_set():
             try:
-                self.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(self.files[name]))
+                self.cluster.kubectl(
+                    "create", "--dry-run=server", "-f", "-", stdin=json.dumps(self.files[name])
+                )
             except AssertionError as error:
                 self.refused[name].append((time.monotonic(), str(error)))
             self.done[name] += 1
@@ -43,7 +46,11 @@ class Users:
     def created_again(self) -> None:
         """Each has created some more since."""
         before = dict(self.done)
-        self.cluster.until(lambda: all(self.done[name] >= before[name] + 3 for name in before), "users to go on", 30)
+        self.cluster.until(
+            lambda: all(self.done[name] >= before[name] + 3 for name in before),
+            "users to go on",
+            30,
+        )
 
 
 @contextmanager
@@ -71,21 +78,30 @@ def test_a_deleted_secret_comes_back_and_no_job_is_refused(cluster: Any, team: s
     before = cluster.kubectl_json("get", *SECRET)
     with users(cluster, team) as asking:
         cluster.kubectl("delete", *SECRET)
-        after = cluster.until(lambda: cluster.kubectl_json("get", *SECRET), "the Secret to be back", MENDED_S)
+        after = cluster.until(
+            lambda: cluster.kubectl_json("get", *SECRET), "the Secret to be back", MENDED_S
+        )
         asking.created_again()
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert after["data"] == before["data"]
     assert asking.refused == {"elastic": [], "plain": []}
 
 
-def test_a_bundle_reset_by_hand_is_put_back_and_what_it_refuses_meanwhile_is_said_plainly(cluster: Any, team: str) -> None:
-    """API servers trust nobody until it is put back: plain jobs go on all the same, elastic ones for a moment do not."""
-    before, wrong = bundles(cluster), base64.b64encode(issue_ca(time.time()).certificate.encode()).decode()
+def test_a_bundle_reset_by_hand_is_put_back_and_what_it_refuses_meanwhile_is_said_plainly(
+    cluster: Any, team: str
+) -> None:
+    """API servers trust nobody until it is put back: plain jobs go on all the same, elastic ones
+    for a moment do not."""
+    before = bundles(cluster)
+    wrong = base64.b64encode(issue_ca(time.time()).certificate.encode()).decode()
     with users(cluster, team) as asking:
         reset = time.monotonic()
         for kind in KINDS:
             hooks = cluster.kubectl_json("get", kind, names.WEBHOOK)["webhooks"]
-            patch = [{"op": "replace", "path": f"/webhooks/{i}/clientConfig/caBundle", "value": wrong} for i in range(len(hooks))]
+            patch = [
+                {"op": "replace", "path": f"/webhooks/{i}/clientConfig/caBundle", "value": wrong}
+                for i in range(len(hooks))
+            ]
             cluster.kubectl("patch", kind, names.WEBHOOK, "--type=json", "-p", json.dumps(patch))
         cluster.until(lambda: bundles(cluster) == before, "the bundles to be put back", MENDED_S)
         asking.created_again()

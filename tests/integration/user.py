@@ -12,18 +12,30 @@ from tests.unit.webhook.test_rules import a_job
 
 TEAM = "webhook-test"
 POLICY = {
-    "apiVersion": "cede.dev/v1alpha1", "kind": "ClusterPolicy", "metadata": {"name": names.POLICY_NAME},
+    "apiVersion": "cede.dev/v1alpha1",
+    "kind": "ClusterPolicy",
+    "metadata": {"name": names.POLICY_NAME},
     "spec": {
         "instanceTypes": [{"name": "local-4gpu", "accelerators": 4, "cpu": "2", "memory": "16Gi"}],
-        "priorityClasses": [{"name": "inference", "weight": 100}, {"name": "training", "weight": 50}],
+        "priorityClasses": [
+            {"name": "inference", "weight": 100},
+            {"name": "training", "weight": 50},
+        ],
         "defaultPriorityClass": "training",
     },
-}  # fmt: skip
+}
 ALLOCATION = {
-    "apiVersion": "cede.dev/v1alpha1", "kind": "ComputeAllocation", "metadata": {"name": TEAM},
+    "apiVersion": "cede.dev/v1alpha1",
+    "kind": "ComputeAllocation",
+    "metadata": {"name": TEAM},
     "spec": {"maxPriorityClass": "training", "quotas": []},
-}  # fmt: skip
-SCHEDULER = ("--as", f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.SCHEDULER}", "--as-group", "system:masters")
+}
+SCHEDULER = (
+    "--as",
+    f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.SCHEDULER}",
+    "--as-group",
+    "system:masters",
+)
 Write = Callable[[Json], str]
 QUEUED = f"localqueue.kueue.x-k8s.io/{names.LOCAL_QUEUE}"
 
@@ -39,7 +51,11 @@ def file_of(team: str, **more: Any) -> Json:
 
 def sizes(cluster: Any, team: str) -> tuple[int, int, str]:
     job = cluster.kubectl_json("get", "job", "-n", team, "gpt")
-    return job["spec"]["parallelism"], job["spec"]["completions"], job["metadata"]["annotations"]["cede.dev/wish"]
+    return (
+        job["spec"]["parallelism"],
+        job["spec"]["completions"],
+        job["metadata"]["annotations"]["cede.dev/wish"],
+    )
 
 
 def resize(cluster: Any, team: str, size: int) -> None:

@@ -1,4 +1,5 @@
-"""Real processes: what arrives from loader workers and from streams is the same, in the same order, whatever happens to the job."""
+"""Real processes: what arrives from loader workers and from streams is the same, in the same order,
+whatever happens to the job."""
 
 from collections.abc import Callable
 from functools import partial
@@ -52,7 +53,10 @@ for step in session.steps(int(sys.argv[1])):
         step.backward(model(inputs).square().mean())
     seen.write(json.dumps({"step": step.number + 1, "rank": session.rank, "generation": session.generation, "seen": mine}) + "\\n")
 """
-SOURCES = {"loader": "session.loader(Points(), num_workers=2)", "streams": "session.streams(Stream)"}
+SOURCES = {
+    "loader": "session.loader(Points(), num_workers=2)",
+    "streams": "session.streams(Stream)",
+}
 
 
 def arrived(job: Job) -> list[list[int]]:
@@ -62,7 +66,10 @@ def arrived(job: Job) -> list[list[int]]:
     for line in job.lines("seen-*"):
         if committed.get(line["step"]) == line["generation"]:
             found.setdefault(line["step"], []).append((line["rank"], line["seen"]))
-    return [[sample for _, part in sorted(found[step]) for sample in part] for step in range(1, max(committed) + 1)]
+    return [
+        [sample for _, part in sorted(found[step]) for sample in part]
+        for step in range(1, max(committed) + 1)
+    ]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -70,7 +77,9 @@ def test_what_arrives_is_what_an_undisturbed_job_is_given(tmp_path: Path, source
     script = SCRIPT.replace("SOURCE", SOURCES[source])
     plain = tmp_path / "plain"
     plain.mkdir()
-    undisturbed: Callable[[int], list[float]] = partial(undisturbed_losses, plain, script, [], least=0)
+    undisturbed: Callable[[int], list[float]] = partial(
+        undisturbed_losses, plain, script, [], least=0
+    )
     job = Job(tmp_path, script)
     try:
         job.start(0, 1, 2)
@@ -82,7 +91,8 @@ def test_what_arrives_is_what_an_undisturbed_job_is_given(tmp_path: Path, source
         job.kill_rank(1)
         job.until(lambda s: s.generation > shrunk.generation + 1 and s.state == State.TRAINING)
         last = job.trains(3)
-        assert job.stop()  # a save of everything, and all leave
+        # a save of everything, and all leave
+        assert job.stop()
         job.start(0)
         job.until(lambda s: s.step > last.step + 3 and s.size == 1)
         job.stop()

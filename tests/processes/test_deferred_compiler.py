@@ -32,5 +32,8 @@ def test_the_compiler_comes_only_when_asked_for() -> None:
 
 
 def test_sharded_training_may_be_imported_after_the_session() -> None:
-    script = "import elastic_runtime.session; from torch.distributed.fsdp import fully_shard; import torch.distributed.tensor"
+    script = (
+        "import elastic_runtime.session; from torch.distributed.fsdp import fully_shard; "
+        "import torch.distributed.tensor"
+    )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=TREE)

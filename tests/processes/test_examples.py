@@ -1,4 +1,5 @@
-"""The ported scripts: how much changed, that both forms run, and that the elastic one loses nothing when its job changes size."""
+"""The ported scripts: how much changed, that both forms run, and that the elastic one loses nothing
+when its job changes size."""
 
 import difflib
 import json
@@ -16,38 +17,60 @@ from tests.paths import TREE
 PORTING = TREE / "examples" / "porting"
 GUIDE = TREE / "docs" / "runtime.md"
 PORTED = ("loader", "streaming", "torchrun", "trainer")
-STEPS, MICRO_BATCHES = 120, 8
+STEPS = 120
+MICRO_BATCHES = 8
 ARGUMENTS = ("--steps", str(STEPS), "--out", "log")
 
 
 def changed(name: str) -> tuple[int, int]:
-    """Lines that go and lines that come, from the ordinary script to the elastic one; empty lines do not count."""
-    before, after = ((PORTING / f"{name}{form}.py").read_text().splitlines() for form in ("_before", ""))
-    lines = [line for line in difflib.unified_diff(before, after, n=0) if line[1:].strip() and not line.startswith(("---", "+++"))]
+    """Lines that go and lines that come, from the ordinary script to the elastic one; empty lines
+    do not count."""
+    before, after = (
+        (PORTING / f"{name}{form}.py").read_text().splitlines() for form in ("_before", "")
+    )
+    lines = [
+        line
+        for line in difflib.unified_diff(before, after, n=0)
+        if line[1:].strip() and not line.startswith(("---", "+++"))
+    ]
     return sum(line.startswith("-") for line in lines), sum(line.startswith("+") for line in lines)
 
 
 def test_the_guide_says_how_many_lines_change() -> None:
-    rows = re.findall(r"^\| \[(\w+)_before\.py\].*\| −(\d+) \+(\d+) \|$", GUIDE.read_text(), re.MULTILINE)
-    assert {name: (int(gone), int(come)) for name, gone, come in rows} == {name: changed(name) for name in PORTED}
+    rows = re.findall(
+        r"^\| \[(\w+)_before\.py\].*\| −(\d+) \+(\d+) \|$", GUIDE.read_text(), re.MULTILINE
+    )
+    assert {name: (int(gone), int(come)) for name, gone, come in rows} == {
+        name: changed(name) for name in PORTED
+    }
 
 
 def test_the_readme_says_between_how_few_and_how_many() -> None:
     gone, come = zip(*map(changed, PORTED), strict=True)
-    said = re.search(r"\((\d+) to (\d+) new lines each, (\d+) to\s(\d+) old ones gone\)", (TREE / "README.md").read_text())
+    said = re.search(
+        r"\((\d+) to (\d+) new lines each, (\d+) to\s(\d+) old ones gone\)",
+        (TREE / "README.md").read_text(),
+    )
     assert said
     assert [int(number) for number in said.groups()] == [min(come), max(come), min(gone), max(gone)]
 
 
 def lay_out(directory: Path) -> None:
-    """The data, beside where the script will be; a sample takes 3 ms to read, so that there is time to resize."""
+    """The data, beside where the script will be; a sample takes 3 ms to read, so that there is time
+    to resize."""
     data = (PORTING / "made_up.py").read_text()
-    slow, times = re.subn(r"^( +)(return self\.|values = )", r"\1__import__('time').sleep(0.003)\n\1\2", data, flags=re.MULTILINE)
+    slow, times = re.subn(
+        r"^( +)(return self\.|values = )",
+        r"\1__import__('time').sleep(0.003)\n\1\2",
+        data,
+        flags=re.MULTILINE,
+    )
     assert times == 2
     (directory / "made_up.py").write_text(slow)
 
 
-# Rounding differs from size to size, and an optimizer makes it grow: with doubles what is left after all the steps is a lost sample.
+# Rounding differs from size to size, and an optimizer makes it grow: with doubles what is left
+# after all the steps is a lost sample.
 DOUBLES = "import torch; torch.set_default_dtype(torch.float64)"
 PLAINLY = f"""
 {DOUBLES}
@@ -62,9 +85,15 @@ for name, steps in (word.split(":") for word in sys.argv[3:]):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every script leaves in its folder when it is run plainly; one after the other in one process, for torch takes long to import."""
+    """What every script leaves in its folder when it is run plainly; one after the other in one
+    process, for torch takes long to import."""
     out = tmp_path_factory.mktemp("plain")
-    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    alone = {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
     env = os.environ | alone | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     scripts = [f"{name}_before:50" for name in PORTED] + [f"{name}:{STEPS}" for name in PORTED]
     command = [sys.executable, "-c", PLAINLY, str(PORTING), str(out), *scripts]
@@ -74,7 +103,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def losses(directory: Path) -> dict[int, float]:
-    lines = [json.loads(line) for path in directory.glob("steps-*.jsonl") for line in path.read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for path in directory.glob("steps-*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     return {line["step"]: line["loss"] for line in lines}
 
 
@@ -86,7 +119,9 @@ def test_the_ordinary_script_runs_as_it_is_and_saves(plain: Path, name: str) -> 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("name", PORTED)
-def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_path: Path, plain: Path, name: str) -> None:
+def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(
+    tmp_path: Path, plain: Path, name: str
+) -> None:
     undisturbed = losses(plain / name)
     lay_out(tmp_path)
     job = Job(tmp_path, f"{DOUBLES}\n{(PORTING / f'{name}.py').read_text()}", arguments=ARGUMENTS)
@@ -99,7 +134,12 @@ def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(tmp_pa
         assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.said()
     finally:
         job.kill()
-    assert check_exactly_once(job, lambda _: [undisturbed[step] for step in range(1, STEPS + 1)], MICRO_BATCHES) == STEPS
+    assert (
+        check_exactly_once(
+            job, lambda _: [undisturbed[step] for step in range(1, STEPS + 1)], MICRO_BATCHES
+        )
+        == STEPS
+    )
     sizes = {line["step"]: line["size"] for line in job.lines("steps-*")}
     assert set(sizes.values()) == {1, 2}
     assert os.listdir(tmp_path / "log" / "save")

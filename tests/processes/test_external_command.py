@@ -1,4 +1,5 @@
-"""A command that knows nothing of us is asked to go gently, and its job answers as any other does."""
+"""A command that knows nothing of us is asked to go gently, and its job answers as any other
+does."""
 
 import os
 import subprocess
@@ -47,7 +48,17 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def runs(job: Job, how: str, code: int = 0) -> None:
-    job.command = ["--signal", "USR1", "--done", "done" if how == "stays" else "", "--", sys.executable, "train.py", how, str(code)]
+    job.command = [
+        "--signal",
+        "USR1",
+        "--done",
+        "done" if how == "stays" else "",
+        "--",
+        sys.executable,
+        "train.py",
+        how,
+        str(code),
+    ]
 
 
 def lines(job: Job, index: int) -> list[str]:
@@ -64,7 +75,8 @@ def test_size_0_asks_every_command_once_and_is_answered_by_its_end(job: Job) -> 
     stopped = job.until(lambda s: s.ceded(0))
     assert (stopped.size, stopped.parked) == (0, (0, 1))
     assert [lines(job, i) for i in (0, 1)] == [["began", "saved"]] * 2
-    job.resize(2)  # taken back: it begins again
+    # taken back: it begins again
+    job.resize(2)
     job.until(lambda s: s.state == State.TRAINING and s.size == 2)
     job.until(lambda s: all(lines(job, i) == ["began", "saved", "began"] for i in (0, 1)))
     assert job.stop() == [contract.LEFT, contract.LEFT]
@@ -73,7 +85,8 @@ def test_size_0_asks_every_command_once_and_is_answered_by_its_end(job: Job) -> 
 
 def test_a_file_it_touches_is_an_answer_and_it_may_stay(job: Job) -> None:
     runs(job, "stays")
-    (job.directory / "done").touch()  # of an earlier time: no answer to this wish
+    # of an earlier time: no answer to this wish
+    (job.directory / "done").touch()
     job.start(0)
     job.until(lambda s: s.state == State.TRAINING and lines(job, 0) == ["began"])
     job.resize(0)
@@ -81,7 +94,8 @@ def test_a_file_it_touches_is_an_answer_and_it_may_stay(job: Job) -> None:
     assert lines(job, 0) == ["began", "saved"]
     job.resize(1)
     job.until(lambda s: s.state == State.TRAINING)
-    assert lines(job, 0) == ["began", "saved"]  # it went on all the while
+    # it went on all the while
+    assert lines(job, 0) == ["began", "saved"]
     (job.directory / "end").touch()
     assert job.pods[0].wait(20) == 0
 
@@ -102,8 +116,22 @@ def test_a_signal_that_is_none_is_refused() -> None:
 
 def test_on_this_machine_too(job: Job) -> None:
     """By the command itself: two pods, ended by SIGTERM."""
-    command = ["--local", "2", "--port", str(job.port), "--signal", "USR1", "--", sys.executable, "train.py", "leaves", "0"]
-    with subprocess.Popen([sys.executable, "-m", "elastic_runtime", *command], cwd=job.directory, env=job.env) as running:
+    command = [
+        "--local",
+        "2",
+        "--port",
+        str(job.port),
+        "--signal",
+        "USR1",
+        "--",
+        sys.executable,
+        "train.py",
+        "leaves",
+        "0",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "elastic_runtime", *command], cwd=job.directory, env=job.env
+    ) as running:
         while not all(lines(job, i) for i in (0, 1)):
             assert running.poll() is None
             os.sched_yield()

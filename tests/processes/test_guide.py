@@ -1,4 +1,5 @@
-"""docs/runtime.md is true: its scripts run as they stand, its commands do what they say, its counts are counted."""
+"""docs/runtime.md is true: its scripts run as they stand, its commands do what they say, its counts
+are counted."""
 
 import json
 import os
@@ -35,7 +36,9 @@ def test_every_block_is_one_that_is_run_here() -> None:
 
 def test_the_scripts_run_as_they_stand_and_say_what_the_guide_says(tmp_path: Path) -> None:
     (tmp_path / "all.py").write_text("\n".join(blocks("python")))
-    done = subprocess.run([sys.executable, "all.py"], cwd=tmp_path, env=ENV, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "all.py"], cwd=tmp_path, env=ENV, text=True, capture_output=True
+    )
     assert done.returncode == 0, done.stderr
     [evaluated, *told] = done.stdout.splitlines(keepends=True)
     assert evaluated.startswith("epoch 1: 0.")
@@ -55,7 +58,8 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
     script = blocks("python")[0].replace("session.steps(200)", "session.steps(1_000_000)")
     (tmp_path / "train.py").write_text(script)
     [start], [status, shrink, grow, save] = (
-        re.findall(r"^python -m elastic_runtime (.*?) +#", block, re.MULTILINE) for block in blocks("sh")
+        re.findall(r"^python -m elastic_runtime (.*?) +#", block, re.MULTILINE)
+        for block in blocks("sh")
     )
     port = free_port()
     runtime = [sys.executable, "-m", "elastic_runtime", "--port", str(port)]
@@ -69,7 +73,9 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
             time.sleep(0.1)
 
     def ask(command: str) -> dict[str, object]:
-        done = subprocess.run([*runtime, *command.split()], cwd=tmp_path, env=ENV, text=True, capture_output=True)
+        done = subprocess.run(
+            [*runtime, *command.split()], cwd=tmp_path, env=ENV, text=True, capture_output=True
+        )
         found: dict[str, object] = json.loads(done.stdout or "{}")
         return found
 

@@ -1,4 +1,5 @@
-"""Saves of real jobs: ordered by the leading rank, made by all, known to be durable or known not to be."""
+"""Saves of real jobs: ordered by the leading rank, made by all, known to be durable or known not to
+be."""
 
 import errno
 import os
@@ -67,18 +68,22 @@ def test_saves_go_on_through_joins_and_losses_and_the_last_one_is_the_members_ow
     durable = saved(job)
     job.kill_pod(0)
     job.start(0)
-    assert job.trains(3).durableStep >= durable  # a new leading rank may have saved once more
+    # a new leading rank may have saved once more
+    assert job.trains(3).durableStep >= durable
     assert saved(job) > durable
     job.resize(2)
     job.trains(2)
-    job.resize(0)  # pod 2 waits outside: it has nothing to save
+    # pod 2 waits outside: it has nothing to save
+    job.resize(0)
     end = job.until(lambda s: s.state == State.STOPPED)
     found = restore.newest(job.directory / "save")
     assert found
     assert (found.step, found.digest) == (end.step, end.digest) == (end.durableStep, end.digest)
 
 
-def test_a_place_that_takes_no_save_stops_no_training_and_is_said_and_the_end_waits_for_it(job: Job) -> None:
+def test_a_place_that_takes_no_save_stops_no_training_and_is_said_and_the_end_waits_for_it(
+    job: Job,
+) -> None:
     (job.directory / "save").write_text("a file, where there should be a directory")
     job.start(0, 1)
     first = job.trains(2)
@@ -94,7 +99,9 @@ def test_a_place_that_takes_no_save_stops_no_training_and_is_said_and_the_end_wa
     assert end.message == ""
 
 
-@pytest.mark.parametrize(("call", "answer"), [("fsync", "EIO"), ("fsync", "ENOSPC"), ("mkdir", "EROFS")])
+@pytest.mark.parametrize(
+    ("call", "answer"), [("fsync", "EIO"), ("fsync", "ENOSPC"), ("mkdir", "EROFS")]
+)
 def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is_said_until_it_is_well(
     tmp_path: Path, call: str, answer: str
 ) -> None:
@@ -119,12 +126,16 @@ def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is
         job.kill()
 
 
-def test_a_disk_that_is_full_after_the_last_step_is_waited_for_and_a_shrink_does_not_wait(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_after_the_last_step_is_waited_for_and_a_shrink_does_not_wait(
+    tmp_path: Path,
+) -> None:
     job = Job(tmp_path, ILL + SCRIPT, steps=20)
     try:
         (tmp_path / "ill-fsync").write_text("ENOSPC")
         job.start(0, 1)
-        job.until(lambda s: "saving step 20" in s.message and os.strerror(errno.ENOSPC) in s.message)
+        job.until(
+            lambda s: "saving step 20" in s.message and os.strerror(errno.ENOSPC) in s.message
+        )
         job.resize(1)
         job.until(lambda s: s.ceded(1))
         (tmp_path / "ill-fsync").unlink()

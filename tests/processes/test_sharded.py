@@ -1,4 +1,5 @@
-"""Sharded jobs of real processes: their losses, steps and samples are those of one process that holds everything."""
+"""Sharded jobs of real processes: their losses, steps and samples are those of one process that
+holds everything."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -49,39 +50,55 @@ def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
     """The losses of the first steps of the same script, replicated, run plainly."""
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT.replace("STRATEGY", "None"), [])
+    return partial(
+        undisturbed_losses,
+        tmp_path_factory.mktemp("undisturbed"),
+        SCRIPT.replace("STRATEGY", "None"),
+        [],
+    )
 
 
-STRATEGIES = pytest.mark.parametrize("job", ["Sharded(wrap)", "Sharded(wrap, copies_of=2)"], ids=["fsdp", "hsdp"], indirect=True)
-NO_COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, spare_every=4)"], ids=["spares"], indirect=True)
+STRATEGIES = pytest.mark.parametrize(
+    "job", ["Sharded(wrap)", "Sharded(wrap, copies_of=2)"], ids=["fsdp", "hsdp"], indirect=True
+)
+NO_COPIES = pytest.mark.parametrize(
+    "job", ["Sharded(wrap, spare_every=4)"], ids=["spares"], indirect=True
+)
 COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, copies_of=2)"], ids=["hsdp"], indirect=True)
 
 
 @STRATEGIES
-def test_a_sharded_job_of_any_size_trains_as_if_it_were_one_process(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_sharded_job_of_any_size_trains_as_if_it_were_one_process(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1, 2, 3)
     job.trains(4)
     ranks = children(job.pods[0].pid)
     for size in (1, 3, 2, 4):
         job.resize(size)
         job.trains(size, beyond=2)
-    assert ranks == children(job.pods[0].pid)  # nobody was restarted
+    # nobody was restarted
+    assert ranks == children(job.pods[0].pid)
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
 @COPIES
-def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     (job.directory / "train.py").write_text(job.script.replace('checkpoint="save", ', ""))
     job.start(0, 1, 2, 3)
     first = job.trains(4)
     job.kill_rank(2)
     second = job.goes_on(first, 4)
     job.kill_pod(3)
-    job.goes_on(second, 3)  # who hold one copy
+    # who hold one copy
+    job.goes_on(second, 3)
     job.start(3)
     third = job.trains(4)
-    job.kill_pod(0)  # the one that coordinates
+    # the one that coordinates
+    job.kill_pod(0)
     job.start(0)
     job.goes_on(third, 4)
     job.stop()
@@ -89,15 +106,26 @@ def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(job: 
 
 
 @NO_COPIES
-def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1, 2)
     first = job.trains(3, beyond=6)
     job.kill_rank(1)
-    job.until(lambda s: s.generation > first.generation and s.step > first.step + 4 and s.state == State.TRAINING)
+    job.until(
+        lambda s: (
+            s.generation > first.generation
+            and s.step > first.step + 4
+            and s.state == State.TRAINING
+        )
+    )
     job.stop()
-    expected, lines = undisturbed(1), list(job.lines("steps-*"))
+    expected = undisturbed(1)
+    lines = list(job.lines("steps-*"))
     for line in lines:
-        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), f"step {line['step']}"
+        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
+            f"step {line['step']}"
+        )
     assert len({line["generation"] for line in lines}) > 1
     assert "back to the newest spares" in job.said()
 
@@ -122,8 +150,11 @@ carried, sharded.carry, sharded.Sharded.before = sharded.carry, carry, before
 
 @pytest.mark.parametrize("lost", ["carry-3", "carry-0", "pass-2", "pass-0"])
 @COPIES
-def test_who_is_lost_in_a_shrink(job: Job, undisturbed: Callable[[int], list[float]], lost: str) -> None:
-    """Four ranks in two copies shrink to one, which has half of the state, and nothing is durable. One is lost when rows are handed over,
+def test_who_is_lost_in_a_shrink(
+    job: Job, undisturbed: Callable[[int], list[float]], lost: str
+) -> None:
+    """Four ranks in two copies shrink to one, which has half of the state, and nothing is durable.
+    One is lost when rows are handed over,
     or in the step before: it costs the step in flight.
     """
     (job.directory / "train.py").write_text(LOSES + job.script.replace('checkpoint="save", ', ""))
@@ -134,7 +165,8 @@ def test_who_is_lost_in_a_shrink(job: Job, undisturbed: Callable[[int], list[flo
     job.resize(1)
     job.until(lambda s: s.ceded(1) and s.generation > before.generation + 1)
     assert job.trains(1).durableStep == 0
-    assert not asked.exists()  # it was lost, and just then
+    # it was lost, and just then
+    assert not asked.exists()
     job.resize(4)
     job.trains(4)
     job.stop()
@@ -142,7 +174,9 @@ def test_who_is_lost_in_a_shrink(job: Job, undisturbed: Callable[[int], list[flo
 
 
 @NO_COPIES
-def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     (job.directory / "train.py").write_text(LOSES + job.script)
     job.start(0, 1, 2)
     job.trains(3, beyond=6)
@@ -153,7 +187,9 @@ def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(jo
     job.stop()
     expected = undisturbed(1)
     for line in job.lines("steps-*"):
-        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), f"step {line['step']}"
+        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
+            f"step {line['step']}"
+        )
     assert "back to the newest spares" in job.said()
 
 
@@ -167,7 +203,9 @@ def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job
 
 
 @NO_COPIES
-def test_what_a_sharded_job_saved_goes_on_at_another_size_in_another_form(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+def test_what_a_sharded_job_saved_goes_on_at_another_size_in_another_form(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
     job.start(0, 1)
     job.trains(2)
     job.stop()

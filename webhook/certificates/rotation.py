@@ -1,7 +1,10 @@
-"""What is to be done about our certificates: (what the Secret holds, what is published, now) → one step. Pure.
+"""What is to be done about our certificates: (what the Secret holds, what is published, now) → one
+step. Pure.
 
-A CA is replaced in an order that leaves no moment without trust: the new one is published beside the old, then signs
-the leaf, then the old one is dropped. Each replica may take each step; a write carries the version it was decided on.
+A CA is replaced in an order that leaves no moment without trust: the new one is published beside
+the old, then signs
+the leaf, then the old one is dropped. Each replica may take each step; a write carries the version
+it was decided on.
 """
 
 from dataclasses import dataclass
@@ -10,7 +13,8 @@ from enum import Enum
 DAY_S = 86400.0
 CA_LIFE_S = 3650 * DAY_S
 LEAF_LIFE_S = 90 * DAY_S
-BACKDATE_S = 7 * DAY_S  # an API server's clock may be behind ours; an early date costs nothing
+# an API server's clock may be behind ours; an early date costs nothing
+BACKDATE_S = 7 * DAY_S
 SETTLE_S = 120.0
 """How long a published CA, or a new leaf, gets to reach every API server and every replica."""
 
@@ -38,17 +42,24 @@ class Pair:
 
 @dataclass(frozen=True)
 class Held:
-    """What the Secret holds. None for what is missing, unreadable, or does not fit: a leaf that `ca` has not signed."""
+    """What the Secret holds. None for what is missing, unreadable, or does not fit: a leaf that
+    `ca` has not signed."""
 
     ca: Pair | None = None
     leaf: Pair | None = None
-    next_ca: Pair | None = None  # published, and not yet signing
-    previous_ca: str = ""  # no longer signing, and still published
+    # published, and not yet signing
+    next_ca: Pair | None = None
+    # no longer signing, and still published
+    previous_ca: str = ""
 
     @property
     def bundle(self) -> str:
         """Every CA that a leaf in service may be signed by: what belongs in each `caBundle`."""
-        parts = [self.ca.certificate if self.ca else "", self.next_ca.certificate if self.next_ca else "", self.previous_ca]
+        parts = [
+            self.ca.certificate if self.ca else "",
+            self.next_ca.certificate if self.next_ca else "",
+            self.previous_ca,
+        ]
         return "".join(part.strip() + "\n" for part in parts if part.strip())
 
 
@@ -62,7 +73,8 @@ class Step(Enum):
 
 
 def due(held: Held, published: bool, now: float) -> tuple[Step | None, str]:
-    """The next step and why; None when there is nothing to do. `published`: every configuration there is has the bundle."""
+    """The next step and why; None when there is nothing to do. `published`: every configuration
+    there is has the bundle."""
     if held.ca is None:
         return Step.ISSUE, "there is no usable CA"
     if now >= held.ca.ends:

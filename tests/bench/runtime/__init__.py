@@ -1,1 +1,2 @@
-"""What elastic_runtime promises, measured beside its peers in the same run: `make bench-runtime`."""
+"""What elastic_runtime promises, measured beside its peers in the same run: `make
+bench-runtime`."""

@@ -1,4 +1,5 @@
-"""`python -m tests.bench.runtime [--only ROW] [--quick] [-o json]`: prints the table and leaves bench-runtime.json."""
+"""`python -m tests.bench.runtime [--only ROW] [--quick] [-o json]`: prints the table and leaves
+bench-runtime.json."""
 
 import argparse
 import os
@@ -21,7 +22,10 @@ Measure = Callable[[Collection[str], int], list[Row]]
 def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
     """The rows, by what is measured together."""
     return [
-        (membership.NAMES, lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs=1 if quick else 3)),
+        (
+            membership.NAMES,
+            lambda wanted, runs: membership.measure(wanted, runs, torchrun_runs=1 if quick else 3),
+        ),
         (sharded.NAMES, sharded.measure),
         (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
         (saves.NAMES, lambda wanted, runs: saves.measure(wanted, runs, quick)),
@@ -33,25 +37,46 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
 def main() -> int:
     names = [name for of, _ in families(quick=True) for name in of]
     parser = argparse.ArgumentParser(prog="python -m tests.bench.runtime", description=__doc__)
-    parser.add_argument("--only", action="append", choices=names, help="a row, or several: as often as you like")
-    parser.add_argument("--quick", action="store_true", help="two runs (torchrun: one) of a smaller job: to try it, not to quote it")
-    parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what is printed")
+    parser.add_argument(
+        "--only", action="append", choices=names, help="a row, or several: as often as you like"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="two runs (torchrun: one) of a smaller job: to try it, not to quote it",
+    )
+    parser.add_argument(
+        "-o", dest="output", choices=["table", "json"], default="table", help="what is printed"
+    )
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what we started ends with us
+    # what we started ends with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     width = 256 if args.quick else 1024
-    os.environ["BENCH_WIDTH"] = str(width)  # of the job's layers, for every process of every job
-    wanted, runs = args.only or names, 2 if args.quick else 5
-    began, load = time.time(), os.getloadavg()
+    # of the job's layers, for every process of every job
+    os.environ["BENCH_WIDTH"] = str(width)
+    wanted = args.only or names
+    runs = 2 if args.quick else 5
+    began = time.time()
+    load = os.getloadavg()
     rows: list[Row] = []
     facts: dict[str, object] = {
-        "python": platform.python_version(), "torch": torch.__version__, "cores": os.cpu_count(), "runs": runs, "layer_width": width,
-        "peers": {module: peers.version(module) for module in peers.PINNED}, "load_before": load, "only": args.only or "all",
-    }  # fmt: skip
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "runs": runs,
+        "layer_width": width,
+        "peers": {module: peers.version(module) for module in peers.PINNED},
+        "load_before": load,
+        "only": args.only or "all",
+    }
     for of, measure in families(args.quick):
         if mine := [name for name in of if name in wanted]:
             rows += measure(mine, runs)
-            said = table.document(rows, facts | {"load_after": os.getloadavg(), "seconds": round(time.time() - began)})
-            (TREE / "bench-runtime.json").write_text(said)  # what there is so far: the rest may take half an hour
+            said = table.document(
+                rows, facts | {"load_after": os.getloadavg(), "seconds": round(time.time() - began)}
+            )
+            # what there is so far: the rest may take half an hour
+            (TREE / "bench-runtime.json").write_text(said)
     print(said if args.output == "json" else table.as_text(rows))
     return 0 if all(row.met is not False for row in rows) else 1
 

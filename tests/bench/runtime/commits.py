@@ -1,4 +1,5 @@
-"""What a job's own lines say of a change of membership: how long nobody committed a step, and what was lost. Pure but for the reading."""
+"""What a job's own lines say of a change of membership: how long nobody committed a step, and what
+was lost. Pure but for the reading."""
 
 import json
 import statistics
@@ -12,21 +13,27 @@ from typing import Any
 class Commit:
     """One rank's line for one step it committed."""
 
-    time: float  # Unix seconds
+    # Unix seconds
+    time: float
     who: str
     step: int
     world: int
-    era: int  # grows with every change of membership: generation, restart, process
+    # grows with every change of membership: generation, restart, process
+    era: int
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """How a job came back."""
 
-    last: float  # Unix seconds of the last commit of the era before, by anybody
-    first: float  # when everybody in the new era had committed its first step
-    step_s: float  # of a step in the new era, median
-    redone: int  # steps that were committed twice: before, and after again
+    # Unix seconds of the last commit of the era before, by anybody
+    last: float
+    # when everybody in the new era had committed its first step
+    first: float
+    # of a step in the new era, median
+    step_s: float
+    # steps that were committed twice: before, and after again
+    redone: int
 
     @property
     def pause_s(self) -> float:
@@ -34,8 +41,11 @@ class Resumed:
         return max(0.0, self.first - self.last - self.step_s)
 
 
-def resumed(commits: Iterable[Commit], new: Callable[[Commit], bool], world: int, more: int = 5) -> Resumed | None:
-    """None until `world` ranks have committed `more` steps after their first in the era that `new` tells."""
+def resumed(
+    commits: Iterable[Commit], new: Callable[[Commit], bool], world: int, more: int = 5
+) -> Resumed | None:
+    """None until `world` ranks have committed `more` steps after their first in the era that `new`
+    tells."""
     first: dict[str, Commit] = {}
     took: dict[str, list[float]] = {}
     before: list[Commit] = []
@@ -73,18 +83,24 @@ def of_journal(folder: Path) -> list[Commit]:
     found = []
     for path in sorted(folder.glob("steps-*.jsonl")):
         for line in lines(folder, path.name):
-            found.append(Commit(line["time"], path.stem, line["step"], line["size"], line["generation"]))
+            found.append(
+                Commit(line["time"], path.stem, line["step"], line["size"], line["generation"])
+            )
     return found
 
 
 def of_events(folder: Path) -> list[Commit]:
     """A peer's: where it has no word for the era, the process stands for it."""
     steps = (line for line in lines(folder, "events-*.jsonl") if line["event"] == "step")
-    return [Commit(e["time"], str(e["who"]), e["step"], e["world"], e.get("era", e["pid"])) for e in steps]
+    return [
+        Commit(e["time"], str(e["who"]), e["step"], e["world"], e.get("era", e["pid"]))
+        for e in steps
+    ]
 
 
 def lost_samples(folder: Path) -> int:
-    """Of our journal: micro-batches of committed steps that were not used exactly once. 0 is what is promised."""
+    """Of our journal: micro-batches of committed steps that were not used exactly once. 0 is what
+    is promised."""
     micro_batches = json.loads((folder / "run.json").read_text())["micro_batches"]
     committed: dict[int, int] = {}
     for line in lines(folder, "steps-*.jsonl"):
@@ -92,5 +108,11 @@ def lost_samples(folder: Path) -> int:
     used: dict[tuple[int, int], int] = {}
     for line in lines(folder, "samples-*.jsonl"):
         if committed.get(line["step"]) == line["generation"]:
-            used[line["step"], line["micro_batch"]] = used.get((line["step"], line["micro_batch"]), 0) + 1
-    return sum(used.get((step, number), 0) != 1 for step in range(1, max(committed, default=0) + 1) for number in range(micro_batches))
+            used[line["step"], line["micro_batch"]] = (
+                used.get((line["step"], line["micro_batch"]), 0) + 1
+            )
+    return sum(
+        used.get((step, number), 0) != 1
+        for step in range(1, max(committed, default=0) + 1)
+        for number in range(micro_batches)
+    )

@@ -1,4 +1,5 @@
-"""A job that shrinks, grows and loses a rank, against the same script left alone: losses, samples and their order."""
+"""A job that shrinks, grows and loses a rank, against the same script left alone: losses, samples
+and their order."""
 
 import signal
 import sys
@@ -11,7 +12,8 @@ from tests.bench.runtime.processes import WORKERS, Job, TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("exact",)
-WIDTH = 256  # of the job's layers: what is compared is not speed
+# of the job's layers: what is compared is not speed
+WIDTH = 256
 
 
 def losses(log: Path) -> dict[int, float]:
@@ -19,10 +21,19 @@ def losses(log: Path) -> dict[int, float]:
 
 
 def samples(log: Path, last: int) -> list[tuple[int, int, list[int]]]:
-    """(step, micro-batch, samples) of every committed step up to `last`, in order; what was used twice is there twice."""
+    """(step, micro-batch, samples) of every committed step up to `last`, in order; what was used
+    twice is there twice."""
     committed = {line["step"]: line["generation"] for line in lines(log, "steps-*.jsonl")}
-    used = [line for line in lines(log, "samples-*.jsonl") if committed.get(line["step"]) == line["generation"]]
-    return sorted((line["step"], line["micro_batch"], line["samples"]) for line in used if line["step"] <= last)
+    used = [
+        line
+        for line in lines(log, "samples-*.jsonl")
+        if committed.get(line["step"]) == line["generation"]
+    ]
+    return sorted(
+        (line["step"], line["micro_batch"], line["samples"])
+        for line in used
+        if line["step"] <= last
+    )
 
 
 def alone(last: int) -> tuple[dict[int, float], list[tuple[int, int, list[int]]]]:
@@ -30,7 +41,11 @@ def alone(last: int) -> tuple[dict[int, float], list[tuple[int, int, list[int]]]
     with Job(BENCH_WIDTH=str(WIDTH)) as job:
         job.start(str(WORKERS / "with_elastic_runtime.py"))
         of = job.folder / "log"
-        until(lambda: True if max(losses(of), default=0) > last else None, 300, f"{last} steps alone ({job.said()})")
+        until(
+            lambda: True if max(losses(of), default=0) > last else None,
+            300,
+            f"{last} steps alone ({job.said()})",
+        )
         return losses(of), samples(of, last)
 
 
@@ -47,8 +62,14 @@ def once(out: Samples) -> None:
         last = max(mine) - 1
         used = samples(job.log, last)
     theirs, expected = alone(last)
-    out.add("loss", max(abs(mine[step] - theirs[step]) / abs(theirs[step]) for step in range(1, last + 1)))
-    out.add("samples", sum(a != b for a, b in zip(used, expected, strict=False)) + abs(len(used) - len(expected)))
+    out.add(
+        "loss",
+        max(abs(mine[step] - theirs[step]) / abs(theirs[step]) for step in range(1, last + 1)),
+    )
+    out.add(
+        "samples",
+        sum(a != b for a, b in zip(used, expected, strict=False)) + abs(len(used) - len(expected)),
+    )
     out.add("steps", last)
 
 
@@ -63,8 +84,24 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             out.add("loss", 1.0)
     of = f"4→2→3, a rank killed, →1→4; median {out.median('steps', 0):g} steps"
     return [
-        Row("exact", f"loss against the undisturbed run, largest relative difference: {of}", "≤ 1e-6", "", out["loss"],
-            "the same script alone", at_most=1e-6, always=True),
-        Row("exact", "samples not the same or not in the same place", "0", "", out["samples"], "the same script alone", at_most=0.0,
-            always=True),
-    ]  # fmt: skip
+        Row(
+            "exact",
+            f"loss against the undisturbed run, largest relative difference: {of}",
+            "≤ 1e-6",
+            "",
+            out["loss"],
+            "the same script alone",
+            at_most=1e-6,
+            always=True,
+        ),
+        Row(
+            "exact",
+            "samples not the same or not in the same place",
+            "0",
+            "",
+            out["samples"],
+            "the same script alone",
+            at_most=0.0,
+            always=True,
+        ),
+    ]

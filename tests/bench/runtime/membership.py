@@ -1,4 +1,5 @@
-"""Shrink, grow, a rank killed, a rank hung: the time in which nobody commits, beside torchft, NVRx and torchrun, in turn in each run."""
+"""Shrink, grow, a rank killed, a rank hung: the time in which nobody commits, beside torchft, NVRx
+and torchrun, in turn in each run."""
 
 import os
 import signal
@@ -15,8 +16,10 @@ from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
-WATCHED_S = 3.0  # in a generation younger than that a rank is given time, to compile and to read
-HEARTBEAT_S = 1.0  # the limit at which a rank that says nothing is taken for lost
+# in a generation younger than that a rank is given time, to compile and to read
+WATCHED_S = 3.0
+# the limit at which a rank that says nothing is taken for lost
+HEARTBEAT_S = 1.0
 
 
 def ours(wanted: Collection[str], out: Samples) -> None:
@@ -33,7 +36,10 @@ def ours(wanted: Collection[str], out: Samples) -> None:
             out.add("shrink redone", back.redone)
             era = job.generation()
             asked, back = job.resized(4)
-            first = max(min(c.time for c in job.commits() if c.who == f"steps-{pod}-0" and c.era > era) for pod in (2, 3))
+            first = max(
+                min(c.time for c in job.commits() if c.who == f"steps-{pod}-0" and c.era > era)
+                for pod in (2, 3)
+            )
             out.add("grow", back.pause_s)
             out.add("grow own", max(job.own_pauses_s(era)))
             out.add("grow joiner", first - asked)
@@ -93,9 +99,14 @@ def torchrun(wanted: Collection[str], out: Samples) -> None:
 
 
 def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
-    """`runs` rounds of ours and each peer in turn; torchrun, which takes a minute an event, in the first `torchrun_runs` only."""
+    """`runs` rounds of ours and each peer in turn; torchrun, which takes a minute an event, in the
+    first `torchrun_runs` only."""
     out = Samples()
-    places = {module: peers.found(module) for module in ("torchft", "nvidia_resiliency_ext")} if set(wanted) - {"hang"} else {}
+    places = (
+        {module: peers.found(module) for module in ("torchft", "nvidia_resiliency_ext")}
+        if set(wanted) - {"hang"}
+        else {}
+    )
     for run in range(runs):
         turns: list[tuple[str, Callable[[], None]]] = [("ours", partial(ours, wanted, out))]
         if place := places.get("torchft"):
@@ -118,32 +129,152 @@ def rows(out: Samples) -> list[Row]:
     """What the issue promises of each, one row a peer."""
     shrink_most = min(0.060, 0.2 * out.median("shrink step", 0.3))
     width = int(os.environ["BENCH_WIDTH"])
-    state_bytes = 3 * 4 * 12 * (width * width + width)  # parameters and AdamW's two moments of the job
+    # parameters and AdamW's two moments of the job
+    state_bytes = 3 * 4 * 12 * (width * width + width)
     grow_most = 0.060 + state_bytes / (0.5 * out.median("memcpy", 6e9))
     kill_most = 0.25 + out.median("kill step", 0.3)
     hang_most = HEARTBEAT_S + 0.1 + out.median("hang step", 0.3)
     shrink_note = (
-        f"median {out.median('shrink redone'):g} steps redone; request to first commit {out.median('shrink total steps'):.2f} steps"
+        f"median {out.median('shrink redone'):g} steps redone; request to first commit "
+        f"{out.median('shrink total steps'):.2f} steps"
     )
     of = "planned shrink 4→2 DDP: survivors' pause"
     found = [
-        Row("shrink", of, "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft", "s", out["shrink"], "torchft", out["torchft shrink"],
-            shrink_most, 1 / 80, note=shrink_note),
-        Row("shrink", of, "≤ 1/250 of torchrun tuned", "s", out["shrink"], "torchrun", out["torchrun shrink"], shrink_most, 1 / 250),
-        Row("shrink", "… by its own clock: last commit until the next step may begin", "≤ 60 ms", "s", out["shrink own"], at_most=0.060),
-        Row("samples", "micro-batches not used exactly once, in all of these", "0", "", out["samples lost"], at_most=0.0, always=True),
-        Row("kill", "rank killed → next commit of all survivors", "≤ 0.25 s + 1 step; ≤ 1/10 of torchft", "s", out["kill"], "torchft",
-            out["torchft kill"], kill_most, 1 / 10, note=f"median {out.median('kill redone'):g} steps redone"),
-        Row("kill", "the same", "≤ 1/6 of NVRx", "s", out["kill"], "NVRx (gloo timeout 2 s)", out["NVRx kill"], kill_most, 1 / 6),
-        Row("kill", "the same", "≤ 1/20 of torchrun", "s", out["kill"], "torchrun", out["torchrun kill"], kill_most, 1 / 20),
-        Row("hang", "rank stopped (SIGSTOP) → next commit of all survivors", f"heartbeat limit ({HEARTBEAT_S:g} s) + 0.1 s + 1 step", "s",
-            out["hang"], at_most=hang_most, note="" if out["hang"] else "not freed within 30 s"),
-        Row("grow", "grow 2→4: survivors' pause", "≤ 60 ms + state/(0.5 × memcpy); ≤ 1/2 of torchft", "s", out["grow"], "torchft",
-            out["torchft grow"], grow_most, 1 / 2, note=f"bound {grow_most * 1000:.0f} ms"),
-        Row("grow", "the same", "≤ 1/80 of torchrun", "s", out["grow"], "torchrun", out["torchrun grow"], grow_most, 1 / 80),
-        Row("grow", "… by its own clock", "≤ 60 ms + state/(0.5 × memcpy)", "s", out["grow own"], at_most=grow_most),
-        Row("grow", "grow 2→4: request → warm joiners' first commit", "≤ 1 s; ≤ 1/4 of torchft", "s", out["grow joiner"], "torchft (cold)",
-            out["torchft grow joiner"], 1.0, 1 / 4),
-        Row("grow", "the same", "≤ 1/8 of torchrun", "s", out["grow joiner"], "torchrun (cold)", out["torchrun grow joiner"], 1.0, 1 / 8),
-    ]  # fmt: skip
+        Row(
+            "shrink",
+            of,
+            "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft",
+            "s",
+            out["shrink"],
+            "torchft",
+            out["torchft shrink"],
+            shrink_most,
+            1 / 80,
+            note=shrink_note,
+        ),
+        Row(
+            "shrink",
+            of,
+            "≤ 1/250 of torchrun tuned",
+            "s",
+            out["shrink"],
+            "torchrun",
+            out["torchrun shrink"],
+            shrink_most,
+            1 / 250,
+        ),
+        Row(
+            "shrink",
+            "… by its own clock: last commit until the next step may begin",
+            "≤ 60 ms",
+            "s",
+            out["shrink own"],
+            at_most=0.060,
+        ),
+        Row(
+            "samples",
+            "micro-batches not used exactly once, in all of these",
+            "0",
+            "",
+            out["samples lost"],
+            at_most=0.0,
+            always=True,
+        ),
+        Row(
+            "kill",
+            "rank killed → next commit of all survivors",
+            "≤ 0.25 s + 1 step; ≤ 1/10 of torchft",
+            "s",
+            out["kill"],
+            "torchft",
+            out["torchft kill"],
+            kill_most,
+            1 / 10,
+            note=f"median {out.median('kill redone'):g} steps redone",
+        ),
+        Row(
+            "kill",
+            "the same",
+            "≤ 1/6 of NVRx",
+            "s",
+            out["kill"],
+            "NVRx (gloo timeout 2 s)",
+            out["NVRx kill"],
+            kill_most,
+            1 / 6,
+        ),
+        Row(
+            "kill",
+            "the same",
+            "≤ 1/20 of torchrun",
+            "s",
+            out["kill"],
+            "torchrun",
+            out["torchrun kill"],
+            kill_most,
+            1 / 20,
+        ),
+        Row(
+            "hang",
+            "rank stopped (SIGSTOP) → next commit of all survivors",
+            f"heartbeat limit ({HEARTBEAT_S:g} s) + 0.1 s + 1 step",
+            "s",
+            out["hang"],
+            at_most=hang_most,
+            note="" if out["hang"] else "not freed within 30 s",
+        ),
+        Row(
+            "grow",
+            "grow 2→4: survivors' pause",
+            "≤ 60 ms + state/(0.5 × memcpy); ≤ 1/2 of torchft",
+            "s",
+            out["grow"],
+            "torchft",
+            out["torchft grow"],
+            grow_most,
+            1 / 2,
+            note=f"bound {grow_most * 1000:.0f} ms",
+        ),
+        Row(
+            "grow",
+            "the same",
+            "≤ 1/80 of torchrun",
+            "s",
+            out["grow"],
+            "torchrun",
+            out["torchrun grow"],
+            grow_most,
+            1 / 80,
+        ),
+        Row(
+            "grow",
+            "… by its own clock",
+            "≤ 60 ms + state/(0.5 × memcpy)",
+            "s",
+            out["grow own"],
+            at_most=grow_most,
+        ),
+        Row(
+            "grow",
+            "grow 2→4: request → warm joiners' first commit",
+            "≤ 1 s; ≤ 1/4 of torchft",
+            "s",
+            out["grow joiner"],
+            "torchft (cold)",
+            out["torchft grow joiner"],
+            1.0,
+            1 / 4,
+        ),
+        Row(
+            "grow",
+            "the same",
+            "≤ 1/8 of torchrun",
+            "s",
+            out["grow joiner"],
+            "torchrun (cold)",
+            out["torchrun grow joiner"],
+            1.0,
+            1 / 8,
+        ),
+    ]
     return found

@@ -1,16 +1,19 @@
-"""The machine's own speeds, that bounds are stated in: one core's copy into warm memory, and the disk without the page cache."""
+"""The machine's own speeds, that bounds are stated in: one core's copy into warm memory, and the
+disk without the page cache."""
 
 import mmap
 import os
 import time
 from pathlib import Path
 
-SIZE = 256 << 20  # bytes
+# bytes
+SIZE = 256 << 20
 
 
 def memcpy_bytes_s(size: int = SIZE) -> float:
     """One core, into memory that is there already: the best of five."""
-    source, target = memoryview(bytearray(size)), memoryview(bytearray(size))
+    source = memoryview(bytearray(size))
+    target = memoryview(bytearray(size))
     target[:] = source
     best = 0.0
     for _ in range(5):
@@ -46,7 +49,8 @@ def write_s(path: Path, size: int, block: int = 8 << 20) -> float:
 
 
 def read_s(path: Path, block: int = 8 << 20) -> float:
-    """Seconds to read a file that is not cached: the faster of past the page cache and through it."""
+    """Seconds to read a file that is not cached: the faster of past the page cache and through
+    it."""
     took = []
     for flags in (os.O_DIRECT, 0):
         drop_cached(path)

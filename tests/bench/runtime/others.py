@@ -10,7 +10,8 @@ from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kil
 
 
 class Torchrun(Job):
-    """An agent a worker, c10d rendezvous, tuned: last call 1 s, and a store of its own for the workers (else it never recovers on gloo)."""
+    """An agent a worker, c10d rendezvous, tuned: last call 1 s, and a store of its own for the
+    workers (else it never recovers on gloo)."""
 
     def __init__(self, agents: int) -> None:
         super().__init__(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
@@ -24,14 +25,40 @@ class Torchrun(Job):
     def agent(self) -> None:
         host = int(not self.processes)
         self.start(
-            *("-m", "torch.distributed.run", "--nnodes", "1:4", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "bench"),
-            *("--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-conf", f"is_host={host},last_call_timeout=1"),
-            *("--local-addr", "127.0.0.1", "--max-restarts", "10", str(WORKERS / "with_torchrun.py")),
+            *(
+                "-m",
+                "torch.distributed.run",
+                "--nnodes",
+                "1:4",
+                "--nproc-per-node",
+                "1",
+                "--rdzv-backend",
+                "c10d",
+                "--rdzv-id",
+                "bench",
+            ),
+            *(
+                "--rdzv-endpoint",
+                f"127.0.0.1:{self.port}",
+                "--rdzv-conf",
+                f"is_host={host},last_call_timeout=1",
+            ),
+            *(
+                "--local-addr",
+                "127.0.0.1",
+                "--max-restarts",
+                "10",
+                str(WORKERS / "with_torchrun.py"),
+            ),
         )
 
     def mid_period(self) -> None:
         """Five steps lie behind the last checkpoint of every ten."""
-        until(lambda: True if max(c.step for c in self.commits()) % 10 == 5 else None, 60, "the middle between two checkpoints")
+        until(
+            lambda: True if max(c.step for c in self.commits()) % 10 == 5 else None,
+            60,
+            "the middle between two checkpoints",
+        )
 
     def _changed(self, world: int, at: float) -> Resumed:
         known = {c.era for c in self.commits() if c.time < at}
@@ -60,16 +87,20 @@ class Torchrun(Job):
 
 
 class Torchft(Job):
-    """Four replica groups of one process and a lighthouse, with its defaults. It has no word for leaving: a shrink is a kill."""
+    """Four replica groups of one process and a lighthouse, with its defaults. It has no word for
+    leaving: a shrink is a kill."""
 
     GROUPS = 4
 
     def begin(self) -> None:
         self.start(
             "-c",
-            "import time; from torchft.coordination import LighthouseServer as L; from pathlib import Path; "
-            "l = L(bind='127.0.0.1:0', min_replicas=1, join_timeout_ms=60000, quorum_tick_ms=100, heartbeat_timeout_ms=5000); "
-            "Path('address.draft').write_text(l.address()); Path('address.draft').rename('address'); time.sleep(10**6)",
+            "import time; from torchft.coordination import LighthouseServer as L; from pathlib "
+            "import Path; "
+            "l = L(bind='127.0.0.1:0', min_replicas=1, join_timeout_ms=60000, quorum_tick_ms=100, "
+            "heartbeat_timeout_ms=5000); "
+            "Path('address.draft').write_text(l.address()); "
+            "Path('address.draft').rename('address'); time.sleep(10**6)",
         )
         address = until(self._address, 60, f"torchft's lighthouse ({self.said()})")
         self.env["BENCH_LIGHTHOUSE"] = "http://127.0.0.1:" + address.rpartition(":")[2]
@@ -96,8 +127,10 @@ class Torchft(Job):
         return at, self.back(lambda c: c.time > at and c.world == left, left)
 
     def grown(self, count: int) -> tuple[float, float, float]:
-        """The groups that were killed come back: when, the longest gap of a survivor less a step, and the newcomers' first commit."""
-        step_s, at = self._step_s(), time.time()
+        """The groups that were killed come back: when, the longest gap of a survivor less a step,
+        and the newcomers' first commit."""
+        step_s = self._step_s()
+        at = time.time()
         new = [self._group(number) for number in range(self.GROUPS - count, self.GROUPS)]
         self.groups += new
 

@@ -16,7 +16,9 @@ from typing import Self, TypeVar
 from tests.bench.runtime import peers
 from tests.bench.runtime.commits import Commit, Resumed, of_events, resumed
 
-START_S, EVENT_S = 300.0, 120.0  # how long a job may take to start, and to train again
+# how long a job may take to start, and to train again
+START_S = 300.0
+EVENT_S = 120.0
 WORKERS = Path(__file__).parent / "workers"
 T = TypeVar("T")
 
@@ -49,7 +51,9 @@ def free_port(count: int = 1) -> int:
 
 def children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
 
@@ -65,7 +69,8 @@ def kill(pid: int, sign: signal.Signals = signal.SIGKILL) -> None:
 
 
 class Job:
-    """Processes of one job; use it as a context: afterwards none of them is left, and the folder is gone."""
+    """Processes of one job; use it as a context: afterwards none of them is left, and the folder is
+    gone."""
 
     def __init__(self, *paths: Path, **more: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cede-bench-"))
@@ -93,14 +98,22 @@ class Job:
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"out-{len(self.processes)}.txt", "wb") as out:
-            process = subprocess.Popen([sys.executable, *words], cwd=self.folder, env=self.env | more, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                [sys.executable, *words],
+                cwd=self.folder,
+                env=self.env | more,
+                stdout=out,
+                stderr=out,
+            )
         self.processes.append(process)
         return process
 
     def commits(self) -> list[Commit]:
         return of_events(self.folder)
 
-    def steady(self, world: int, steps: int = 6, after: float = 0.0, seconds: float = START_S) -> None:
+    def steady(
+        self, world: int, steps: int = 6, after: float = 0.0, seconds: float = START_S
+    ) -> None:
         """Returns when `world` ranks have each committed `steps` steps together, since `after`."""
 
         def found() -> bool | None:
@@ -113,8 +126,15 @@ class Job:
         until(found, seconds, f"{steps} steps of {world} ranks ({self.said()})")
 
     def back(self, new: Callable[[Commit], bool], world: int, seconds: float = EVENT_S) -> Resumed:
-        return until(lambda: resumed(self.commits(), new, world), seconds, f"training again with {world} ranks ({self.said()})")
+        return until(
+            lambda: resumed(self.commits(), new, world),
+            seconds,
+            f"training again with {world} ranks ({self.said()})",
+        )
 
     def said(self) -> str:
         """The end of what the processes wrote, for an error."""
-        return " | ".join(path.read_text(errors="replace")[-120:].strip() for path in sorted(self.folder.glob("out-*.txt")))
+        return " | ".join(
+            path.read_text(errors="replace")[-120:].strip()
+            for path in sorted(self.folder.glob("out-*.txt"))
+        )

@@ -17,7 +17,9 @@ RANKS = 4
 def stall(runs: int, mib: int, out: Samples) -> None:
     """The longest of all ranks, each time."""
     path = peers.found("torch_checkpointing")
-    with Ours(RANKS, "stalls.py", str(RANKS), str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)) as job:
+    with Ours(
+        RANKS, "stalls.py", str(RANKS), str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)
+    ) as job:
 
         def all_there() -> bool | None:
             return True if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS else None
@@ -42,7 +44,9 @@ def disk(runs: int, mib: int, out: Samples) -> None:
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
-    out, mib, large = Samples(), 32 if quick else 160, 64 if quick else 512
+    out = Samples()
+    mib = 32 if quick else 160
+    large = 64 if quick else 512
     try:
         if "stall" in wanted:
             print("# stall of a save", file=sys.stderr, flush=True)
@@ -56,15 +60,67 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
     of = f"checkpoint stall, DDP of {RANKS}, {mib} MiB"
     note = f"bound {most * 1000:.0f} ms" if most else ""
     rows = [
-        Row("stall", of, "≤ 1.5 × (state/N)/memcpy + 5 ms; ≤ 1/3 of DCP async, kept stager", "s", out["ours"], "DCP async, kept stager",
-            out["dcp"], most, 1 / 3, note=note),
-        Row("stall", "the same", "≤ torch_checkpointing", "s", out["ours"], "torch_checkpointing", out["other"],
-            ratio_at_most=1.0),
-        Row("disk", f"durable write, {large} MiB", "≥ 0.85 of raw disk", "GB/s", out["ours write"], "raw disk, direct, fsync",
-            out["raw write"], ratio_at_least=0.85),
-        Row("disk", "the same", "≥ 1.5 × dcp.save", "GB/s", out["ours write"], "dcp.save", out["dcp write"], ratio_at_least=1.5),
-        Row("disk", f"cold load, {large} MiB", "≥ 0.85 of raw disk", "GB/s", out["ours read"], "raw disk", out["raw read"],
-            ratio_at_least=0.85),
-        Row("disk", "the same", "≥ 1.3 × dcp.load", "GB/s", out["ours read"], "dcp.load", out["dcp read"], ratio_at_least=1.3),
-    ]  # fmt: skip
+        Row(
+            "stall",
+            of,
+            "≤ 1.5 × (state/N)/memcpy + 5 ms; ≤ 1/3 of DCP async, kept stager",
+            "s",
+            out["ours"],
+            "DCP async, kept stager",
+            out["dcp"],
+            most,
+            1 / 3,
+            note=note,
+        ),
+        Row(
+            "stall",
+            "the same",
+            "≤ torch_checkpointing",
+            "s",
+            out["ours"],
+            "torch_checkpointing",
+            out["other"],
+            ratio_at_most=1.0,
+        ),
+        Row(
+            "disk",
+            f"durable write, {large} MiB",
+            "≥ 0.85 of raw disk",
+            "GB/s",
+            out["ours write"],
+            "raw disk, direct, fsync",
+            out["raw write"],
+            ratio_at_least=0.85,
+        ),
+        Row(
+            "disk",
+            "the same",
+            "≥ 1.5 × dcp.save",
+            "GB/s",
+            out["ours write"],
+            "dcp.save",
+            out["dcp write"],
+            ratio_at_least=1.5,
+        ),
+        Row(
+            "disk",
+            f"cold load, {large} MiB",
+            "≥ 0.85 of raw disk",
+            "GB/s",
+            out["ours read"],
+            "raw disk",
+            out["raw read"],
+            ratio_at_least=0.85,
+        ),
+        Row(
+            "disk",
+            "the same",
+            "≥ 1.3 × dcp.load",
+            "GB/s",
+            out["ours read"],
+            "dcp.load",
+            out["dcp read"],
+            ratio_at_least=1.3,
+        ),
+    ]
     return [row for row in rows if row.name in wanted]

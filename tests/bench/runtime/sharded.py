@@ -1,4 +1,5 @@
-"""FSDP2: the survivors' pause when half of the ranks leave, beside DCP's save and load in the same processes."""
+"""FSDP2: the survivors' pause when half of the ranks leave, beside DCP's save and load in the same
+processes."""
 
 import os
 import statistics
@@ -19,7 +20,11 @@ def once(out: Samples) -> None:
         job.steady(4)
 
         def compared() -> list[float] | None:
-            said = [line["seconds"] for line in lines(job.folder, "events-*.jsonl") if line["event"] == "dcp" and line["world"] == 4]
+            said = [
+                line["seconds"]
+                for line in lines(job.folder, "events-*.jsonl")
+                if line["event"] == "dcp" and line["world"] == 4
+            ]
             return said if len(said) >= 4 else None
 
         out.add("dcp", max(until(compared, 120, "DCP's save and load")[:4]))
@@ -30,7 +35,8 @@ def once(out: Samples) -> None:
 
 
 def measure(wanted: Collection[str], runs: int) -> list[Row]:
-    out, width = Samples(), int(os.environ["BENCH_WIDTH"])
+    out = Samples()
+    width = int(os.environ["BENCH_WIDTH"])
     for run in range(runs):
         print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
         try:
@@ -38,13 +44,29 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             out.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
-    moved = 3 * 4 * 12 * (width * width + width) / 2  # bytes: what the two that leave hold of parameters and both moments
+    # bytes: what the two that leave hold of parameters and both moments
+    moved = 3 * 4 * 12 * (width * width + width) / 2
     most = 0.080 + moved / (0.55 * statistics.median(out["memcpy"])) if out["memcpy"] else None
     of = "planned shrink 4→2 FSDP2: survivors' pause"
-    note = f"bound {most * 1000:.0f} ms; DCP without a plan over the ranks, at the same size" if most else ""
+    note = (
+        f"bound {most * 1000:.0f} ms; DCP without a plan over the ranks, at the same size"
+        if most
+        else ""
+    )
     goal = "≤ 80 ms + moved bytes/(0.55 × memcpy); ≤ 1/6 of DCP save + load"
     return [
-        Row("fsdp", of, goal, "s", out["gap"], "DCP save + load", out["dcp"], most, 1 / 6, note=note),
-        Row("fsdp", "… by its own clock: last commit until the next step may begin", goal, "s", out["own"], "DCP save + load", out["dcp"],
-            most, 1 / 6),
-    ]  # fmt: skip
+        Row(
+            "fsdp", of, goal, "s", out["gap"], "DCP save + load", out["dcp"], most, 1 / 6, note=note
+        ),
+        Row(
+            "fsdp",
+            "… by its own clock: last commit until the next step may begin",
+            goal,
+            "s",
+            out["own"],
+            "DCP save + load",
+            out["dcp"],
+            most,
+            1 / 6,
+        ),
+    ]

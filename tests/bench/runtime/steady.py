@@ -1,4 +1,5 @@
-"""What a step costs beyond what it must: against a bare loop with the same hooks and against DDP, interleaved step by step."""
+"""What a step costs beyond what it must: against a bare loop with the same hooks and against DDP,
+interleaved step by step."""
 
 import os
 import statistics
@@ -12,14 +13,20 @@ from tests.bench.runtime.processes import TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("steady",)
-STEP_S = 0.3  # of which the cost may be half a percent
-SMALL = 64  # width of layers whose step is next to nothing, so that what is fixed can be seen
+# of which the cost may be half a percent
+STEP_S = 0.3
+# width of layers whose step is next to nothing, so that what is fixed can be seen
+SMALL = 64
 
 
 def interleaved(steps: int, width: int) -> dict[str, Any]:
     """Seconds of every step of each, and the collectives each made in one."""
     with Ours(2, "steady.py", str(steps), BENCH_WIDTH=str(width)) as job:
-        return until(lambda: next(lines(job.folder, "events-steady-*.jsonl"), None), 600, f"{steps} steps ({job.said()})")
+        return until(
+            lambda: next(lines(job.folder, "events-steady-*.jsonl"), None),
+            600,
+            f"{steps} steps ({job.said()})",
+        )
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
@@ -32,17 +39,52 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
         except TooLong as error:
             print(f"# steady: {error}", file=sys.stderr)
             continue
-        fixed = [a - b for a, b in zip(small["seconds"]["ours"], small["seconds"]["bare"], strict=False)]
+        fixed = [
+            a - b for a, b in zip(small["seconds"]["ours"], small["seconds"]["bare"], strict=False)
+        ]
         out.add("fixed", statistics.median(fixed) / STEP_S * 100)
         for name in ("ours", "bare", "ddp"):
             out.add(name, statistics.median(whole["seconds"][name]))
             out.add(f"{name} collectives", whole["collectives"].get(name))
     return [
-        Row("steady", f"steady state: what we add to a step, of {STEP_S:g} s", "≤ 0.5 %", "%", out["fixed"], "none: bare loop, same hooks",
-            at_most=0.5, note="median of the differences of adjacent steps of a small model"),
-        Row("steady", "a whole step (12.6 million parameters, 2 ranks)", "≤ 1.005 × a bare loop", "s", out["ours"], "bare loop, same hooks",
-            out["bare"], ratio_at_most=1.005),
-        Row("steady", "the same", "≤ 1.005 × DDP", "s", out["ours"], "DDP", out["ddp"], ratio_at_most=1.005),
-        Row("steady", "collectives a step", "none more than a bare loop that reduces its loss", "", out["ours collectives"],
-            "bare loop, same hooks", out["bare collectives"], ratio_at_most=1.0),
-    ]  # fmt: skip
+        Row(
+            "steady",
+            f"steady state: what we add to a step, of {STEP_S:g} s",
+            "≤ 0.5 %",
+            "%",
+            out["fixed"],
+            "none: bare loop, same hooks",
+            at_most=0.5,
+            note="median of the differences of adjacent steps of a small model",
+        ),
+        Row(
+            "steady",
+            "a whole step (12.6 million parameters, 2 ranks)",
+            "≤ 1.005 × a bare loop",
+            "s",
+            out["ours"],
+            "bare loop, same hooks",
+            out["bare"],
+            ratio_at_most=1.005,
+        ),
+        Row(
+            "steady",
+            "the same",
+            "≤ 1.005 × DDP",
+            "s",
+            out["ours"],
+            "DDP",
+            out["ddp"],
+            ratio_at_most=1.005,
+        ),
+        Row(
+            "steady",
+            "collectives a step",
+            "none more than a bare loop that reduces its loss",
+            "",
+            out["ours collectives"],
+            "bare loop, same hooks",
+            out["bare collectives"],
+            ratio_at_most=1.0,
+        ),
+    ]

@@ -8,20 +8,25 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One promise. Values are in `unit`, one a run; those of the peer are from the same runs, in the same order where there are as many."""
+    """One promise. Values are in `unit`, one a run; those of the peer are from the same runs, in
+    the same order where there are as many."""
 
-    name: str  # what --only says
+    # what --only says
+    name: str
     quantity: str
     goal: str
     unit: str
     ours: Sequence[float]
     peer: str = ""
     theirs: Sequence[float] = ()
-    at_most: float | None = None  # the median of ours
-    ratio_at_most: float | None = None  # the median of ours ÷ theirs
+    # the median of ours
+    at_most: float | None = None
+    # the median of ours ÷ theirs
+    ratio_at_most: float | None = None
     ratio_at_least: float | None = None
     note: str = ""
-    always: bool = False  # `at_most` is for the worst of ours, not the median; a run that did not end counts as 1
+    # `at_most` is for the worst of ours, not the median; a run that did not end counts as 1
+    always: bool = False
 
     @property
     def ratios(self) -> list[float]:
@@ -44,17 +49,32 @@ class Row:
             if not self.ratios:
                 return None
             ratio = statistics.median(self.ratios)
-            checks.append(ratio <= (self.ratio_at_most if self.ratio_at_most is not None else ratio))
-            checks.append(ratio >= (self.ratio_at_least if self.ratio_at_least is not None else ratio))
+            checks.append(
+                ratio <= (self.ratio_at_most if self.ratio_at_most is not None else ratio)
+            )
+            checks.append(
+                ratio >= (self.ratio_at_least if self.ratio_at_least is not None else ratio)
+            )
         return all(checks) if checks else None
 
     def as_json(self) -> dict[str, object]:
         return {
-            "name": self.name, "quantity": self.quantity, "goal": self.goal, "unit": self.unit,
-            "measured": _median(self.ours), "spread": _spread(self.ours), "n": len(self.ours),
-            "peer": self.peer, "peer_measured": _median(self.theirs), "peer_spread": _spread(self.theirs), "peer_n": len(self.theirs),
-            "ratio": _median(self.ratios), "ratio_spread": _spread(self.ratios), "met": self.met, "note": self.note,
-        }  # fmt: skip
+            "name": self.name,
+            "quantity": self.quantity,
+            "goal": self.goal,
+            "unit": self.unit,
+            "measured": _median(self.ours),
+            "spread": _spread(self.ours),
+            "n": len(self.ours),
+            "peer": self.peer,
+            "peer_measured": _median(self.theirs),
+            "peer_spread": _spread(self.theirs),
+            "peer_n": len(self.theirs),
+            "ratio": _median(self.ratios),
+            "ratio_spread": _spread(self.ratios),
+            "met": self.met,
+            "note": self.note,
+        }
 
 
 @dataclass
@@ -95,11 +115,22 @@ def as_text(rows: Iterable[Row]) -> str:
     lines = [head, "|" + " --- |" * 9]
     for row in rows:
         ratio = statistics.median(row.ratios) if row.ratios else 0.0
-        ratio_said = "" if not row.ratios else f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
+        ratio_said = (
+            "" if not row.ratios else f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
+        )
         met = {True: "yes", False: "NO", None: "–"}[row.met] + (f": {row.note}" if row.note else "")
         theirs = f"{said(row.theirs)} {row.unit} | {len(row.theirs)}" if row.theirs else "– | 0"
         mine = f"{said(row.ours)} {row.unit}"
-        cells = [row.quantity, row.goal, mine, str(len(row.ours)), row.peer or "–", theirs, ratio_said or "–", met]
+        cells = [
+            row.quantity,
+            row.goal,
+            mine,
+            str(len(row.ours)),
+            row.peer or "–",
+            theirs,
+            ratio_said or "–",
+            met,
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -1,4 +1,5 @@
-"""Many at once, and many times: a world of 64 processes, and 500 resizes with ranks killed on the way."""
+"""Many at once, and many times: a world of 64 processes, and 500 resizes with ranks killed on the
+way."""
 
 import os
 import re
@@ -15,8 +16,13 @@ from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("world", "resizes")
 TREE = Path(__file__).parents[3]
-WIDTH, LARGEST, START_S = 64, 64, 900.0  # of the job's layers; ranks; 64 of them import torch on this machine's cores
-TRIAL, WHOLE = 50, 500  # resizes
+# of the job's layers; ranks; 64 of them import torch on this machine's cores
+WIDTH = 64
+LARGEST = 64
+START_S = 900.0
+# resizes
+TRIAL = 50
+WHOLE = 500
 
 
 def sizes(largest: int) -> list[int]:
@@ -29,7 +35,14 @@ def world(out: Samples, largest: int) -> None:
     began = time.time()
     with Ours(largest, BENCH_WIDTH=str(WIDTH), BENCH_MICRO_BATCHES=str(largest)) as job:
         job.steady(largest, steps=3, seconds=START_S)
-        out.add("start", max(min(c.time for c in job.commits() if c.who == who) for who in {c.who for c in job.commits()}) - began)
+        out.add(
+            "start",
+            max(
+                min(c.time for c in job.commits() if c.who == who)
+                for who in {c.who for c in job.commits()}
+            )
+            - began,
+        )
         for size in sizes(largest):
             out.add(f"step {size}", job.step_s())
             _, back = job.resized(size // 2)
@@ -42,7 +55,16 @@ def world(out: Samples, largest: int) -> None:
 def resizes(out: Samples, count: int) -> str:
     """The suite's own test in its long form, and what it says at its end."""
     env = os.environ | {"CEDE_RESIZES": str(count)}
-    words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/processes/test_random_faults.py"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+        "tests/processes/test_random_faults.py",
+    ]
     done = subprocess.run(words, cwd=TREE, env=env, capture_output=True, text=True)
     out.add("failures", float(done.returncode != 0))
     said = re.search(r"\d+ resizes, .*", done.stdout)
@@ -50,31 +72,67 @@ def resizes(out: Samples, count: int) -> str:
 
 
 def measure(wanted: Collection[str], quick: bool) -> list[Row]:
-    out, rows, largest = Samples(), list[Row](), 16 if quick else LARGEST
+    out = Samples()
+    rows = list[Row]()
+    largest = 16 if quick else LARGEST
     if "world" in wanted:
         print(f"# {largest} processes", file=sys.stderr, flush=True)
-        try:  # once: nothing is promised but that nothing is lost
+        # once: nothing is promised but that nothing is lost
+        try:
             world(out, largest)
         except TooLong as error:
             print(f"# world: {error}", file=sys.stderr)
             out.add("lost", 1.0)
         growth = ", ".join(
-            f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s of steps of {out.median(f'step {size}'):.2f} s"
+            (
+                f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s of steps of "
+                f"{out.median(f'step {size}'):.2f} s"
+            )
             for size in sizes(largest)
         )
         of = f"{largest} processes on {os.cpu_count()} cores"
         rows += [
-            Row("world", f"{of}: start to everybody's first commit", "stated", "s", out["start"], note="imports of torch, almost all"),
-            Row("world", f"{of}: pause of a shrink to half", "stated, with size", "s", out[f"shrink {largest}"], note=growth),
+            Row(
+                "world",
+                f"{of}: start to everybody's first commit",
+                "stated",
+                "s",
+                out["start"],
+                note="imports of torch, almost all",
+            ),
+            Row(
+                "world",
+                f"{of}: pause of a shrink to half",
+                "stated, with size",
+                "s",
+                out[f"shrink {largest}"],
+                note=growth,
+            ),
             Row("world", f"{of}: pause of growing back from 4", "stated", "s", out["grow"]),
-            Row("world", f"{of}: micro-batches not used exactly once", "0", "", out["lost"], at_most=0.0, always=True),
+            Row(
+                "world",
+                f"{of}: micro-batches not used exactly once",
+                "0",
+                "",
+                out["lost"],
+                at_most=0.0,
+                always=True,
+            ),
         ]
     if "resizes" in wanted:
         count = TRIAL if quick else WHOLE
         print(f"# {count} resizes", file=sys.stderr, flush=True)
         note = resizes(out, count)
         rows.append(
-            Row("resizes", f"{count} random resizes with kills: failures", "nothing lost, nothing left behind", "", out["failures"],
-                at_most=0.0, always=True, note=note)
-        )  # fmt: skip
+            Row(
+                "resizes",
+                f"{count} random resizes with kills: failures",
+                "nothing lost, nothing left behind",
+                "",
+                out["failures"],
+                at_most=0.0,
+                always=True,
+                note=note,
+            )
+        )
     return rows

@@ -36,15 +36,31 @@ def test_a_job_is_not_back_before_all_of_it_is() -> None:
 @pytest.mark.parametrize(
     ("row", "met"),
     [
-        pytest.param(Row("r", "q", "g", "s", [1, 2, 3], at_most=2), True, id="the median is what counts"),
-        pytest.param(Row("r", "q", "g", "", [0, 0, 5], at_most=0, always=True), False, id="always is always"),
         pytest.param(
-            Row("r", "q", "g", "s", [1, 2, 3], "p", [20, 30, 40], at_most=2, ratio_at_most=0.05), False, id="every bound must hold"
+            Row("r", "q", "g", "s", [1, 2, 3], at_most=2), True, id="the median is what counts"
         ),
-        pytest.param(Row("r", "q", "g", "s", [1, 2], "p", [10, 40], ratio_at_most=0.08), True, id="ratios are taken run by run"),
-        pytest.param(Row("r", "q", "g", "s", [1, 2], "p", [], at_most=3, ratio_at_most=0.5), None, id="no peer, no verdict"),
+        pytest.param(
+            Row("r", "q", "g", "", [0, 0, 5], at_most=0, always=True), False, id="always is always"
+        ),
+        pytest.param(
+            Row("r", "q", "g", "s", [1, 2, 3], "p", [20, 30, 40], at_most=2, ratio_at_most=0.05),
+            False,
+            id="every bound must hold",
+        ),
+        pytest.param(
+            Row("r", "q", "g", "s", [1, 2], "p", [10, 40], ratio_at_most=0.08),
+            True,
+            id="ratios are taken run by run",
+        ),
+        pytest.param(
+            Row("r", "q", "g", "s", [1, 2], "p", [], at_most=3, ratio_at_most=0.5),
+            None,
+            id="no peer, no verdict",
+        ),
         pytest.param(Row("r", "q", "g", "s", [], at_most=3), None, id="not measured, no verdict"),
-        pytest.param(Row("r", "q", "g", "GB/s", [9], "disk", [10], ratio_at_least=0.85), True, id="at least"),
+        pytest.param(
+            Row("r", "q", "g", "GB/s", [9], "disk", [10], ratio_at_least=0.85), True, id="at least"
+        ),
     ],
 )
 def test_a_promise_is_met(row: Row, met: bool | None) -> None:

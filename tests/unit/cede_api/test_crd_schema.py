@@ -1,4 +1,5 @@
-"""From model to CRD: structural by the server's rules, or refused with the field; and what is committed is what is generated."""
+"""From model to CRD: structural by the server's rules, or refused with the field; and what is
+committed is what is generated."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,9 +13,26 @@ from cede.api.objects import Json, Kind
 from deploy.crds import generate
 
 NODE_KEYS = {
-    "type", "description", "format", "enum", "pattern", "default", "required", "properties", "items", "additionalProperties",
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties",
-}  # fmt: skip
+    "type",
+    "description",
+    "format",
+    "enum",
+    "pattern",
+    "default",
+    "required",
+    "properties",
+    "items",
+    "additionalProperties",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "maxProperties",
+}
 
 
 def nodes(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
@@ -64,7 +82,9 @@ def test_everything_is_bounded_so_that_rules_stay_cheap(schema: Json) -> None:
 def test_every_field_explains_itself(schema: Json) -> None:
     for part in ("spec", "status"):
         for path, node in nodes(schema["properties"][part], part):
-            if not path.endswith("[additionalProperties]") and not path.endswith("nodeLabels[items]"):
+            if not path.endswith("[additionalProperties]") and not path.endswith(
+                "nodeLabels[items]"
+            ):
                 assert node.get("description", "").endswith(".") or path.endswith("[items]"), path
 
 
@@ -77,7 +97,9 @@ def test_every_rule_says_what_to_write_instead(schema: Json) -> None:
 
 def test_the_committed_crds_are_the_generated_ones() -> None:
     for name, text in generate.files().items():
-        assert (generate.FOLDER / name).read_text() == text, f"{name} is old: run python -m deploy.crds.generate"
+        assert (generate.FOLDER / name).read_text() == text, (
+            f"{name} is old: run python -m deploy.crds.generate"
+        )
 
 
 class Inner(BaseModel):
@@ -92,20 +114,36 @@ CASES: list[Any] = [
     pytest.param(Literal["x", "y"], {"type": "string", "enum": ["x", "y"]}, id="literals"),
     pytest.param(
         Annotated[int, Field(gt=0, lt=9)],
-        {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": True},
+        {
+            "type": "integer",
+            "minimum": 0,
+            "exclusiveMinimum": True,
+            "maximum": 9,
+            "exclusiveMaximum": True,
+        },
         id="exclusive bounds are booleans",
     ),
     pytest.param(
         Annotated[set[Literal["a"]], Field(max_length=2)],
-        {"type": "array", "maxItems": 2, "x-kubernetes-list-type": "set", "items": {"type": "string", "enum": ["a"]}},
+        {
+            "type": "array",
+            "maxItems": 2,
+            "x-kubernetes-list-type": "set",
+            "items": {"type": "string", "enum": ["a"]},
+        },
         id="a set",
     ),
     pytest.param(
         Annotated[list[Inner], Field(max_length=2, json_schema_extra=keyed("name"))],
         {
-            "type": "array", "maxItems": 2, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "type": "array",
+            "maxItems": 2,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
             "items": {
-                "type": "object", "description": "Inside.", "required": ["name"],
+                "type": "object",
+                "description": "Inside.",
+                "required": ["name"],
                 "properties": {"name": {"type": "string", "maxLength": 9}},
             },
         },
@@ -113,10 +151,14 @@ CASES: list[Any] = [
     ),
     pytest.param(
         Annotated[dict[str, Annotated[str, Field(max_length=3)]], Field(max_length=2)],
-        {"type": "object", "maxProperties": 2, "additionalProperties": {"type": "string", "maxLength": 3}},
+        {
+            "type": "object",
+            "maxProperties": 2,
+            "additionalProperties": {"type": "string", "maxLength": 3},
+        },
         id="a map",
     ),
-]  # fmt: skip
+]
 
 
 def of(type_: Any) -> Json:
@@ -142,12 +184,24 @@ class Recursive(BaseModel):
         pytest.param(float, "is a float", id="float"),
         pytest.param(Any, "has no type", id="anything"),
         pytest.param(str, "text without max_length", id="unbounded text"),
-        pytest.param(Annotated[list[int], Field(json_schema_extra=ATOMIC)], "list without max_length", id="unbounded list"),
-        pytest.param(Annotated[list[int], Field(max_length=3)], "map, a set or atomic", id="list of no kind"),
-        pytest.param(Annotated[dict[str, int], Field()], "map without max_length", id="unbounded map"),
+        pytest.param(
+            Annotated[list[int], Field(json_schema_extra=ATOMIC)],
+            "list without max_length",
+            id="unbounded list",
+        ),
+        pytest.param(
+            Annotated[list[int], Field(max_length=3)], "map, a set or atomic", id="list of no kind"
+        ),
+        pytest.param(
+            Annotated[dict[str, int], Field()], "map without max_length", id="unbounded map"
+        ),
         pytest.param(dict[str, Any], "object of anything", id="object of anything"),
         pytest.param(tuple[int, int], "tuple", id="tuple"),
-        pytest.param(Annotated[list, Field(max_length=1, json_schema_extra=ATOMIC)], "no type", id="list of anything"),
+        pytest.param(
+            Annotated[list, Field(max_length=1, json_schema_extra=ATOMIC)],
+            "no type",
+            id="list of anything",
+        ),
         pytest.param(timedelta, "integer seconds", id="duration"),
         pytest.param(Recursive, "cannot recurse", id="recursion"),
     ],
@@ -162,15 +216,25 @@ def test_a_quantity_is_a_number_or_text_and_text_once_parsed() -> None:
     class Model(BaseModel):
         cpu: Quantity = "0"
 
-    assert structural(Model.model_json_schema(), kind="Model")["properties"]["cpu"]["x-kubernetes-int-or-string"] is True
-    assert (Model.model_validate({"cpu": 4}).cpu, Model.model_validate({"cpu": "500m"}).cpu) == ("4", "500m")
+    assert (
+        structural(Model.model_json_schema(), kind="Model")["properties"]["cpu"][
+            "x-kubernetes-int-or-string"
+        ]
+        is True
+    )
+    assert (Model.model_validate({"cpu": 4}).cpu, Model.model_validate({"cpu": "500m"}).cpu) == (
+        "4",
+        "500m",
+    )
 
 
 def test_a_definition_carries_the_facts_of_its_model() -> None:
     class Thing(BaseModel):
         """A thing."""
 
-        CRD: ClassVar[Crd] = Crd(Kind("x.dev", "v1", "things", "Thing"), ("th",), rules=(("true", "never: shown"),))
+        CRD: ClassVar[Crd] = Crd(
+            Kind("x.dev", "v1", "things", "Thing"), ("th",), rules=(("true", "never: shown"),)
+        )
         spec: Inner
 
     crd = definition(Thing)
@@ -178,4 +242,7 @@ def test_a_definition_carries_the_facts_of_its_model() -> None:
     assert (crd["spec"]["scope"], crd["spec"]["names"]["shortNames"]) == ("Namespaced", ["th"])
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert (schema["description"], schema["required"]) == ("A thing.", ["spec"])
-    assert schema["x-kubernetes-validations"] == rules(("true", "never: shown"))["x-kubernetes-validations"]
+    assert (
+        schema["x-kubernetes-validations"]
+        == rules(("true", "never: shown"))["x-kubernetes-validations"]
+    )

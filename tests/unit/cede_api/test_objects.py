@@ -4,7 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.objects import CLUSTER_QUEUES, JOBS, NODES, PODS, Condition, Json, Key, Kind, Meta, is_true, rfc3339, set_condition, unix
+from cede.api.objects import (
+    CLUSTER_QUEUES,
+    JOBS,
+    NODES,
+    PODS,
+    Condition,
+    Json,
+    Key,
+    Kind,
+    Meta,
+    is_true,
+    rfc3339,
+    set_condition,
+    unix,
+)
 
 TIMES = st.integers(min_value=0, max_value=4_000_000_000)
 
@@ -49,21 +63,35 @@ def test_a_time_in_micro_reads_back_to_the_microsecond(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("spelled", "seconds"),
     [
-        ("1970-01-01T00:01:00Z", 60.0), ("1970-01-01T01:01:00+01:00", 60.0), ("1970-01-01T00:00:00.500000Z", 0.5),
-        ("1970-01-01T00:00:00.123456789Z", 0.123456), ("", 0.0), (None, 0.0),
+        ("1970-01-01T00:01:00Z", 60.0),
+        ("1970-01-01T01:01:00+01:00", 60.0),
+        ("1970-01-01T00:00:00.500000Z", 0.5),
+        ("1970-01-01T00:00:00.123456789Z", 0.123456),
+        ("", 0.0),
+        (None, 0.0),
     ],
-)  # fmt: skip
+)
 def test_times_as_servers_write_them(spelled: str | None, seconds: float) -> None:
     assert unix(spelled) == pytest.approx(seconds)
     assert Meta(creationTimestamp=spelled).created == pytest.approx(seconds)
 
 
-READY: Json = {"type": "Ready", "status": "True", "reason": "Fine", "message": "ok", "lastTransitionTime": rfc3339(100)}
+READY: Json = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Fine",
+    "message": "ok",
+    "lastTransitionTime": rfc3339(100),
+}
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
     (same,) = set_condition([READY], "Ready", True, "Other", "still", generation=2, now=500)
-    assert (same["lastTransitionTime"], same["reason"], same["observedGeneration"]) == (rfc3339(100), "Other", 2)
+    assert (same["lastTransitionTime"], same["reason"], same["observedGeneration"]) == (
+        rfc3339(100),
+        "Other",
+        2,
+    )
     (moved,) = set_condition([READY], "Ready", False, "Broken", "no", generation=2, now=500)
     assert (moved["lastTransitionTime"], moved["status"]) == (rfc3339(500), "False")
 
@@ -74,7 +102,9 @@ def test_other_conditions_stay_as_they_are() -> None:
 
 
 @given(st.sampled_from([True, False, None]), TIMES, TIMES)
-def test_saying_a_condition_again_changes_nothing(status: bool | None, now: int, later: int) -> None:
+def test_saying_a_condition_again_changes_nothing(
+    status: bool | None, now: int, later: int
+) -> None:
     once = set_condition([READY], "Ready", status, "R", "m", generation=3, now=now)
     assert set_condition(once, "Ready", status, "R", "m", generation=3, now=later) == once
 

@@ -11,8 +11,21 @@ from hypothesis import strategies as st
 
 from cede.api.resources import MOST, amount, in_words, parse, quantity
 
-RESOURCES = st.sampled_from(["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu", "pods"])
-SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+RESOURCES = st.sampled_from(
+    ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu", "pods"]
+)
+SUFFIXES = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +49,9 @@ SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
         pytest.param("pods", "110", 110, id="pods"),
         pytest.param("memory", "+1Ki", 1024, id="a sign"),
         pytest.param("memory", ".5Ki", 512, id="no leading digit"),
-        pytest.param("memory", "100E", MOST, id="more than the server counts is the most it counts"),
+        pytest.param(
+            "memory", "100E", MOST, id="more than the server counts is the most it counts"
+        ),
         pytest.param("memory", "1e9999", MOST, id="an absurd exponent costs nothing"),
         pytest.param("memory", "1e-9999", 1, id="nor does a tiny one"),
     ],
@@ -46,7 +61,27 @@ def test_amount(resource: str, text: str | int | float, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "x", "1x", "1 Gi", "1KiKi", "1e3Ki", "1_000", "NaN", "Infinity", "--1", "1..2", ".", "Gi", "٣", "1e", "0x10", "1,5"]
+    "text",
+    [
+        "",
+        "  ",
+        "x",
+        "1x",
+        "1 Gi",
+        "1KiKi",
+        "1e3Ki",
+        "1_000",
+        "NaN",
+        "Infinity",
+        "--1",
+        "1..2",
+        ".",
+        "Gi",
+        "٣",
+        "1e",
+        "0x10",
+        "1,5",
+    ],
 )
 def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=r"memory is .* no quantity: write it like"):
@@ -72,11 +107,20 @@ def test_any_text_is_an_amount_or_a_sentence(resource: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("resource", "value", "expected"),
     [
-        ("cpu", 2000, "2"), ("cpu", 2500, "2500m"), ("cpu", 0, "0"), ("memory", 2**30, "1Gi"), ("memory", 3 * 2**20, "3Mi"),
-        ("memory", 1000, "1000"), ("memory", 0, "0"), ("hugepages-1Gi", 2**31, "2Gi"), ("nvidia.com/gpu", 1024, "1024"),
+        ("cpu", 2000, "2"),
+        ("cpu", 2500, "2500m"),
+        ("cpu", 0, "0"),
+        ("memory", 2**30, "1Gi"),
+        ("memory", 3 * 2**20, "3Mi"),
+        ("memory", 1000, "1000"),
+        ("memory", 0, "0"),
+        ("hugepages-1Gi", 2**31, "2Gi"),
+        ("nvidia.com/gpu", 1024, "1024"),
     ],
-)  # fmt: skip
-def test_a_quantity_is_the_shortest_exact_spelling(resource: str, value: int, expected: str) -> None:
+)
+def test_a_quantity_is_the_shortest_exact_spelling(
+    resource: str, value: int, expected: str
+) -> None:
     assert quantity(resource, value) == expected
 
 

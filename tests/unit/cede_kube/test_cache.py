@@ -1,6 +1,8 @@
-"""The reflector against every way a watch endpoint can misbehave: the copy is kept or rebuilt, and each try waits its turn.
+"""The reflector against every way a watch endpoint can misbehave: the copy is kept or rebuilt, and
+each try waits its turn.
 
-The waits that the real Backoff would make are recorded and not slept, so that a request too many is counted and not timed.
+The waits that the real Backoff would make are recorded and not slept, so that a request too many is
+counted and not timed.
 """
 
 import asyncio
@@ -40,8 +42,13 @@ class Recorded(Backoff):
 
 
 class World:
-    def __init__(self, server: ApiServer, cache: Cache[Job], backoff: Recorded, told: asyncio.Event) -> None:
-        self.server, self.cache, self.backoff, self._told = server, cache, backoff, told
+    def __init__(
+        self, server: ApiServer, cache: Cache[Job], backoff: Recorded, told: asyncio.Event
+    ) -> None:
+        self.server = server
+        self.cache = cache
+        self.backoff = backoff
+        self._told = told
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Looks each time the cache says that something changed."""
@@ -62,7 +69,8 @@ async def running(*faults: Answer) -> AsyncIterator[World]:
     async with ApiServer() as server, server.client() as client:
         server.put(JOBS, job("old"))
         server.script("WATCH", JOBS.path(), *faults)
-        told, backoff = asyncio.Event(), Recorded()
+        told = asyncio.Event()
+        backoff = Recorded()
         cache = Cache(client, JOBS, Job, changed=told.set, backoff=backoff)
         task = asyncio.create_task(cache.run())
         try:
@@ -72,24 +80,41 @@ async def running(*faults: Answer) -> AsyncIterator[World]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-# --- each row of the table of faults ----------------------------------------------------------------------------------
+# --- each row of the table of faults --------------------------------------------------------------
 @pytest.mark.parametrize(
     ("fault", "lists", "watches"),
     [
         pytest.param(says(), 1, FAILURES + 1, id="200, then closes at once"),
-        pytest.param(says(line("BOOKMARK", {"metadata": {"resourceVersion": "101"}})), 1, FAILURES + 1, id="one event, then closes"),
+        pytest.param(
+            says(line("BOOKMARK", {"metadata": {"resourceVersion": "101"}})),
+            1,
+            FAILURES + 1,
+            id="one event, then closes",
+        ),
         pytest.param(in_stream(410, "Expired"), FAILURES + 1, FAILURES + 1, id="410 in the stream"),
         pytest.param(refuses(410, "Expired"), FAILURES + 1, FAILURES + 1, id="HTTP 410"),
-        pytest.param(in_stream(504, "Timeout", "Too large resource version"), FAILURES + 1, FAILURES + 1, id="a version too large"),
+        pytest.param(
+            in_stream(504, "Timeout", "Too large resource version"),
+            FAILURES + 1,
+            FAILURES + 1,
+            id="a version too large",
+        ),
         pytest.param(refuses(401, "Unauthorized"), 1, FAILURES + 1, id="HTTP 401"),
         pytest.param(refuses(403, "Forbidden"), 1, FAILURES + 1, id="HTTP 403"),
         pytest.param(refuses(500, "InternalError"), 1, FAILURES + 1, id="HTTP 500"),
         pytest.param(in_stream(500, "InternalError"), 1, FAILURES + 1, id="500 in the stream"),
-        pytest.param(drops(line("ADDED", job("x"))[:30]), 1, FAILURES + 1, id="connection dropped inside a line"),
+        pytest.param(
+            drops(line("ADDED", job("x"))[:30]),
+            1,
+            FAILURES + 1,
+            id="connection dropped inside a line",
+        ),
         pytest.param(says(b"<html>\n"), 1, FAILURES + 1, id="what is no event"),
     ],
 )
-async def test_a_watch_that_fails_is_tried_again_after_ever_longer_waits(fault: Answer, lists: int, watches: int) -> None:
+async def test_a_watch_that_fails_is_tried_again_after_ever_longer_waits(
+    fault: Answer, lists: int, watches: int
+) -> None:
     async with running(*[fault] * FAILURES) as world:
         await world.until(lambda: world.cache.synced.is_set())
         while world.server.count()["WATCH"] != watches:
@@ -102,7 +127,8 @@ async def test_a_watch_that_fails_is_tried_again_after_ever_longer_waits(fault: 
 
 
 async def test_a_connection_dropped_before_the_answer_costs_one_more_request_each() -> None:
-    async with running(*[drops()] * FAILURES) as world:  # aiohttp itself tries once more, at once
+    # aiohttp itself tries once more, at once
+    async with running(*[drops()] * FAILURES) as world:
         await world.until(lambda: world.cache.synced.is_set())
         while world.server.count()["WATCH"] != FAILURES + 1:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -133,9 +159,13 @@ async def test_a_list_that_fails_is_tried_again_too(status: int) -> None:
         task.cancel()
 
 
-async def test_a_server_that_says_when_to_come_again_is_obeyed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_says_when_to_come_again_is_obeyed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING, "cede.kube.cache"):
-        async with running(refuses(429, "TooManyRequests", headers={"Retry-After": "3600"})) as world:
+        async with running(
+            refuses(429, "TooManyRequests", headers={"Retry-After": "3600"})
+        ) as world:
             await world.until(lambda: world.cache.synced.is_set())
             while not caplog.records:  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -144,11 +174,13 @@ async def test_a_server_that_says_when_to_come_again_is_obeyed(caplog: pytest.Lo
 
 
 @given(st.integers(min_value=0, max_value=10_000))
-def test_no_wait_is_shorter_than_half_of_what_it_should_be_or_longer_than_the_most(failures: int) -> None:
+def test_no_wait_is_shorter_than_half_of_what_it_should_be_or_longer_than_the_most(
+    failures: int,
+) -> None:
     assert 0.4 <= Backoff().seconds(failures) <= 30.0
 
 
-# --- the copy ---------------------------------------------------------------------------------------------------------
+# --- the copy -------------------------------------------------------------------------------------
 async def test_the_copy_follows_what_happens() -> None:
     async with running() as world:
         await world.until(lambda: world.cache.synced.is_set())
@@ -185,7 +217,9 @@ async def test_with_a_bookmark_a_quiet_watch_survives_what_the_server_forgets() 
     async def bookmarked(request: web.Request) -> web.StreamResponse:
         server.bookmark(JOBS)
         server.compact()
-        return await says(line("BOOKMARK", {"metadata": {"resourceVersion": str(server.version)}}))(request)
+        return await says(line("BOOKMARK", {"metadata": {"resourceVersion": str(server.version)}}))(
+            request
+        )
 
     async with running(bookmarked) as world:
         server = world.server
@@ -201,7 +235,8 @@ async def test_a_lost_bookmark_costs_a_list_and_nothing_else() -> None:
     server: ApiServer
 
     async def forgotten(request: web.Request) -> web.StreamResponse:
-        server.version += 50  # much happened to other kinds, and no bookmark told us
+        # much happened to other kinds, and no bookmark told us
+        server.version += 50
         server.compact()
         return await says()(request)
 
@@ -216,7 +251,9 @@ async def test_a_lost_bookmark_costs_a_list_and_nothing_else() -> None:
         assert world.requests == (2, 3)
 
 
-async def test_an_object_that_cannot_be_read_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_object_that_cannot_be_read_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     odd = {"metadata": {"name": "odd", "namespace": "a"}, "spec": "not a spec"}
     async with running() as world:
         await world.until(lambda: world.cache.synced.is_set())
@@ -247,11 +284,15 @@ async def test_a_cache_of_plain_json_needs_no_class() -> None:
         pytest.param(429, "TooManyRequests", "", id="a server that is busy is no trouble"),
     ],
 )
-async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(status: int, reason: str, trouble: str) -> None:
+async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(
+    status: int, reason: str, trouble: str
+) -> None:
     async with ApiServer() as server, server.client() as client:
         server.script("GET", JOBS.path(), refuses(status, reason, "so it is"))
         told = list[str]()
-        cache = Cache(client, JOBS, Job, changed=lambda: told.append(cache.trouble), backoff=Recorded())
+        cache = Cache(
+            client, JOBS, Job, changed=lambda: told.append(cache.trouble), backoff=Recorded()
+        )
         task = asyncio.create_task(cache.run())
         await cache.synced.wait()
         task.cancel()
@@ -262,7 +303,8 @@ async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(status: int
 async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() -> None:
     async with ApiServer() as server, server.client() as client:
         stored = server.put(JOBS, job("a"))
-        changed, echoes = asyncio.Event(), Echoes()
+        changed = asyncio.Event()
+        echoes = Echoes()
         cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded(), echoes=echoes)
         task = asyncio.create_task(cache.run())
         await changed.wait()

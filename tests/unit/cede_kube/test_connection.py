@@ -21,17 +21,27 @@ from tests.fakes.kubeconfig import kubeconfig
 
 def certificate(folder: Path, name: str) -> Path:
     """A self-signed certificate of 127.0.0.1 with its key, in one file; it is its own CA."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (
         x509.CertificateBuilder()
-        .subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5)).not_valid_after(now + timedelta(days=1))
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
-    )  # fmt: skip
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     path = folder / f"{name}.pem"
     path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + pem)
     return path
@@ -41,7 +51,9 @@ class Pod:
     """The files and variables a pod finds."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.token, self.ca, self._patch = folder / "token", folder / "ca.crt", patch
+        self.token = folder / "token"
+        self.ca = folder / "ca.crt"
+        self._patch = patch
         patch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(self.token))
         patch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(self.ca))
 
@@ -61,7 +73,9 @@ def serving(path: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(pod: Pod, tmp_path: Path) -> None:
+async def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(
+    pod: Pod, tmp_path: Path
+) -> None:
     own = certificate(tmp_path, "first")
     pod.ca.write_bytes(own.read_bytes())
     pod.token.write_text("one")
@@ -74,13 +88,15 @@ async def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(pod: Po
             pod.token.write_text("two")
             await client.list(JOBS, dict)
             assert server.count()["GET"] == 3, "the first, the refused, the same with the new token"
-            server.token = "three"  # before the pod has it
+            # before the pod has it
+            server.token = "three"
             with pytest.raises(Unauthorized):
                 await client.list(JOBS, dict)
             with pytest.raises(Unauthorized):
                 await anext(client.watch(JOBS, dict, version="0", initial=False))
             pod.token.write_text("three")
-            with pytest.raises(Unauthorized):  # a watch is not tried again by itself: its reflector does
+            # a watch is not tried again by itself: its reflector does
+            with pytest.raises(Unauthorized):
                 await anext(client.watch(JOBS, dict, version="0", initial=False))
             server.put(JOBS, {"metadata": {"name": "j", "namespace": "a"}})
             event = await anext(client.watch(JOBS, dict, version="1", initial=False))
@@ -96,15 +112,19 @@ async def test_an_empty_token_file_is_a_passing_fault(pod: Pod, tmp_path: Path) 
         pod.beside(server)
         async with connect(manager="test") as client:
             server.token = "two"
-            pod.token.write_text("")  # caught in the middle of being written
+            # caught in the middle of being written
+            pod.token.write_text("")
             with pytest.raises(Unauthorized):
                 await client.list(NODES, dict)
             pod.token.write_text("two")
             await client.list(NODES, dict)
 
 
-async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(pod: Pod, tmp_path: Path) -> None:
-    old, new = certificate(tmp_path, "old"), certificate(tmp_path, "new")
+async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(
+    pod: Pod, tmp_path: Path
+) -> None:
+    old = certificate(tmp_path, "old")
+    new = certificate(tmp_path, "new")
     pod.ca.write_bytes(old.read_bytes())
     pod.token.write_text("one")
 
@@ -124,7 +144,8 @@ async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(pod: P
                 await client.list(NODES, dict)
             pod.ca.write_bytes(new.read_bytes())
             with pytest.raises(Unreachable, match="certificate"):
-                await client.list(NODES, dict)  # now it has been read again
+                # now it has been read again
+                await client.list(NODES, dict)
             await client.list(NODES, dict)
 
 

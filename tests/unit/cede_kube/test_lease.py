@@ -1,4 +1,5 @@
-"""One leader: client-go's times, judged by our own clock. The clock runs thirty times as fast; sockets are real."""
+"""One leader: client-go's times, judged by our own clock. The clock runs thirty times as fast;
+sockets are real."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,8 @@ from tests.harness.fast_loop import fast
 KEY = ("cede-system", "cede-scheduler")
 PATH = LEASES.path(KEY)
 TIMES = Times()
-LATE = 6.0  # seconds of the fast clock, a fifth of a real one: for a machine that is busy
+# seconds of the fast clock, a fifth of a real one: for a machine that is busy
+LATE = 6.0
 
 
 def clock() -> float:
@@ -23,15 +25,25 @@ def clock() -> float:
 
 
 def held(holder: str, turn: int = 0, renewed: str = "2020-01-01T00:00:00.000000Z") -> Json:
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed, "acquireTime": renewed, "leaseTransitions": 3}
-    return {"metadata": {"name": KEY[1], "namespace": KEY[0], "annotations": {"turn": str(turn)}}, "spec": spec}
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": 15,
+        "renewTime": renewed,
+        "acquireTime": renewed,
+        "leaseTransitions": 3,
+    }
+    return {
+        "metadata": {"name": KEY[1], "namespace": KEY[0], "annotations": {"turn": str(turn)}},
+        "spec": spec,
+    }
 
 
 class Work:
     """Work that goes on until it is cancelled, and knows when it was."""
 
     def __init__(self) -> None:
-        self.began, self.ended = asyncio.Event(), asyncio.Event()
+        self.began = asyncio.Event()
+        self.ended = asyncio.Event()
         self.at = 0.0
 
     async def __call__(self) -> None:
@@ -59,20 +71,27 @@ def leading(test: Callable[[ApiServer], Awaitable[None]]) -> None:
 
 def test_the_first_one_leads_renews_by_put_and_gives_back_when_it_stops() -> None:
     async def test(server: ApiServer) -> None:
-        work, said = Work(), list[bool]()
+        work = Work()
+        said = list[bool]()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work, leading=said.append))
             await work.began.wait()
             first = spec(server)
             await asyncio.sleep(10)
             now = spec(server)
-            assert (now["holderIdentity"], now["leaseDurationSeconds"], now["leaseTransitions"]) == ("one", 15, 0)
+            assert (
+                now["holderIdentity"],
+                now["leaseDurationSeconds"],
+                now["leaseTransitions"],
+            ) == ("one", 15, 0)
             assert now["acquireTime"] == first["acquireTime"]
             assert unix(now["renewTime"]) > unix(first["renewTime"])
             assert now["renewTime"].endswith("Z")
             assert len(now["renewTime"]) == len("2026-01-01T00:00:00.000000Z"), "MicroTime"
             assert 3 <= server.count()["PUT"] <= 5, "once in two seconds, and a little more"
-            assert server.count()["PATCH"] == 0, "renewals by PUT fall under the leader-election flow"
+            assert server.count()["PATCH"] == 0, (
+                "renewals by PUT fall under the leader-election flow"
+            )
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -85,12 +104,14 @@ def test_the_first_one_leads_renews_by_put_and_gives_back_when_it_stops() -> Non
 
 def test_the_second_starts_at_once_when_the_first_gives_back() -> None:
     async def test(server: ApiServer) -> None:
-        one, two = Work(), Work()
+        one = Work()
+        two = Work()
         async with server.client() as a, server.client() as b:
             first = asyncio.create_task(lead(a, KEY, "one", one))
             await one.began.wait()
             second = asyncio.create_task(lead(b, KEY, "two", two))
-            await asyncio.sleep(40)  # well past a lease's duration
+            # well past a lease's duration
+            await asyncio.sleep(40)
             assert not two.began.is_set()
             first.cancel()
             await asyncio.gather(first, return_exceptions=True)
@@ -108,7 +129,10 @@ def test_of_many_that_start_together_one_leads() -> None:
     async def test(server: ApiServer) -> None:
         works = [Work() for _ in range(5)]
         async with server.client() as client:
-            tasks = [asyncio.create_task(lead(client, KEY, f"n{i}", work)) for i, work in enumerate(works)]
+            tasks = [
+                asyncio.create_task(lead(client, KEY, f"n{i}", work))
+                for i, work in enumerate(works)
+            ]
             await asyncio.sleep(30)
             assert sum(work.began.is_set() for work in works) == 1
             for task in tasks:
@@ -118,15 +142,24 @@ def test_of_many_that_start_together_one_leads() -> None:
     leading(test)
 
 
-@pytest.mark.parametrize("renewed", ["2020-01-01T00:00:00.000000Z", "2090-01-01T00:00:00.000000Z"], ids=["past", "future"])
-def test_a_dead_leader_is_waited_for_by_our_own_clock_whatever_its_record_says(renewed: str) -> None:
+@pytest.mark.parametrize(
+    "renewed",
+    ["2020-01-01T00:00:00.000000Z", "2090-01-01T00:00:00.000000Z"],
+    ids=["past", "future"],
+)
+def test_a_dead_leader_is_waited_for_by_our_own_clock_whatever_its_record_says(
+    renewed: str,
+) -> None:
     async def test(server: ApiServer) -> None:
         server.put(LEASES, held("dead", renewed=renewed))
-        work, began = Work(), clock()
+        work = Work()
+        began = clock()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
             await work.began.wait()
-            assert TIMES.duration_s <= work.at - began <= TIMES.duration_s + 1.2 * TIMES.retry_s + LATE
+            assert (
+                TIMES.duration_s <= work.at - began <= TIMES.duration_s + 1.2 * TIMES.retry_s + LATE
+            )
             assert (spec(server)["holderIdentity"], spec(server)["leaseTransitions"]) == ("one", 4)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -150,8 +183,12 @@ def test_a_leader_that_renews_is_never_taken_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [pytest.param(refuses(500, "InternalError"), id="refusals"), pytest.param(hangs(), id="silence")]
-)  # fmt: skip
+    "fault",
+    [
+        pytest.param(refuses(500, "InternalError"), id="refusals"),
+        pytest.param(hangs(), id="silence"),
+    ],
+)
 def test_past_the_deadline_the_work_is_cancelled_before_another_may_start(fault: Answer) -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
@@ -190,7 +227,9 @@ def test_who_is_taken_over_stops_at_the_next_look_and_leaves_the_other_alone() -
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
             await work.began.wait()
-            server.put(LEASES, held("two", renewed=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")))
+            server.put(
+                LEASES, held("two", renewed=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            )
             taken = clock()
             with pytest.raises(LostLease, match="taken over by two"):
                 await task

@@ -11,12 +11,16 @@ from tests.harness.fast_loop import fast
 
 
 def passes(
-    reconcile: Callable[[int], Awaitable[float]], seconds: float, disturb: Callable[[asyncio.Event], Awaitable[None]]
+    reconcile: Callable[[int], Awaitable[float]],
+    seconds: float,
+    disturb: Callable[[asyncio.Event], Awaitable[None]],
 ) -> list[float]:
     """When passes ran, in seconds of a fast clock from the first, within so many seconds."""
 
     async def run() -> list[float]:
-        clock, times, wake = asyncio.get_running_loop().time, list[float](), asyncio.Event()
+        clock = asyncio.get_running_loop().time
+        times = list[float]()
+        wake = asyncio.Event()
 
         async def one() -> float:
             times.append(clock())
@@ -73,7 +77,9 @@ def test_a_change_during_a_pass_is_not_lost() -> None:
     assert woken.is_set()
 
 
-async def test_refusals_are_tried_again_after_ever_longer_waits_and_success_starts_over(caplog: pytest.LogCaptureFixture) -> None:
+async def test_refusals_are_tried_again_after_ever_longer_waits_and_success_starts_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     turn = 0
 
     async def reconcile() -> float:
@@ -100,7 +106,8 @@ def test_a_bug_ends_the_loop() -> None:
 
 
 async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
-    wake, looking = asyncio.Event(), asyncio.Event()
+    wake = asyncio.Event()
+    looking = asyncio.Event()
 
     async def reconcile() -> float:
         looking.set()
@@ -108,7 +115,8 @@ async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
 
     task = asyncio.create_task(loop.run(reconcile, wake, settle_s=60))
     await looking.wait()
-    for _ in range(3):  # until it sleeps
+    # until it sleeps
+    for _ in range(3):
         await asyncio.sleep(0)
     wake.set()
     task.cancel()

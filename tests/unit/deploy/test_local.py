@@ -42,18 +42,26 @@ def busy(path: object) -> None:
 
 @pytest.mark.parametrize(
     ("held", "expected"),
-    [({}, "········"), ({"research": 8}, "RRRRRRRR"), ({"vision": 2, "research": 4}, "RRRRVV··"), ({"research": 9}, "RRRRRRRRR")],
+    [
+        ({}, "········"),
+        ({"research": 8}, "RRRRRRRR"),
+        ({"vision": 2, "research": 4}, "RRRRVV··"),
+        ({"research": 9}, "RRRRRRRRR"),
+    ],
 )
 def test_a_bar_has_a_cell_for_each_accelerator(held: dict[str, int], expected: str) -> None:
     assert bar(held, 8, color=False) == expected
 
 
-def test_an_image_is_built_anew_when_what_it_holds_or_stands_on_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_built_anew_when_what_it_holds_or_stands_on_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(images, "TREE", tmp_path)
     (tmp_path / "deploy").mkdir()
     for name in (images.DOCKERFILE, f"{images.DOCKERFILE}.dockerignore", "inside"):
         (tmp_path / name).write_text("one")
     image = images.Image("x", "target", ("inside",))
-    first, on_another = image.key("base"), image.key("another base")
+    first = image.key("base")
+    on_another = image.key("another base")
     (tmp_path / "inside").write_text("two")
     assert len({first, on_another, image.key("base")}) == 3

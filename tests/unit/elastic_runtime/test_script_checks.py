@@ -38,24 +38,50 @@ def wrapped() -> torch.nn.Module:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        pytest.param({"samples": 0}, "samples is 0: give the length of the dataset, at least 1", id="no samples"),
+        pytest.param(
+            {"samples": 0},
+            "samples is 0: give the length of the dataset, at least 1",
+            id="no samples",
+        ),
         pytest.param({"samples": -3}, "samples is -3", id="fewer than no samples"),
-        pytest.param({"micro_batches": 0}, "micro_batches is 0: give a whole number, at least 1", id="no micro-batches"),
-        pytest.param({"micro_batches": 32 / 4}, "micro_batches is 8.0: give a whole number", id="part of a micro-batch"),
+        pytest.param(
+            {"micro_batches": 0},
+            "micro_batches is 0: give a whole number, at least 1",
+            id="no micro-batches",
+        ),
+        pytest.param(
+            {"micro_batches": 32 / 4},
+            "micro_batches is 8.0: give a whole number",
+            id="part of a micro-batch",
+        ),
         pytest.param({"micro_batch_size": 0}, "micro_batch_size is 0", id="empty micro-batches"),
         pytest.param({"save_every": -1}, "save_every is -1", id="saves at a negative interval"),
         pytest.param(
-            {"optimizer": torch.optim.SGD(model().parameters())}, "2 of the optimizer's 2 tensors are no parameters", id="foreign"
+            {"optimizer": torch.optim.SGD(model().parameters())},
+            "2 of the optimizer's 2 tensors are no parameters",
+            id="foreign",
         ),
         pytest.param({"model": frozen()}, "no parameter that requires a gradient", id="frozen"),
-        pytest.param({"model": wrapped()}, "the model is wrapped in DataParallel: give the bare one", id="wrapped"),
         pytest.param(
-            {"schedules": [plateau()]}, "ReduceLROnPlateau looks at a figure, .*: take one that depends on the step", id="plateau"
+            {"model": wrapped()},
+            "the model is wrapped in DataParallel: give the bare one",
+            id="wrapped",
         ),
-        pytest.param({"samples": 0, "micro_batches": 0}, "samples is 0.*; micro_batches is 0", id="all at once"),
+        pytest.param(
+            {"schedules": [plateau()]},
+            "ReduceLROnPlateau looks at a figure, .*: take one that depends on the step",
+            id="plateau",
+        ),
+        pytest.param(
+            {"samples": 0, "micro_batches": 0},
+            "samples is 0.*; micro_batches is 0",
+            id="all at once",
+        ),
     ],
 )
-def test_a_session_says_what_is_wrong_with_what_it_is_given(given: dict[str, Any], complaint: str) -> None:
+def test_a_session_says_what_is_wrong_with_what_it_is_given(
+    given: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ValueError, match=complaint) as raised:
         session(**given)
     assert "\n" not in str(raised.value)
@@ -80,13 +106,23 @@ def without_data(own: Session) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        pytest.param(moved, "was torch.float32 on cpu when the session was made and is torch.float64 on cpu: move it before", id="moved"),
+        pytest.param(
+            moved,
+            (
+                "was torch.float32 on cpu when the session was made and is torch.float64 on cpu: "
+                "move "
+                "it before"
+            ),
+            id="moved",
+        ),
         pytest.param(rebuilt, "other parameters than when the session was made", id="rebuilt"),
         pytest.param(grown, "other parameters than when the session was made", id="grown"),
         pytest.param(without_data, "nobody said what to train on", id="no data"),
     ],
 )
-def test_what_changed_before_the_first_step_is_said(change: Callable[[Session], None], complaint: str) -> None:
+def test_what_changed_before_the_first_step_is_said(
+    change: Callable[[Session], None], complaint: str
+) -> None:
     own = session()
     change(own)
     with pytest.raises(ValueError, match=complaint):
@@ -168,20 +204,43 @@ def detached(own: Session, step: Step) -> None:
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        pytest.param(leaves_at_once, "step 0 ended with 2 of its micro-batches not taken", id="no loop"),
-        pytest.param(leaves_early, "step 0 ended with 1 of its micro-batches not taken: .* do not leave `for batch in step`", id="break"),
-        pytest.param(forgets, r"micro-batch 0 of step 0 had no step.backward\(loss\)", id="no backward"),
-        pytest.param(forgets_the_last, r"micro-batch 1 of step 0 had no step.backward\(loss\)", id="break in the last"),
+        pytest.param(
+            leaves_at_once, "step 0 ended with 2 of its micro-batches not taken", id="no loop"
+        ),
+        pytest.param(
+            leaves_early,
+            (
+                "step 0 ended with 1 of its micro-batches not taken: .* do not leave `for batch in "
+                "step`"
+            ),
+            id="break",
+        ),
+        pytest.param(
+            forgets, r"micro-batch 0 of step 0 had no step.backward\(loss\)", id="no backward"
+        ),
+        pytest.param(
+            forgets_the_last,
+            r"micro-batch 1 of step 0 had no step.backward\(loss\)",
+            id="break in the last",
+        ),
         pytest.param(calls_the_loss, r"in place of loss.backward\(\)", id="loss.backward"),
         pytest.param(twice, "no micro-batch in hand", id="backward twice"),
         pytest.param(outside, "called in step 0 with no micro-batch in hand", id="before the loop"),
         pytest.param(after_the_loop, "no micro-batch in hand", id="after the loop"),
-        pytest.param(no_scalar, r"loss of micro-batch 0 has shape \(3,\): give its mean", id="no scalar"),
+        pytest.param(
+            no_scalar, r"loss of micro-batch 0 has shape \(3,\): give its mean", id="no scalar"
+        ),
         pytest.param(detached, "depends on no parameter", id="detached"),
-        pytest.param(steps_the_optimizer, "optimizer.step was called by the script: leave it out", id="optimizer.step"),
+        pytest.param(
+            steps_the_optimizer,
+            "optimizer.step was called by the script: leave it out",
+            id="optimizer.step",
+        ),
     ],
 )
-def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], None], complaint: str) -> None:
+def test_a_step_says_what_the_script_did_wrong(
+    body: Callable[[Session, Step], None], complaint: str
+) -> None:
     own = session(micro_batch_size=3)
     with pytest.raises(ValueError, match=complaint) as raised:
         train(own, body)
@@ -191,7 +250,9 @@ def test_a_step_says_what_the_script_did_wrong(body: Callable[[Session, Step], N
 
 def test_a_last_state_that_cannot_be_saved_ends_a_plain_run_with_a_line(tmp_path: Path) -> None:
     (tmp_path / "save").write_text("a file, where there should be a directory")
-    with pytest.raises(OSError, match="the state after the last step, 1, could not be saved: the log says why"):
+    with pytest.raises(
+        OSError, match="the state after the last step, 1, could not be saved: the log says why"
+    ):
         train(session(checkpoint=tmp_path / "save"), fine)
 
 
@@ -211,25 +272,40 @@ def test_a_schedule_that_the_script_steps_is_said() -> None:
 
 def test_a_second_loop_over_steps_is_said() -> None:
     train(own := session(), fine)
-    with pytest.raises(ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"):
+    with pytest.raises(
+        ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"
+    ):
         train(own, fine)
 
 
-def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     train(before := session(checkpoint=tmp_path, micro_batches=numpy.int64(2)), fine)
     again = session(checkpoint=tmp_path, seed=3)
     next(again.steps(2))
     assert (again.step, again.loss, again.gradient_norm) == (1, before.loss, before.gradient_norm)
-    assert "seed was 0 and is 3: samples are counted by steps, so some may be taken again now" in caplog.text
+    assert (
+        "seed was 0 and is 3: samples are counted by steps, so some may be taken again now"
+        in caplog.text
+    )
 
 
 def test_what_has_no_state_is_no_part_of_it() -> None:
-    with pytest.raises(ValueError, match=r"dict in also=\[...\] has no state_dict and load_state_dict: give an object that has both"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"dict in also=\[...\] has no state_dict and load_state_dict: give an object that "
+            r"has both"
+        ),
+    ):
         next(session(also=[{"best": 1.0}]).steps(1))
 
 
 def test_a_state_of_a_session_with_fewer_schedules_is_said() -> None:
-    with pytest.raises(ValueError, match="the state holds 1 schedules, streams and other things, the session has 0"):
+    with pytest.raises(
+        ValueError, match="the state holds 1 schedules, streams and other things, the session has 0"
+    ):
         session().set_rest({"step": 1, "also": [{}]})
 
 
@@ -245,12 +321,22 @@ class Holds:
 
 
 @pytest.mark.parametrize("held", [Holds(1), lambda: 1], ids=["an object", "what no pickle takes"])
-def test_a_state_that_could_be_saved_and_never_loaded_is_said_before_the_first_step(held: Any) -> None:
-    with pytest.raises(ValueError, match=r"the state of Holds is not plain data .*: give numbers, texts, lists, dicts and tensors"):
+def test_a_state_that_could_be_saved_and_never_loaded_is_said_before_the_first_step(
+    held: Any,
+) -> None:
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"the state of Holds is not plain data .*: give numbers, texts, lists, dicts and "
+            r"tensors"
+        ),
+    ):
         next(session(also=[Holds(held)]).steps(1))
 
 
-@pytest.mark.parametrize("held", [{"a": [1, 2.5, "x", None, (True,)]}, torch.ones(2)], ids=["plain data", "a tensor"])
+@pytest.mark.parametrize(
+    "held", [{"a": [1, 2.5, "x", None, (True,)]}, torch.ones(2)], ids=["plain data", "a tensor"]
+)
 def test_a_state_that_can_be_loaded_is_no_mistake(held: Any) -> None:
     next(session(also=[Holds(held)]).steps(1))
 
@@ -267,7 +353,13 @@ def generator() -> Iterator[int]:
 
 
 def test_a_stream_given_to_the_loader_is_said() -> None:
-    with pytest.raises(TypeError, match=r"generator has no length or no \[index\]: give what can only be iterated to session.streams"):
+    with pytest.raises(
+        TypeError,
+        match=(
+            r"generator has no length or no \[index\]: give what can only be iterated to "
+            r"session.streams"
+        ),
+    ):
         session().loader(generator())  # type: ignore[arg-type]
 
 
@@ -279,7 +371,11 @@ def test_leaving_the_steps_by_break_is_said(caplog: pytest.LogCaptureFixture) ->
             break
     assert own.step == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "step 1 is not committed: the loop over session.steps(3) was left by break, return or an error; to end early, give it another end"
+        (
+            "step 1 is not committed: the loop over session.steps(3) was left by break, return or "
+            "an "
+            "error; to end early, give it another end"
+        )
     ]
 
 

@@ -26,7 +26,16 @@ from cede.api.objects import (
 from cede.kube.client import ApiError
 from quota_controller.controller import RETRY_MOST_S, RETRY_S
 from tests.fakes.api_server import ApiServer, refusal
-from tests.harness.quota_controller import MADE, World, allocate, fill, filled, place_node, started, there
+from tests.harness.quota_controller import (
+    MADE,
+    World,
+    allocate,
+    fill,
+    filled,
+    place_node,
+    started,
+    there,
+)
 
 
 @pytest.fixture
@@ -35,14 +44,18 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
-# --- others -------------------------------------------------------------------------------------------------------
+# --- others ---------------------------------------------------------------------------------------
 async def test_a_strangers_queue_is_never_touched_and_the_clash_is_said(world: World) -> None:
-    stranger = world.server.put(CLUSTER_QUEUES, {"metadata": {"name": "vision"}, "spec": {"cohortName": "theirs"}})
+    stranger = world.server.put(
+        CLUSTER_QUEUES, {"metadata": {"name": "vision"}, "spec": {"cohortName": "theirs"}}
+    )
     await world.settle(kueue=False)
     assert world.server.get(CLUSTER_QUEUES, ("", "vision")) == stranger
     assert world.ready()["reason"] == "NotOurs"
     assert "ClusterQueue vision exists and is not ours" in world.ready()["message"]
-    assert world.server.get(LOCAL_QUEUES, ("vision", "default")) is None, "it would give away the stranger's quota"
+    assert world.server.get(LOCAL_QUEUES, ("vision", "default")) is None, (
+        "it would give away the stranger's quota"
+    )
     assert world.server.get(LOCAL_QUEUES, ("research", "default")), "others are served"
     world.server.remove(CLUSTER_QUEUES, ("", "vision"))
     await world.settle()
@@ -61,16 +74,24 @@ STRANGERS: list[tuple[Kind, tuple[str, str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "key", "team", "cure"), [pytest.param(*one, id=one[0].kind) for one in STRANGERS])
-async def test_a_strangers_object_of_any_kind_is_left_alone(world: World, kind: Kind, key: tuple[str, str], team: str, cure: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "key", "team", "cure"), [pytest.param(*one, id=one[0].kind) for one in STRANGERS]
+)
+async def test_a_strangers_object_of_any_kind_is_left_alone(
+    world: World, kind: Kind, key: tuple[str, str], team: str, cure: str
+) -> None:
     world.server.put(NAMESPACES, {"metadata": {"name": "vision"}})
     members = [{"kind": "Group", "name": "vision-team"}]
     allocate(world.server, "vision", namespace={"name": "vision", "adopt": True}, members=members)
     meta = {"name": key[1]} | ({"namespace": key[0]} if key[0] else {})
-    stranger = world.server.put(kind, {"metadata": meta, "spec": {"theirs": True}, "data": {"key": "dGhlaXJz"}})
+    stranger = world.server.put(
+        kind, {"metadata": meta, "spec": {"theirs": True}, "data": {"key": "dGhlaXJz"}}
+    )
     await world.settle(kueue=False)
     assert world.server.get(kind, key) == stranger
-    status = there(world.server, ALLOCATIONS if team else POLICIES, ("", team or "default"))["status"]
+    status = there(world.server, ALLOCATIONS if team else POLICIES, ("", team or "default"))[
+        "status"
+    ]
     ready = next(c for c in status["conditions"] if c["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "NotOurs")
     assert f"{kind.kind} {key[1]}" in ready["message"]
@@ -84,11 +105,17 @@ async def test_a_strangers_object_of_any_kind_is_left_alone(world: World, kind: 
 async def test_an_object_of_ours_that_lost_its_labels_is_taken_back(world: World) -> None:
     await world.settle()
     queue = there(world.server, CLUSTER_QUEUES, ("", "vision"))
-    queue["metadata"] |= {"labels": {}, "managedFields": [{"manager": names.QUOTA_CONTROLLER, "operation": "Apply"}]}
+    queue["metadata"] |= {
+        "labels": {},
+        "managedFields": [{"manager": names.QUOTA_CONTROLLER, "operation": "Apply"}],
+    }
     world.server.put(CLUSTER_QUEUES, queue)
     world.now += 60
     await world.settle()
-    assert there(world.server, CLUSTER_QUEUES, ("", "vision"))["metadata"]["labels"][names.ALLOCATION] == "vision"
+    assert (
+        there(world.server, CLUSTER_QUEUES, ("", "vision"))["metadata"]["labels"][names.ALLOCATION]
+        == "vision"
+    )
 
 
 async def test_manual_edits_are_put_back_and_the_schedulers_field_is_not_ours(world: World) -> None:
@@ -105,7 +132,7 @@ async def test_manual_edits_are_put_back_and_the_schedulers_field_is_not_ours(wo
     assert world.server.get(SERVICES, ("vision", "cede-peers"))
 
 
-# --- edits ------------------------------------------------------------------------------------------------------------
+# --- edits ----------------------------------------------------------------------------------------
 def put_back(world: World) -> dict[str, str]:
     """What events say of edits, by the object they belong to."""
     found = [e for e in world.server.objects(EVENTS) if e["reason"] == "PutBack"]
@@ -118,7 +145,12 @@ def by(manager: str, *path: str) -> Json:
     fields: Json = {}
     for step in reversed(path):
         fields = {f"f:{step}": fields}
-    return {"manager": manager, "operation": "Update", "time": "2027-01-01T00:00:00Z", "fieldsV1": fields}
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "time": "2027-01-01T00:00:00Z",
+        "fieldsV1": fields,
+    }
 
 
 async def test_an_edit_is_put_back_and_told_with_its_author_and_once(world: World) -> None:
@@ -126,14 +158,23 @@ async def test_an_edit_is_put_back_and_told_with_its_author_and_once(world: Worl
     for value in ("Hold", "HoldAndDrain"):
         queue = there(world.server, CLUSTER_QUEUES, ("", "vision"))
         queue["spec"] |= {"stopPolicy": value, "queueingStrategy": "StrictFIFO"}
-        queue["metadata"]["managedFields"] = [by("kubectl-edit", "spec", "stopPolicy"), by("kueue", "status")]
+        queue["metadata"]["managedFields"] = [
+            by("kubectl-edit", "spec", "stopPolicy"),
+            by("kueue", "status"),
+        ]
         world.server.put(CLUSTER_QUEUES, queue)
         world.now += 10
         await world.settle()
-    assert (world.queue()["stopPolicy"], world.queue()["queueingStrategy"]) == ("None", "StrictFIFO")
+    assert (world.queue()["stopPolicy"], world.queue()["queueingStrategy"]) == (
+        "None",
+        "StrictFIFO",
+    )
     assert put_back(world) == {
-        "vision": "ClusterQueue vision was changed by kubectl-edit: spec.stopPolicy was Hold, is None again",
-    }  # fmt: skip
+        "vision": (
+            "ClusterQueue vision was changed by kubectl-edit: spec.stopPolicy was Hold, is "
+            "None again"
+        ),
+    }
 
 
 async def test_what_all_share_belongs_to_the_policy(world: World) -> None:
@@ -142,7 +183,9 @@ async def test_what_all_share_belongs_to_the_policy(world: World) -> None:
     world.server.put(PRIORITY_CLASSES, found | {"value": 99})
     world.now += 60
     await world.settle()
-    assert put_back(world) == {"default": "WorkloadPriorityClass training was changed: value was 99, is 50 again"}
+    assert put_back(world) == {
+        "default": "WorkloadPriorityClass training was changed: value was 99, is 50 again"
+    }
 
 
 async def test_a_deleted_object_is_made_again_and_told(world: World) -> None:
@@ -150,7 +193,9 @@ async def test_a_deleted_object_is_made_again_and_told(world: World) -> None:
     world.server.remove(SERVICES, ("vision", "cede-peers"))
     world.now += 60
     await world.settle()
-    assert put_back(world) == {"vision": "Service cede-peers in namespace vision was deleted, and is made again"}
+    assert put_back(world) == {
+        "vision": "Service cede-peers in namespace vision was deleted, and is made again"
+    }
 
 
 async def test_a_secret_is_put_back_and_its_values_are_told_to_nobody(world: World) -> None:
@@ -159,8 +204,12 @@ async def test_a_secret_is_put_back_and_its_values_are_told_to_nobody(world: Wor
     world.server.put(SECRETS, found | {"data": {"key": "c3RvbGVu"}})
     world.now += 60
     await world.settle()
-    assert there(world.server, SECRETS, ("vision", "cede-control")) | {"metadata": {}} == found | {"metadata": {}}
-    assert put_back(world) == {"vision": "Secret cede-control in namespace vision was changed: data.key was changed"}
+    assert there(world.server, SECRETS, ("vision", "cede-control")) | {"metadata": {}} == found | {
+        "metadata": {}
+    }
+    assert put_back(world) == {
+        "vision": "Secret cede-control in namespace vision was changed: data.key was changed"
+    }
 
 
 async def test_what_the_admin_or_the_cluster_changes_is_no_edit(world: World) -> None:
@@ -171,7 +220,8 @@ async def test_what_the_admin_or_the_cluster_changes_is_no_edit(world: World) ->
     await world.settle()
     allocate(world.server, "research", team="lab")
     await world.settle()
-    world.now += 500  # the scheduler is gone
+    # the scheduler is gone
+    world.now += 500
     await world.settle()
     assert put_back(world) == {}
 
@@ -180,16 +230,23 @@ async def test_another_leader_knows_an_edit_by_its_author(world: World) -> None:
     await world.settle()
     queue = there(world.server, CLUSTER_QUEUES, ("", "vision"))
     queue["spec"]["stopPolicy"] = "Hold"
-    queue["metadata"]["managedFields"] = [by("argocd", "spec", "stopPolicy"), by(names.QUOTA_CONTROLLER, "spec", "fairSharing")]
+    queue["metadata"]["managedFields"] = [
+        by("argocd", "spec", "stopPolicy"),
+        by(names.QUOTA_CONTROLLER, "spec", "fairSharing"),
+    ]
     world.server.put(CLUSTER_QUEUES, queue)
     allocate(world.server, "vision", fairShareWeight=7)
     async with started(world.server) as second:
         second.renew()
         await second.settle()
-    assert put_back(world) == {"vision": "ClusterQueue vision was changed by argocd: spec.stopPolicy was Hold, is None again"}
+    assert put_back(world) == {
+        "vision": (
+            "ClusterQueue vision was changed by argocd: spec.stopPolicy was Hold, is None again"
+        )
+    }
 
 
-# --- what the server refuses ------------------------------------------------------------------------------------------
+# --- what the server refuses ----------------------------------------------------------------------
 REFUSALS = [
     (422, "Invalid", "Refused", "was refused: not so"),
     (403, "Forbidden", "Refused", "was refused: not so"),
@@ -200,30 +257,48 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "reason", "told", "words"), REFUSALS, ids=[str(one[0]) for one in REFUSALS])
-@pytest.mark.parametrize("kind", [CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize(
+    ("code", "reason", "told", "words"), REFUSALS, ids=[str(one[0]) for one in REFUSALS]
+)
+@pytest.mark.parametrize(
+    "kind", [CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS], ids=lambda kind: kind.plural
+)
 async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(
     world: World, kind: Kind, code: int, reason: str, told: str, words: str
 ) -> None:
-    """One team's object, or one flavor of all: the other team is served whole, and so is what comes after it in the plan."""
-    of = {CLUSTER_QUEUES: "/research", LOCAL_QUEUES: "/namespaces/research/", RESOURCE_FLAVORS: "/local"}[kind]
+    """One team's object, or one flavor of all: the other team is served whole, and so is what comes
+    after it in the plan."""
+    of = {
+        CLUSTER_QUEUES: "/research",
+        LOCAL_QUEUES: "/namespaces/research/",
+        RESOURCE_FLAVORS: "/local",
+    }[kind]
 
     def refuses(method: str, at: str, body: Any) -> web.Response | None:
-        return refusal(code, reason, "not so") if method == "PATCH" and f"/{kind.plural}" in at and of in at else None
+        return (
+            refusal(code, reason, "not so")
+            if method == "PATCH" and f"/{kind.plural}" in at and of in at
+            else None
+        )
 
     world.server.before = refuses
     rests = []
-    for passed in (0, 0, 0, 0, 0, 10, 100):  # many passes in one moment are no reason to wait
+    # many passes in one moment are no reason to wait
+    for passed in (0, 0, 0, 0, 0, 10, 100):
         world.now += passed
         world.renew()
         world.kueue()
         await world.caught_up()
         rests.append(await world.controller.reconcile())
-    assert rests == [RETRY_S] * 5 + [10, RETRY_MOST_S], "it is tried again soon, and while nothing changes ever more seldom"
+    assert rests == [RETRY_S] * 5 + [10, RETRY_MOST_S], (
+        "it is tried again soon, and while nothing changes ever more seldom"
+    )
     assert world.server.get(LOCAL_QUEUES, ("vision", "default"))
     assert world.server.get(PRIORITY_CLASSES, ("", "training"))
     of_all = kind == RESOURCE_FLAVORS
-    status = there(world.server, *((POLICIES, ("", "default")) if of_all else (ALLOCATIONS, ("", "research"))))["status"]
+    status = there(
+        world.server, *((POLICIES, ("", "default")) if of_all else (ALLOCATIONS, ("", "research")))
+    )["status"]
     ready = next(c for c in status["conditions"] if c["type"] == "Ready")
     assert (ready["reason"], words in ready["message"]) == (told, True)
     assert world.ready("vision")["status"] == "True"
@@ -241,16 +316,17 @@ async def test_a_server_that_is_gone_ends_the_pass_and_is_no_fault_of_anybody(wo
     assert {world.ready(name)["status"] for name in ("vision", "research")} == {"True"}
 
 
-# --- interruptions ------------------------------------------------------------------------------------------------
+# --- interruptions --------------------------------------------------------------------------------
 def _state(server: ApiServer) -> dict[Any, Any]:
     volatile = ("uid", "resourceVersion", "creationTimestamp", "generation")
     return {
         (kind.kind, o["metadata"].get("namespace"), o["metadata"]["name"]): (
-            {k: v for k, v in o["metadata"].items() if k not in volatile}, o.get("spec"),
+            {k: v for k, v in o["metadata"].items() if k not in volatile},
+            o.get("spec"),
         )
         for kind in (*MADE, ALLOCATIONS)
         for o in server.objects(kind)
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("crash_at", range(0, 24, 3))

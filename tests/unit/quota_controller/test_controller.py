@@ -27,7 +27,16 @@ from cede.api.objects import (
 from elastic_runtime.contract import derive_key
 from quota_controller.controller import ROOT
 from tests.fakes.api_server import ApiServer, refusal
-from tests.harness.quota_controller import MADE, World, allocate, fill, filled, place_node, started, there
+from tests.harness.quota_controller import (
+    MADE,
+    World,
+    allocate,
+    fill,
+    filled,
+    place_node,
+    started,
+    there,
+)
 
 
 @pytest.fixture
@@ -38,21 +47,50 @@ async def world() -> AsyncIterator[World]:
 
 async def test_from_nothing_to_everything(world: World) -> None:
     await world.settle()
-    made = {f"{kind.kind} {'/'.join(filter(None, (o['metadata'].get('namespace'), o['metadata']['name'])))}"
-            for kind in MADE for o in world.server.objects(kind)}  # fmt: skip
+    made = {
+        (
+            f"{kind.kind} "
+            f"{'/'.join(filter(None, (o['metadata'].get('namespace'), o['metadata']['name'])))}"
+        )
+        for kind in MADE
+        for o in world.server.objects(kind)
+    }
     assert made == {
-        "ResourceFlavor local", "Cohort cede", "WorkloadPriorityClass training", "ClusterRoleBinding cede-members",
-        "ClusterQueue vision", "Namespace vision", "LocalQueue vision/default", "Service vision/cede-peers",
-        "Secret vision/cede-control", "RoleBinding vision/cede-members",
-        "ClusterQueue research", "Namespace research", "LocalQueue research/default", "Service research/cede-peers",
-        "Secret research/cede-control", "Secret cede-system/cede-root",
-    }  # fmt: skip
+        "ResourceFlavor local",
+        "Cohort cede",
+        "WorkloadPriorityClass training",
+        "ClusterRoleBinding cede-members",
+        "ClusterQueue vision",
+        "Namespace vision",
+        "LocalQueue vision/default",
+        "Service vision/cede-peers",
+        "Secret vision/cede-control",
+        "RoleBinding vision/cede-members",
+        "ClusterQueue research",
+        "Namespace research",
+        "LocalQueue research/default",
+        "Service research/cede-peers",
+        "Secret research/cede-control",
+        "Secret cede-system/cede-root",
+    }
     assert world.ready() | {"lastTransitionTime": "", "message": ""} == {
-        "type": "Ready", "status": "True", "reason": "InPlace", "observedGeneration": 1, "lastTransitionTime": "", "message": "",
-    }  # fmt: skip
-    assert world.ready()["message"] == "team vision owns 4 nvidia.com/gpu, 2 cpu, 24Gi memory; it lends what is idle and borrows"
+        "type": "Ready",
+        "status": "True",
+        "reason": "InPlace",
+        "observedGeneration": 1,
+        "lastTransitionTime": "",
+        "message": "",
+    }
+    assert world.ready()["message"] == (
+        "team vision owns 4 nvidia.com/gpu, 2 cpu, 24Gi memory; it lends what is idle and borrows"
+    )
     status = there(world.server, ALLOCATIONS, ("", "vision"))["status"]
-    assert (status["owns"], status["used"], status["lent"], status["borrowed"]) == ("4 gpu", "0 gpu", "0 gpu", "0 gpu")
+    assert (status["owns"], status["used"], status["lent"], status["borrowed"]) == (
+        "4 gpu",
+        "0 gpu",
+        "0 gpu",
+        "0 gpu",
+    )
 
 
 async def test_without_kueue_nothing_is_made_and_the_policy_says_why_until_it_is_there() -> None:
@@ -98,7 +136,9 @@ async def test_an_hour_in_which_only_hearts_beat_is_an_hour_without_a_write(worl
     assert world.server.writes()[before:] == []
 
 
-async def test_an_allocation_carries_the_finalizer_before_anything_is_made_for_it(world: World) -> None:
+async def test_an_allocation_carries_the_finalizer_before_anything_is_made_for_it(
+    world: World,
+) -> None:
     written = await world.settle()
     first_queue = written.index(("PATCH", CLUSTER_QUEUES.path(("", "vision"))))
     assert written.index(("PATCH", ALLOCATIONS.path(("", "vision")))) < first_queue
@@ -106,18 +146,28 @@ async def test_an_allocation_carries_the_finalizer_before_anything_is_made_for_i
 
 async def test_a_change_is_one_write_to_the_queue_and_its_statuses(world: World) -> None:
     await world.settle()
-    allocate(world.server, "vision", quotas=[{"instanceType": "local", "accelerators": 2}], members=[{"kind": "Group", "name": "x"}])
+    allocate(
+        world.server,
+        "vision",
+        quotas=[{"instanceType": "local", "accelerators": 2}],
+        members=[{"kind": "Group", "name": "x"}],
+    )
     written = {path for _, path in await world.settle() if "events" not in path}
     assert world.nominal() == "2"
     assert written == {
-        CLUSTER_QUEUES.path(("", "vision")), COHORTS.path(("", "cede")), ROLE_BINDINGS.path(("vision", "cede-members")),
+        CLUSTER_QUEUES.path(("", "vision")),
+        COHORTS.path(("", "cede")),
+        ROLE_BINDINGS.path(("vision", "cede-members")),
         CLUSTER_ROLE_BINDINGS.path(("", "cede-members")),
-        ALLOCATIONS.path(("", "vision"), subresource="status"), POLICIES.path(("", "default"), subresource="status"),
-    }  # fmt: skip
+        ALLOCATIONS.path(("", "vision"), subresource="status"),
+        POLICIES.path(("", "default"), subresource="status"),
+    }
 
 
 @pytest.mark.parametrize(("gives", "gets"), [("vision", "research"), ("research", "vision")])
-async def test_quota_that_moves_is_given_up_before_it_is_given(world: World, gives: str, gets: str) -> None:
+async def test_quota_that_moves_is_given_up_before_it_is_given(
+    world: World, gives: str, gets: str
+) -> None:
     """Else for a moment Kueue could admit more than there is."""
     await world.settle()
     allocate(world.server, gives, quotas=[{"instanceType": "local", "accelerators": 1}])
@@ -130,17 +180,27 @@ async def test_capacity_that_a_team_gets_is_taken_from_all_first(world: World) -
     allocate(world.server, "research", quotas=[])
     await world.settle()
     allocate(world.server, "research")
-    written = [path for _, path in await world.settle() if path.startswith((CLUSTER_QUEUES.path(), COHORTS.path()))]
+    written = [
+        path
+        for _, path in await world.settle()
+        if path.startswith((CLUSTER_QUEUES.path(), COHORTS.path()))
+    ]
     assert written == [COHORTS.path(("", "cede")), CLUSTER_QUEUES.path(("", "research"))]
 
 
 async def test_usage_is_told_and_who_lends_it(world: World) -> None:
     await world.settle()
     queue = there(world.server, CLUSTER_QUEUES, ("", "research"))
-    reserved = [{"name": "local", "resources": [{"name": names.GPU, "total": "7", "borrowed": "3"}]}]
-    world.server.put(CLUSTER_QUEUES, {**queue, "status": {**queue["status"], "flavorsReservation": reserved}})
+    reserved = [
+        {"name": "local", "resources": [{"name": names.GPU, "total": "7", "borrowed": "3"}]}
+    ]
+    world.server.put(
+        CLUSTER_QUEUES, {**queue, "status": {**queue["status"], "flavorsReservation": reserved}}
+    )
     await world.settle()
-    research, vision = (there(world.server, ALLOCATIONS, ("", name))["status"] for name in ("research", "vision"))
+    research, vision = (
+        there(world.server, ALLOCATIONS, ("", name))["status"] for name in ("research", "vision")
+    )
     assert (research["used"], research["borrowed"], vision["lent"]) == ("7 gpu", "3 gpu", "3 gpu")
 
 
@@ -157,19 +217,26 @@ async def test_lost_nodes_lower_every_quota_and_it_is_said_and_undone(world: Wor
     assert world.ready()["reason"] == "InPlace"
 
 
-# --- delete -------------------------------------------------------------------------------------------------------
+# --- delete ---------------------------------------------------------------------------------------
 async def test_deleting_holds_drains_and_leaves_the_namespace_and_its_jobs(world: World) -> None:
     await world.settle()
     world.kueue(vision=2)
     await world.controller.client.delete(ALLOCATIONS, ("", "vision"))
     await world.settle()
     assert world.queue()["stopPolicy"] == "Hold"
-    assert (world.ready()["reason"], "2 workloads still hold its quota" in world.ready()["message"]) == ("Draining", True)
+    assert (
+        world.ready()["reason"],
+        "2 workloads still hold its quota" in world.ready()["message"],
+    ) == ("Draining", True)
     world.kueue(vision=0)
     await world.settle()
     assert world.server.get(ALLOCATIONS, ("", "vision")) is None
     assert {o["metadata"]["name"] for o in world.server.objects(CLUSTER_QUEUES)} == {"research"}
-    assert {o["metadata"].get("namespace") for kind in (LOCAL_QUEUES, SERVICES) for o in world.server.objects(kind)} == {"research"}
+    assert {
+        o["metadata"].get("namespace")
+        for kind in (LOCAL_QUEUES, SERVICES)
+        for o in world.server.objects(kind)
+    } == {"research"}
     labels = there(world.server, NAMESPACES, ("", "vision"))["metadata"]["labels"]
     assert labels == {names.MANAGED_BY: names.MANAGED_BY_CEDE}, "nobody's team any more"
     allocate(world.server, "vision")
@@ -193,12 +260,13 @@ async def test_news_is_an_event_once(world: World) -> None:
     assert told == [world.ready()["message"]]
 
 
-# --- keys ---------------------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 async def test_a_lost_root_key_is_said_and_stops_nothing_but_new_keys(world: World) -> None:
     meta = {"name": ROOT[1], "namespace": ROOT[0]}
     await world.settle()
     had = there(world.server, SECRETS, ("vision", "cede-control"))["data"]
-    world.controller.root = b""  # a restart
+    # a restart
+    world.controller.root = b""
     world.server.put(SECRETS, {"metadata": meta, "data": {"keys": "eA=="}})
     allocate(world.server, "late")
     await world.settle()
@@ -208,7 +276,9 @@ async def test_a_lost_root_key_is_said_and_stops_nothing_but_new_keys(world: Wor
     assert there(world.server, SECRETS, ("vision", "cede-control"))["data"] == had
     assert world.ready("late")["status"] == "True", "quota does not hang on it"
     assert world.server.get(SECRETS, ("late", "cede-control")) is None
-    world.server.put(SECRETS, {"metadata": meta, "data": {"key": base64.b64encode(b"k" * 64).decode()}})
+    world.server.put(
+        SECRETS, {"metadata": meta, "data": {"key": base64.b64encode(b"k" * 64).decode()}}
+    )
     await world.settle()
     assert world.server.get(SECRETS, ("late", "cede-control"))
 
@@ -224,9 +294,12 @@ async def test_the_root_key_is_made_once_and_namespaces_derive_theirs(world: Wor
         assert await second.settle() == [], "another leader finds it and changes nothing"
 
 
-# --- the watchdog -------------------------------------------------------------------------------------------------
-async def test_without_a_leader_kueue_preempts_by_its_own_rules_until_one_is_back(world: World) -> None:
-    never, stock = {"Never"}, {"Any", "LowerPriority"}
+# --- the watchdog ---------------------------------------------------------------------------------
+async def test_without_a_leader_kueue_preempts_by_its_own_rules_until_one_is_back(
+    world: World,
+) -> None:
+    never = {"Never"}
+    stock = {"Any", "LowerPriority"}
     await world.settle()
     assert set(world.queue()["preemption"].values()) == never
     world.now += 119
@@ -236,7 +309,10 @@ async def test_without_a_leader_kueue_preempts_by_its_own_rules_until_one_is_bac
     assert set(world.queue()["preemption"].values()) == stock
     status = there(world.server, POLICIES, ("", "default"))["status"]
     assert (status["preemption"], status.get("leader", "")) == ("Kueue", "")
-    assert "no scheduler has led for 120 s" in next(c for c in status["conditions"] if c["type"] == "SchedulerLeads")["message"]
+    assert (
+        "no scheduler has led for 120 s"
+        in next(c for c in status["conditions"] if c["type"] == "SchedulerLeads")["message"]
+    )
     world.renew("scheduler-1")
     await world.settle()
     assert set(world.queue()["preemption"].values()) == never

@@ -49,11 +49,19 @@ def test_a_job_that_ceded_is_resized_at_the_version_that_was_seen_and_its_step_k
 
 
 def test_what_it_said_for_another_cession_counts_for_nothing() -> None:
-    assert not [act for act in acts(cession("Asked"), full(says(wanted=4, cession="older", size=4))) if isinstance(act, Resize)]
+    assert not [
+        act
+        for act in acts(cession("Asked"), full(says(wanted=4, cession="older", size=4)))
+        if isinstance(act, Resize)
+    ]
 
 
-@pytest.mark.parametrize("status", [pytest.param(None, id="silent"), pytest.param(ASKED, id="still saving")])
-def test_past_the_deadline_the_job_is_resized_all_the_same_and_that_is_recorded(status: object) -> None:
+@pytest.mark.parametrize(
+    "status", [pytest.param(None, id="silent"), pytest.param(ASKED, id="still saving")]
+)
+def test_past_the_deadline_the_job_is_resized_all_the_same_and_that_is_recorded(
+    status: object,
+) -> None:
     found = acts(cession("Asked", deadline=NOW - 1), full(status))
     assert [act for act in found if isinstance(act, Resize)]
     assert recorded(found).victims[0].forced
@@ -65,7 +73,11 @@ def test_a_job_that_is_not_elastic_is_stopped_by_its_workload() -> None:
     assert recorded(first).victims[0].stopped
     assert not [act for act in first if isinstance(act, Activate)], "the record comes first"
     noted = {"uid": "job-uid-gpt", "stopped": True}
-    assert [act for act in acts(cession(to=0, how="Stop", victims=[noted]), plain) if isinstance(act, Activate) and not act.active]
+    assert [
+        act
+        for act in acts(cession(to=0, how="Stop", victims=[noted]), plain)
+        if isinstance(act, Activate) and not act.active
+    ]
 
 
 def test_all_released_is_released_and_the_runtime_is_not_asked_again() -> None:
@@ -92,13 +104,19 @@ def test_a_claimant_that_is_gone_cancels_in_every_phase(phase: str) -> None:
 def test_released_and_not_admitted_in_time_fails_so_that_it_is_planned_again() -> None:
     victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 60)}
     thief = running("thief", "vision", size=4)
-    found = acts(cession("Released", victims=[victim]), snapshot(running=(running(size=4), thief), waiting=(waiting(),)))
+    found = acts(
+        cession("Released", victims=[victim]),
+        snapshot(running=(running(size=4), thief), waiting=(waiting(),)),
+    )
     assert recorded(found).phase == "Failed"
 
 
 def test_released_and_there_is_room_waits_for_kueue_however_long_it_takes() -> None:
     victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 600)}
-    found = acts(cession("Released", victims=[victim]), snapshot(running=(running(size=4),), waiting=(waiting(),)))
+    found = acts(
+        cession("Released", victims=[victim]),
+        snapshot(running=(running(size=4),), waiting=(waiting(),)),
+    )
     assert not [act for act in found if isinstance(act, Record) and act.status.phase != "Released"]
 
 
@@ -106,7 +124,10 @@ def test_what_was_stopped_for_it_comes_back_when_the_owner_is_in() -> None:
     stopped = {"uid": "job-uid-gpt", "stopped": True, "released": rfc3339(NOW)}
     back = waiting("gpt", "research", active=False, job_uid="job-uid-gpt")
     owner = running("claim", "vision", 4)
-    found = acts(cession("Released", to=0, how="Stop", victims=[stopped]), snapshot(running=(owner,), waiting=(back,)))
+    found = acts(
+        cession("Released", to=0, how="Stop", victims=[stopped]),
+        snapshot(running=(owner,), waiting=(back,)),
+    )
     assert [act for act in found if isinstance(act, Activate) and act.active]
 
 
@@ -116,7 +137,9 @@ def test_the_table_leads_somewhere_from_every_open_phase_and_nowhere_from_the_ot
 
 def test_saying_it_again_changes_nothing() -> None:
     seen = snapshot(
-        tree(queue("vision", strategy="StrictFIFO"), queue("research", used=8)), running=(running(status=ASKED),), waiting=(waiting(),)
+        tree(queue("vision", strategy="StrictFIFO"), queue("research", used=8)),
+        running=(running(status=ASKED),),
+        waiting=(waiting(),),
     )
     first = acts(cession(), seen)
     again = cession()

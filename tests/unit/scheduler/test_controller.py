@@ -1,4 +1,5 @@
-"""The whole hand-over over real HTTP: an API server in memory, a little Kueue, a runtime that signs; the scheduler killed in between."""
+"""The whole hand-over over real HTTP: an API server in memory, a little Kueue, a runtime that
+signs; the scheduler killed in between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -49,7 +50,9 @@ def strategy(server: ApiServer, queue: str = "vision") -> str:
 
 
 def active(server: ApiServer) -> set[str]:
-    return {w["metadata"]["name"] for w in server.objects(WORKLOADS) if w["spec"].get("active", True)}
+    return {
+        w["metadata"]["name"] for w in server.objects(WORKLOADS) if w["spec"].get("active", True)
+    }
 
 
 def done(server: ApiServer, phase: str = "Running") -> Callable[[], bool]:
@@ -64,7 +67,12 @@ async def server() -> AsyncIterator[ApiServer]:
 
 async def test_a_hand_over_from_the_claim_to_the_owners_running_pods(server: ApiServer) -> None:
     cluster = Cluster(server)
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8) as runtime, leading(server):
+    async with (
+        Runtime(
+            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
+        ) as runtime,
+        leading(server),
+    ):
         await cluster.until(lambda: runtime.asked == [(8, "")], "the runtime to be told its size")
         cluster.job("vision", "inference", 4)
         await cluster.until(done(server), "the owner to run")
@@ -78,20 +86,32 @@ async def test_a_hand_over_from_the_claim_to_the_owners_running_pods(server: Api
     assert float(cession["status"]["secondsToOwner"]) < 10
 
 
-async def test_the_record_and_the_reservation_come_before_the_question_and_the_resize_after_the_answer(server: ApiServer) -> None:
+async def test_the_record_and_the_reservation_come_before_the_question_and_the_resize_after_the_answer(
+    server: ApiServer,
+) -> None:
     cluster = Cluster(server)
     order: list[str] = []
     server.before = lambda method, path, body: order.append(f"{method} {path.rsplit('/', 2)[-2]}")
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8) as runtime, leading(server):
+    async with (
+        Runtime(
+            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
+        ) as runtime,
+        leading(server),
+    ):
         cluster.job("vision", "inference", 4)
         await cluster.until(done(server), "the owner to run")
-    created, reserved, resized = order.index("POST v1alpha1"), order.index("PATCH clusterqueues"), order.index("PATCH jobs")
+    created = order.index("POST v1alpha1")
+    reserved = order.index("PATCH clusterqueues")
+    resized = order.index("PATCH jobs")
     assert created < reserved < resized
     assert [asked for asked, _ in runtime.asked].count(4) == 1
 
 
-def killed_after(server: ApiServer, writes: int, killed: asyncio.Event) -> Callable[[str, str, Any], web.Response | None]:
-    """Lets so many writes through and refuses all that follow: what it looks like when the process dies between two."""
+def killed_after(
+    server: ApiServer, writes: int, killed: asyncio.Event
+) -> Callable[[str, str, Any], web.Response | None]:
+    """Lets so many writes through and refuses all that follow: what it looks like when the process
+    dies between two."""
     left = writes
 
     def before(method: str, path: str, body: Any) -> web.Response | None:
@@ -106,22 +126,34 @@ def killed_after(server: ApiServer, writes: int, killed: asyncio.Event) -> Calla
 
 
 async def killed_and_followed(cluster: Cluster, writes: int, ends: Callable[[], bool]) -> None:
-    server, killed = cluster.server, asyncio.Event()
+    server = cluster.server
+    killed = asyncio.Event()
     server.before = killed_after(server, writes, killed)
     async with leading(server):
-        await cluster.until(lambda: killed.is_set() or ends(), "the first leader to be done or dead")
+        await cluster.until(
+            lambda: killed.is_set() or ends(), "the first leader to be done or dead"
+        )
     server.before = lambda method, path, body: None
     async with leading(server):
-        await cluster.until(ends, f"the next leader to finish what the first left after {writes} writes")
+        await cluster.until(
+            ends, f"the next leader to finish what the first left after {writes} writes"
+        )
 
 
 @pytest.mark.parametrize("writes", range(13))
-async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_state(server: ApiServer, writes: int) -> None:
+async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_state(
+    server: ApiServer, writes: int
+) -> None:
     cluster = Cluster(server)
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8) as runtime:
+    async with Runtime(
+        ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
+    ) as runtime:
         cluster.job("vision", "inference", 4)
         await killed_and_followed(cluster, writes, done(server))
-        await cluster.until(lambda: runtime.status.wanted == 4 == runtime.status.size, "the runtime to be at its size")
+        await cluster.until(
+            lambda: runtime.status.wanted == 4 == runtime.status.size,
+            "the runtime to be at its size",
+        )
     assert phases(server) == ["Running"]
     assert size(server) == (4, 4)
     assert active(server) == {"job-gpt", "job-inference"}
@@ -129,16 +161,22 @@ async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_st
 
 
 @pytest.mark.parametrize("writes", range(13))
-async def test_killed_between_any_two_writes_of_a_stop_what_was_stopped_may_come_back(server: ApiServer, writes: int) -> None:
+async def test_killed_between_any_two_writes_of_a_stop_what_was_stopped_may_come_back(
+    server: ApiServer, writes: int
+) -> None:
     cluster = Cluster(server)
     cluster.job("research", "rigid", 8)
     cluster.job("vision", "inference", 4)
     await killed_and_followed(cluster, writes, done(server))
-    await cluster.until(lambda: active(server) == {"job-rigid", "job-inference"}, "both to be active")
+    await cluster.until(
+        lambda: active(server) == {"job-rigid", "job-inference"}, "both to be active"
+    )
     assert phases(server) == ["Running"], "what comes back takes nothing back"
 
 
-async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_at_the_deadline(server: ApiServer) -> None:
+async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_at_the_deadline(
+    server: ApiServer,
+) -> None:
     cluster = Cluster(server, grace_s=0)
     cluster.job("research", "gpt", 8, "2-8", "127.0.0.10")
     cluster.job("vision", "inference", 4)
@@ -148,12 +186,20 @@ async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_
     assert cessions(server)[0]["status"]["victims"][0]["forced"]
 
 
-async def test_a_claimant_deleted_half_way_cancels_and_the_job_is_asked_back(server: ApiServer) -> None:
+async def test_a_claimant_deleted_half_way_cancels_and_the_job_is_asked_back(
+    server: ApiServer,
+) -> None:
     cluster = Cluster(server)
     uid = cluster.job("research", "gpt", 8, "2-8", ADDRESS)
-    async with Runtime(ADDRESS, "research", uid, 8, patience=float("inf")) as runtime, leading(server):
+    async with (
+        Runtime(ADDRESS, "research", uid, 8, patience=float("inf")) as runtime,
+        leading(server),
+    ):
         cluster.job("vision", "inference", 4)
-        await cluster.until(lambda: any(asked for asked in runtime.asked if asked[0] == 4), "the runtime to be asked")
+        await cluster.until(
+            lambda: any(asked for asked in runtime.asked if asked[0] == 4),
+            "the runtime to be asked",
+        )
         server.remove(JOBS, ("vision", "inference"))
         await cluster.until(done(server, "Cancelled"), "the Cession to be cancelled")
         await cluster.until(lambda: runtime.asked[-1] == (8, ""), "the job to be asked back")
@@ -166,9 +212,17 @@ async def test_mode_observe_takes_nothing_back(server: ApiServer) -> None:
     server.put(POLICIES, policy | {"spec": policy["spec"] | {"mode": "Observe"}})
     queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
     server.put(CLUSTER_QUEUES, queue | {"spec": queue["spec"] | {"queueingStrategy": "StrictFIFO"}})
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8) as runtime, leading(server):
+    async with (
+        Runtime(
+            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
+        ) as runtime,
+        leading(server),
+    ):
         cluster.job("vision", "inference", 4)
-        await cluster.until(lambda: runtime.asked == [(8, "")] and strategy(server) == "BestEffortFIFO", "a pass with the claim in sight")
+        await cluster.until(
+            lambda: runtime.asked == [(8, "")] and strategy(server) == "BestEffortFIFO",
+            "a pass with the claim in sight",
+        )
     assert cessions(server) == []
     assert size(server) == (8, 8)
 
@@ -176,19 +230,32 @@ async def test_mode_observe_takes_nothing_back(server: ApiServer) -> None:
 async def test_a_strict_queue_that_is_not_ours_is_left_alone(server: ApiServer) -> None:
     cluster = Cluster(server)
     for name in ("theirs", "guest"):
-        spec: Json = {"cohortName": "cede" if name == "guest" else "other", "queueingStrategy": "StrictFIFO", "resourceGroups": []}
+        spec: Json = {
+            "cohortName": "cede" if name == "guest" else "other",
+            "queueingStrategy": "StrictFIFO",
+            "resourceGroups": [],
+        }
         server.put(CLUSTER_QUEUES, {"metadata": {"name": name}, "spec": spec})
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8), leading(server):
+    async with (
+        Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8),
+        leading(server),
+    ):
         cluster.job("vision", "inference", 4)
         await cluster.until(done(server), "the owner to run")
     assert {strategy(server, name) for name in ("theirs", "guest")} == {"StrictFIFO"}
 
 
-async def test_a_job_that_cannot_be_resized_is_no_ones_obstacle_but_its_own(server: ApiServer) -> None:
+async def test_a_job_that_cannot_be_resized_is_no_ones_obstacle_but_its_own(
+    server: ApiServer,
+) -> None:
     cluster = Cluster(server, grace_s=0)
 
     def before(method: str, path: str, body: Any) -> web.Response | None:
-        return refusal(422, "Invalid", "completions: field is immutable") if path.endswith("jobs/stuck") else None
+        return (
+            refusal(422, "Invalid", "completions: field is immutable")
+            if path.endswith("jobs/stuck")
+            else None
+        )
 
     server.before = before
     cluster.job("research", "stuck", 4, "2-4", "127.0.0.10", priority=10)
@@ -201,19 +268,35 @@ async def test_a_job_that_cannot_be_resized_is_no_ones_obstacle_but_its_own(serv
 async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> None:
     cluster = Cluster(server)
     policy = server.get(POLICIES, ("", "default")) or {}
-    server.put(POLICIES, policy | {"spec": {"takeBack": policy["spec"]["takeBack"] | {"growSnoozeSeconds": 0}}})
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8) as runtime, leading(server):
+    server.put(
+        POLICIES,
+        policy | {"spec": {"takeBack": policy["spec"]["takeBack"] | {"growSnoozeSeconds": 0}}},
+    )
+    async with (
+        Runtime(
+            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
+        ) as runtime,
+        leading(server),
+    ):
         cluster.job("vision", "inference", 4)
         await cluster.until(done(server), "the owner to run")
         server.remove(JOBS, ("vision", "inference"))
-        await cluster.until(lambda: runtime.asked[-1] == (8, "") and len(server.objects(PODS)) == 8, "the job to be back at its size")
+        await cluster.until(
+            lambda: runtime.asked[-1] == (8, "") and len(server.objects(PODS)) == 8,
+            "the job to be back at its size",
+        )
     assert size(server) == (8, 8)
     assert phases(server) == ["Running"]
 
 
-async def test_a_picture_of_it_explains_the_plan_anywhere(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_picture_of_it_explains_the_plan_anywhere(
+    server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster = Cluster(server)
-    async with Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8), server.client() as client:
+    async with (
+        Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8),
+        server.client() as client,
+    ):
         cluster.job("vision", "inference", 4)
         text = await picture(client)
     assert server.writes() == []
@@ -221,5 +304,9 @@ async def test_a_picture_of_it_explains_the_plan_anywhere(server: ApiServer, tmp
     file.write_text(text)
     explain(str(file))
     printed = capsys.readouterr().out
-    assert printed.startswith("inference (vision) takes back its own: it lacks 4 nvidia.com/gpu; gpt (research) shrinks from 8 to 4\nOpen ")
+    assert printed.startswith(
+        "inference (vision) takes back its own: it lacks 4 nvidia.com/gpu; gpt (research) "
+        "shrinks "
+        "from 8 to 4\nOpen "
+    )
     assert "Ask job=research/gpt size=8" in printed, "what its runtime said is in the picture"

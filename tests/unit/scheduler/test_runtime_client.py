@@ -14,7 +14,8 @@ from elastic_runtime.contract import SizeRequest, State, Status
 from scheduler.runtime_client import LIMIT, Runtimes, Target
 from tests.fakes.kueue import ROOT, Runtime
 
-JOB, ADDRESS = ("research", "gpt"), "127.0.0.11"
+JOB = ("research", "gpt")
+ADDRESS = "127.0.0.11"
 TARGET = Target(JOB, "u", ADDRESS)
 
 
@@ -33,7 +34,10 @@ async def test_what_a_runtime_says_is_heard() -> None:
 
 async def test_a_wish_is_told_beside_the_loop_and_its_answer_heard() -> None:
     heard = asyncio.Event()
-    async with Runtime(ADDRESS, "research", "u", 8) as runtime, Runtimes(lambda: ROOT, heard.set) as runtimes:
+    async with (
+        Runtime(ADDRESS, "research", "u", 8) as runtime,
+        Runtimes(lambda: ROOT, heard.set) as runtimes,
+    ):
         runtimes.ask(JOB, "u", ADDRESS, SizeRequest(4, "c-1", 30.0))
         async with asyncio.timeout(5):
             await heard.wait()
@@ -43,7 +47,9 @@ async def test_a_wish_is_told_beside_the_loop_and_its_answer_heard() -> None:
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[None]:
+async def answering(
+    answer: Callable[[web.Request], Awaitable[web.Response]],
+) -> AsyncIterator[None]:
     """A runtime that answers everything so."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -60,16 +66,24 @@ async def test_an_answer_that_is_not_signed_with_the_namespaces_key_is_silence()
     async def forge(request: web.Request) -> web.Response:
         body = contract.encode(Status(state=State.TRAINING, size=1))
         stranger = contract.derive_key(ROOT, "another-team")
-        return web.Response(body=body, headers=contract.sign_reply(stranger, 200, request.headers, body))
+        return web.Response(
+            body=body, headers=contract.sign_reply(stranger, 200, request.headers, body)
+        )
 
     async with answering(forge), following(TARGET) as runtimes:
         assert not runtimes.statuses()
 
 
-@pytest.mark.parametrize(("more", "heard"), [(LIMIT // 2, {"u"}), (LIMIT, set[str]())], ids=["in pieces", "past the limit"])
+@pytest.mark.parametrize(
+    ("more", "heard"),
+    [(LIMIT // 2, {"u"}), (LIMIT, set[str]())],
+    ids=["in pieces", "past the limit"],
+)
 async def test_an_answer_is_read_to_its_end_within_the_limit(more: int, heard: set[str]) -> None:
     async def answer(request: web.Request) -> web.Response:
-        body = json.dumps(asdict(Status(state=State.TRAINING)) | {"of_tomorrow": "x" * more}).encode()
+        body = json.dumps(
+            asdict(Status(state=State.TRAINING)) | {"of_tomorrow": "x" * more}
+        ).encode()
         key = contract.derive_key(ROOT, "research")
         return web.Response(body=body, headers=contract.sign_reply(key, 200, request.headers, body))
 

@@ -12,41 +12,91 @@ from tests.builders.scheduler import GPU, KEY
 OURS = {names.MANAGED_BY: names.MANAGED_BY_CEDE}
 
 
-def workload(name: str, count: int, *, assigned: int = 0, finished: bool = False, replaces: str = "", active: bool = True) -> Workload:
+def workload(
+    name: str,
+    count: int,
+    *,
+    assigned: int = 0,
+    finished: bool = False,
+    replaces: str = "",
+    active: bool = True,
+) -> Workload:
     """Of the job `gpt`; with `assigned` pods it holds quota."""
-    conditions = [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}] if assigned else []
+    conditions = (
+        [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+        if assigned
+        else []
+    )
     conditions += [{"type": "Finished", "status": "True"}] if finished else []
-    usage = {"name": "main", "count": assigned, "flavors": {GPU: "a100"}, "resourceUsage": {GPU: str(assigned)}}
+    usage = {
+        "name": "main",
+        "count": assigned,
+        "flavors": {GPU: "a100"},
+        "resourceUsage": {GPU: str(assigned)},
+    }
     status: Json = {"conditions": conditions} | (
-        {"admission": {"clusterQueue": "research", "podSetAssignments": [usage]}} if assigned else {}
+        {"admission": {"clusterQueue": "research", "podSetAssignments": [usage]}}
+        if assigned
+        else {}
     )
     template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {GPU: 1}}}]}}
     body = {
         "metadata": {
-            "name": name, "namespace": "research", "uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z",
-            "annotations": {names.SLICE_REPLACEMENT_FOR: f"research/{replaces}"} if replaces else {},
+            "name": name,
+            "namespace": "research",
+            "uid": f"uid-{name}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": {names.SLICE_REPLACEMENT_FOR: f"research/{replaces}"}
+            if replaces
+            else {},
             "ownerReferences": [{"kind": "Job", "name": "gpt", "uid": "job-uid"}],
         },
-        "spec": {"queueName": "default", "active": active, "podSets": [{"count": count, "template": template}]},
+        "spec": {
+            "queueName": "default",
+            "active": active,
+            "podSets": [{"count": count, "template": template}],
+        },
         "status": status,
-    }  # fmt: skip
+    }
     return msgspec.convert(body, Workload, strict=False)
 
 
 def job(parallelism: int = 8, annotations: dict[str, str] | None = None) -> Job:
     notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.WISH: "8"} | (annotations or {})
-    metadata = {"name": "gpt", "namespace": "research", "uid": "job-uid", "resourceVersion": "3", "annotations": notes}
-    return msgspec.convert({"metadata": metadata, "spec": {"parallelism": parallelism, "completions": parallelism}}, Job)
+    metadata = {
+        "name": "gpt",
+        "namespace": "research",
+        "uid": "job-uid",
+        "resourceVersion": "3",
+        "annotations": notes,
+    }
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"parallelism": parallelism, "completions": parallelism}},
+        Job,
+    )
 
 
-def cluster_queue(name: str, cohort: str = "cede", labels: dict[str, str] = OURS, strategy: str = "BestEffortFIFO") -> ClusterQueue:
-    group = {"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": [{"name": GPU, "nominalQuota": 4}]}]}
+def cluster_queue(
+    name: str, cohort: str = "cede", labels: dict[str, str] = OURS, strategy: str = "BestEffortFIFO"
+) -> ClusterQueue:
+    group = {
+        "coveredResources": [GPU],
+        "flavors": [{"name": "a100", "resources": [{"name": GPU, "nominalQuota": 4}]}],
+    }
     spec = {"cohortName": cohort, "queueingStrategy": strategy, "resourceGroups": [group]}
-    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "spec": spec}, ClusterQueue)
+    return msgspec.convert(
+        {"metadata": {"name": name, "labels": labels}, "spec": spec}, ClusterQueue
+    )
 
 
 def picture(*workloads: Workload, of: Job | None = None, **more: object) -> Snapshot:
-    local = msgspec.convert({"metadata": {"name": "default", "namespace": "research"}, "spec": {"clusterQueue": "research"}}, LocalQueue)
+    local = msgspec.convert(
+        {
+            "metadata": {"name": "default", "namespace": "research"},
+            "spec": {"clusterQueue": "research"},
+        },
+        LocalQueue,
+    )
     facts = {"cluster_queues": [cluster_queue("research"), cluster_queue("vision")]} | more
     return take(Objects(workloads=workloads, jobs=[of or job()], local_queues=[local], **facts))  # type: ignore[arg-type]
 
@@ -93,15 +143,27 @@ def test_a_finished_workload_holds_nothing() -> None:
     assert seen.tree.queues["research"].usage[KEY] == 0
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0)]
+)
 def test_grace_is_read_as_the_webhook_writes_it(text: str, seconds: float) -> None:
-    assert only(picture(workload("a", 8, assigned=8), of=job(annotations={names.GRACE: text}))).grace_s == seconds
+    assert (
+        only(picture(workload("a", 8, assigned=8), of=job(annotations={names.GRACE: text}))).grace_s
+        == seconds
+    )
 
 
 def test_queues_outside_our_cohort_are_not_in_the_picture_and_guests_in_it_are_not_ours() -> None:
-    queues = [cluster_queue("research"), cluster_queue("theirs", "other", {}), cluster_queue("guest", labels={})]
+    queues = [
+        cluster_queue("research"),
+        cluster_queue("theirs", "other", {}),
+        cluster_queue("guest", labels={}),
+    ]
     seen = picture(cluster_queues=queues)
-    assert {name: queue.ours for name, queue in seen.tree.queues.items()} == {"research": True, "guest": False}
+    assert {name: queue.ours for name, queue in seen.tree.queues.items()} == {
+        "research": True,
+        "guest": False,
+    }
 
 
 def test_limits_stand_in_for_requests_as_kueue_does() -> None:
@@ -115,7 +177,11 @@ def test_room_is_what_ready_nodes_have_left() -> None:
         return msgspec.convert({"metadata": {"name": name}, "spec": spec, "status": status}, Node)
 
     container = {"name": "main", "resources": {"requests": {GPU: 3}}}
-    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [container]}, "status": {"phase": "Running"}}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n1", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
     nodes = [node("n1"), node("n2", "False"), node("n3", unschedulable=True)]
     seen = picture(nodes=nodes, pods=[msgspec.convert(pod, Pod)])
     assert [room[GPU] for room in seen.room] == [1]
@@ -123,7 +189,14 @@ def test_room_is_what_ready_nodes_have_left() -> None:
 
 @pytest.mark.parametrize("wish", ["²", "9" * 5000, "-1", "many"])
 @pytest.mark.parametrize("shrunk", ["soon", "9" * 40, "2026-13-01T00:00:00Z"])
-def test_whatever_a_user_writes_into_our_annotations_there_is_a_picture(wish: str, shrunk: str) -> None:
-    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.WISH: wish, names.SHRUNK_AT: shrunk}
+def test_whatever_a_user_writes_into_our_annotations_there_is_a_picture(
+    wish: str, shrunk: str
+) -> None:
+    notes = {
+        names.ELASTIC_JOB: "true",
+        names.SIZES: "2-8",
+        names.WISH: wish,
+        names.SHRUNK_AT: shrunk,
+    }
     found = only(picture(workload("a", 8, assigned=8), of=job(annotations=notes)))
     assert (found.wish, found.shrunk_at) == (8, 0.0)

@@ -12,7 +12,8 @@ from webhook.elastic_rules import grace_seconds
 from webhook.kinds import concerns_us
 from webhook.rules import complaints
 
-QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
 TEAM = Team(
     name="vision",
     classes={"inference": 100, "training": 50, "sweep": 10},
@@ -23,18 +24,41 @@ TEAM = Team(
 
 
 def a_job(
-    size: int | None = 8, sizes: str | None = "2-8", *, completions: int | None = -1, labels: dict[str, str] | None = None,
-    annotations: dict[str, str] | None = None, pod: Json | None = None, **spec: Any,
-) -> Json:  # fmt: skip
+    size: int | None = 8,
+    sizes: str | None = "2-8",
+    *,
+    completions: int | None = -1,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    pod: Json | None = None,
+    **spec: Any,
+) -> Json:
     """An elastic Job as its user writes it, after the API server's own defaults."""
     numbers = {"parallelism": size, "completions": size if completions == -1 else completions}
-    container = {"name": "train", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "containers": [container]} | (pod or {})
+    container = {
+        "name": "train",
+        "image": "train",
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 30,
+        "containers": [container],
+    } | (pod or {})
     notes = ({"cede.dev/sizes": sizes} if sizes is not None else {}) | (annotations or {})
     meta = {"name": "gpt", "namespace": "vision", "labels": labels or {}, "annotations": notes}
     numbers = {name: value for name, value in numbers.items() if value is not None}
-    body = {"completionMode": "Indexed", "podReplacementPolicy": "TerminatingOrFailed", "template": {"metadata": {}, "spec": pod}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body | numbers | spec}
+    body = {
+        "completionMode": "Indexed",
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "template": {"metadata": {}, "spec": pod},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta,
+        "spec": body | numbers | spec,
+    }
 
 
 def plain(**more: Any) -> Json:
@@ -42,7 +66,8 @@ def plain(**more: Any) -> Json:
 
 
 def running(job: Json, size: int) -> Json:
-    """The same job as the cluster has it after our defaults and the scheduler's growth to `size`."""
+    """The same job as the cluster has it after our defaults and the scheduler's growth to
+    `size`."""
     live = deepcopy(defaulted(Asked(job, team=TEAM)))
     live["spec"] |= {"parallelism": size, "completions": size}
     live["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "1234"
@@ -54,32 +79,52 @@ def running(job: Json, size: int) -> Json:
     [
         pytest.param(
             a_job(labels={PRIORITY: "urgent"}),
-            f"metadata.labels[{PRIORITY}] is 'urgent', which is no priority class here: use training or sweep",
+            (
+                f"metadata.labels[{PRIORITY}] is 'urgent', which is no priority class here: use "
+                f"training or sweep"
+            ),
             id="unknown class: the list of those it may use",
         ),
         pytest.param(
             plain(labels={PRIORITY: "inference"}),
-            f"metadata.labels[{PRIORITY}] is 'inference', above what team vision may use: use training or sweep",
+            (
+                f"metadata.labels[{PRIORITY}] is 'inference', above what team vision may use: use "
+                f"training or sweep"
+            ),
             id="above the team's ceiling",
         ),
         pytest.param(
             plain(labels={QUEUE: "research"}),
-            f"metadata.labels[{QUEUE}] is 'research', which is no queue of team vision: use default or night, or remove the label",
+            (
+                f"metadata.labels[{QUEUE}] is 'research', which is no queue of team vision: use "
+                f"default or night, or remove the label"
+            ),
             id="another team's queue",
         ),
         pytest.param(
             a_job(sizes="8-2"),
-            "metadata.annotations[cede.dev/sizes]: '8-2' runs from 8 down to 2: put the smaller size first",
+            (
+                "metadata.annotations[cede.dev/sizes]: '8-2' runs from 8 down to 2: put the "
+                "smaller "
+                "size first"
+            ),
             id="sizes backwards",
         ),
         pytest.param(
             a_job(sizes=""),
-            "metadata.annotations[cede.dev/sizes]: '' is no list of sizes: write it like 2-8, 2-8/2 or 1,2,4,8",
+            (
+                "metadata.annotations[cede.dev/sizes]: '' is no list of sizes: write it like 2-8, "
+                "2-8/2 or 1,2,4,8"
+            ),
             id="no sizes",
         ),
         pytest.param(
             a_job(sizes="0-8"),
-            "metadata.annotations[cede.dev/sizes]: '0-8' holds size 0, which would complete the job: the smallest size is 1",
+            (
+                "metadata.annotations[cede.dev/sizes]: '0-8' holds size 0, which would complete "
+                "the "
+                "job: the smallest size is 1"
+            ),
             id="size zero",
         ),
         pytest.param(
@@ -89,32 +134,52 @@ def running(job: Json, size: int) -> Json:
         ),
         pytest.param(
             a_job(completions=4),
-            "spec.parallelism is 8 but spec.completions is 4: a job with cede.dev/sizes needs both alike",
+            (
+                "spec.parallelism is 8 but spec.completions is 4: a job with cede.dev/sizes needs "
+                "both alike"
+            ),
             id="two numbers",
         ),
         pytest.param(
             a_job(completions=None),
-            "spec.parallelism is 8 but spec.completions is not set: a job with cede.dev/sizes needs both alike",
+            (
+                "spec.parallelism is 8 but spec.completions is not set: a job with cede.dev/sizes "
+                "needs both alike"
+            ),
             id="no completions",
         ),
         pytest.param(
             plain(completions=0),
-            "spec.completions is 0, which is a job that is complete before it starts: write at least 1",
+            (
+                "spec.completions is 0, which is a job that is complete before it starts: write at "
+                "least 1"
+            ),
             id="nothing to complete",
         ),
         pytest.param(
             a_job(7, "2-8/2"),
-            "spec.parallelism is 7, which is not among its sizes 2, 4, 6, 8: take one of them, or change cede.dev/sizes",
+            (
+                "spec.parallelism is 7, which is not among its sizes 2, 4, 6, 8: take one of "
+                "them, or "
+                "change cede.dev/sizes"
+            ),
             id="a size outside the list",
         ),
         pytest.param(
             a_job(40, "2-32"),
-            "spec.parallelism is 40, which is not among its sizes 2, 3, 4 … 32: take one of them, or change cede.dev/sizes",
+            (
+                "spec.parallelism is 40, which is not among its sizes 2, 3, 4 … 32: take one of "
+                "them, "
+                "or change cede.dev/sizes"
+            ),
             id="a long list is cut short",
         ),
         pytest.param(
             a_job(annotations={"cede.dev/grace": "soon"}),
-            "metadata.annotations[cede.dev/grace]: 'soon' is no length of time: write it like 90s, 5m or 1h",
+            (
+                "metadata.annotations[cede.dev/grace]: 'soon' is no length of time: write it like "
+                "90s, 5m or 1h"
+            ),
             id="grace",
         ),
         pytest.param(
@@ -124,12 +189,19 @@ def running(job: Json, size: int) -> Json:
         ),
         pytest.param(
             a_job(annotations={"kueue.x-k8s.io/job-min-parallelism": "2"}),
-            "metadata.annotations[kueue.x-k8s.io/job-min-parallelism] does not go with cede.dev/sizes: remove it, the sizes say as much",
+            (
+                "metadata.annotations[kueue.x-k8s.io/job-min-parallelism] does not go with "
+                "cede.dev/sizes: remove it, the sizes say as much"
+            ),
             id="partial admission",
         ),
         pytest.param(
-            plain(annotations={"cede.dev/sizes": "1,2"}) | {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
-            "metadata.annotations[cede.dev/sizes] is for a batch/v1 Job: remove it from this JobSet",
+            plain(annotations={"cede.dev/sizes": "1,2"})
+            | {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
+            (
+                "metadata.annotations[cede.dev/sizes] is for a batch/v1 Job: remove it from this "
+                "JobSet"
+            ),
             id="no other kind is elastic",
         ),
     ],
@@ -140,11 +212,24 @@ def test_each_way_to_be_wrong_is_said_with_its_cure(job: Json, said: str) -> Non
 
 def test_all_complaints_come_at_once() -> None:
     job = a_job(
-        7, "2-8/2", completions=6, completionMode="NonIndexed", labels={PRIORITY: "urgent", QUEUE: "research"},
-        annotations={"cede.dev/grace": "1 minute"}, pod={"restartPolicy": "OnFailure"},
-    )  # fmt: skip
+        7,
+        "2-8/2",
+        completions=6,
+        completionMode="NonIndexed",
+        labels={PRIORITY: "urgent", QUEUE: "research"},
+        annotations={"cede.dev/grace": "1 minute"},
+        pod={"restartPolicy": "OnFailure"},
+    )
     found = complaints(Asked(job, team=TEAM))
-    for word in ("urgent", "research", "NonIndexed", "OnFailure", "1 minute", "both alike", "parallelism is 7"):
+    for word in (
+        "urgent",
+        "research",
+        "NonIndexed",
+        "OnFailure",
+        "1 minute",
+        "both alike",
+        "parallelism is 7",
+    ):
         assert sum(word in complaint for complaint in found) >= 1, word
     assert len(found) == len(set(found)) == 7
 
@@ -153,10 +238,18 @@ def test_all_complaints_come_at_once() -> None:
     "job",
     [
         pytest.param(a_job(), id="elastic"),
-        pytest.param(a_job(pod={"containers": [{"name": "cpu"}]}), id="elastic without an accelerator"),
-        pytest.param(a_job(8, "1,2,4,8", labels={PRIORITY: "sweep", QUEUE: "night"}), id="own queue, lower class"),
+        pytest.param(
+            a_job(pod={"containers": [{"name": "cpu"}]}), id="elastic without an accelerator"
+        ),
+        pytest.param(
+            a_job(8, "1,2,4,8", labels={PRIORITY: "sweep", QUEUE: "night"}),
+            id="own queue, lower class",
+        ),
         pytest.param(plain(completionMode="NonIndexed", completions=40), id="plain"),
-        pytest.param({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}}, id="another kind"),
+        pytest.param(
+            {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}},
+            id="another kind",
+        ),
     ],
 )
 def test_a_right_job_has_no_complaints_before_and_after_our_defaults(job: Json) -> None:
@@ -175,17 +268,34 @@ def test_what_the_admin_has_not_said_is_not_checked() -> None:
         pytest.param({"parallelism": 6, "completions": 6}, [], id="both"),
         pytest.param(
             {"parallelism": 6, "completions": 7},
-            ["spec.parallelism is 6 but spec.completions is 7: a job with cede.dev/sizes needs both alike"],
+            [
+                (
+                    "spec.parallelism is 6 but spec.completions is 7: a job with cede.dev/sizes "
+                    "needs "
+                    "both alike"
+                )
+            ],
             id="contradiction",
         ),
         pytest.param(
             {"parallelism": 9},
-            ["spec.parallelism is 9, which is not among its sizes 2, 3, 4, 5, 6, 7, 8: take one of them, or change cede.dev/sizes"],
+            [
+                (
+                    "spec.parallelism is 9, which is not among its sizes 2, 3, 4, 5, 6, 7, 8: take "
+                    "one of them, or change cede.dev/sizes"
+                )
+            ],
             id="not among the sizes",
         ),
         pytest.param(
             {"completions": 0},
-            ["spec.completions is 0, which is a job that is complete before it starts: write at least 1"],
+            [
+                (
+                    "spec.completions is 0, which is a job that is complete before it starts: "
+                    "write "
+                    "at least 1"
+                )
+            ],
             id="completions 0 would complete a running job for ever",
         ),
     ],
@@ -206,12 +316,18 @@ def test_a_policy_that_has_changed_since_does_not_hold_up_a_job() -> None:
 
 
 def test_a_job_becomes_neither_elastic_nor_plain_later() -> None:
-    elastic, rigid = running(a_job(), 4), plain()
-    added, removed = deepcopy(rigid), deepcopy(elastic)
+    elastic = running(a_job(), 4)
+    rigid = plain()
+    added = deepcopy(rigid)
+    removed = deepcopy(elastic)
     added["metadata"]["annotations"]["cede.dev/sizes"] = "2-8"
     del removed["metadata"]["annotations"]["cede.dev/sizes"]
-    assert ["cannot be added later" in each for each in complaints(Asked(added, rigid, "ada", TEAM))] == [True]
-    assert ["cannot be removed" in each for each in complaints(Asked(removed, elastic, "ada", TEAM))] == [True]
+    assert [
+        "cannot be added later" in each for each in complaints(Asked(added, rigid, "ada", TEAM))
+    ] == [True]
+    assert [
+        "cannot be removed" in each for each in complaints(Asked(removed, elastic, "ada", TEAM))
+    ] == [True]
 
 
 @pytest.mark.parametrize(
@@ -236,11 +352,22 @@ def test_the_sizes_may_change_within_reason(sizes: str, said: list[str]) -> None
 
 def test_what_is_queued_with_its_owner_or_leaving_or_the_schedulers_own_is_left_alone() -> None:
     wrong = a_job(labels={PRIORITY: "urgent"})
-    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "1", "controller": True}
-    owned, leaving = deepcopy(wrong), deepcopy(wrong)
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "s",
+        "uid": "1",
+        "controller": True,
+    }
+    owned = deepcopy(wrong)
+    leaving = deepcopy(wrong)
     owned["metadata"]["ownerReferences"] = [owner]
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    for asked in (Asked(owned, user="system:serviceaccount:jobset-system:jobset"), Asked(leaving), Asked(wrong, user=SCHEDULER_USER)):
+    for asked in (
+        Asked(owned, user="system:serviceaccount:jobset-system:jobset"),
+        Asked(leaving),
+        Asked(wrong, user=SCHEDULER_USER),
+    ):
         assert not concerns_us(asked)
         assert complaints(asked) == []
     owned["metadata"]["ownerReferences"] = [owner | {"apiVersion": "batch/v1", "kind": "CronJob"}]

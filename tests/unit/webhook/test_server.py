@@ -24,7 +24,13 @@ from webhook.server import MUTATE, VALIDATE, Malformed, application, mutate, par
 
 
 def review(found: Any, old: Any = None, user: str = "ada") -> Json:
-    request = {"uid": "u-1", "namespace": "vision", "object": found, "oldObject": old, "userInfo": {"username": user}}
+    request = {
+        "uid": "u-1",
+        "namespace": "vision",
+        "object": found,
+        "oldObject": old,
+        "userInfo": {"username": user},
+    }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
@@ -32,12 +38,15 @@ class Served:
     """Our application behind TLS, and a client that trusts nothing but our CA."""
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
-        self.session, self.port = session, port
+        self.session = session
+        self.port = port
 
     async def post(self, path: str, body: Any) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"https://127.0.0.1:{self.port}{path}?timeout=5s"
-        async with self.session.post(url, data=io.BytesIO(data), server_hostname=HOSTS[0]) as response:
+        async with self.session.post(
+            url, data=io.BytesIO(data), server_hostname=HOSTS[0]
+        ) as response:
             text = await response.text()
             return response.status, json.loads(text) if response.status == 200 else text
 
@@ -59,11 +68,20 @@ async def served() -> AsyncIterator[Served]:
 async def test_a_job_comes_back_with_a_patch_that_applies_and_then_is_valid(served: Served) -> None:
     status, answer = await served.post(MUTATE, review(a_job()))
     response = answer["response"]
-    assert (status, response["uid"], response["allowed"], response["patchType"]) == (200, "u-1", True, "JSONPatch")
+    assert (status, response["uid"], response["allowed"], response["patchType"]) == (
+        200,
+        "u-1",
+        True,
+        "JSONPatch",
+    )
     after = json_patch(a_job(), json.loads(base64.b64decode(response["patch"])))
     assert after["spec"]["parallelism"] == 2
-    for path in (MUTATE, VALIDATE):  # reinvoked, then validated: nothing more to say
-        assert (await served.post(path, review(after)))[1]["response"] == {"uid": "u-1", "allowed": True}
+    # reinvoked, then validated: nothing more to say
+    for path in (MUTATE, VALIDATE):
+        assert (await served.post(path, review(after)))[1]["response"] == {
+            "uid": "u-1",
+            "allowed": True,
+        }
 
 
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
@@ -81,7 +99,10 @@ async def test_the_schedulers_resize_passes_untouched(served: Served) -> None:
     old = running(a_job(), 4)
     new = running(a_job(), 2)
     for path in (MUTATE, VALIDATE):
-        assert (await served.post(path, review(new, old, SCHEDULER_USER)))[1]["response"] == {"uid": "u-1", "allowed": True}
+        assert (await served.post(path, review(new, old, SCHEDULER_USER)))[1]["response"] == {
+            "uid": "u-1",
+            "allowed": True,
+        }
 
 
 @pytest.mark.parametrize(
@@ -94,12 +115,22 @@ async def test_the_schedulers_resize_passes_untouched(served: Served) -> None:
         pytest.param({"request": {"uid": 7}}, "no AdmissionReview", id="a uid that is none"),
         pytest.param(review(None), "must be objects", id="no object, as in DELETE"),
         pytest.param(review({"metadata": []}), "metadata must be", id="metadata that is none"),
-        pytest.param(review({"metadata": {"labels": {"a": 1}}}), "map texts to texts", id="a label that is no text"),
-        pytest.param(review({}, {"metadata": {"annotations": ["a"]}}), "map texts to texts", id="also of the old object"),
+        pytest.param(
+            review({"metadata": {"labels": {"a": 1}}}),
+            "map texts to texts",
+            id="a label that is no text",
+        ),
+        pytest.param(
+            review({}, {"metadata": {"annotations": ["a"]}}),
+            "map texts to texts",
+            id="also of the old object",
+        ),
     ],
 )
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
-async def test_what_is_no_review_gets_400_and_the_reason(served: Served, path: str, body: Any, said: str) -> None:
+async def test_what_is_no_review_gets_400_and_the_reason(
+    served: Served, path: str, body: Any, said: str
+) -> None:
     status, text = await served.post(path, body)
     assert status == 400
     assert said in text

@@ -1,4 +1,5 @@
-"""Through every step of a rotation, real clients over real TLS are answered: none is ever turned away."""
+"""Through every step of a rotation, real clients over real TLS are answered: none is ever turned
+away."""
 
 import asyncio
 import io
@@ -11,22 +12,42 @@ import pytest
 from aiohttp import web
 
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS
-from tests.unit.webhook.certificates.test_keeper import Clock, Watched, configure, handshake, heard, held_by, published, replica, settle
+from tests.unit.webhook.certificates.test_keeper import (
+    Clock,
+    Watched,
+    configure,
+    handshake,
+    heard,
+    held_by,
+    published,
+    replica,
+    settle,
+)
 from tests.unit.webhook.test_rules import TEAM, a_job
 from tests.unit.webhook.test_server import review
-from webhook.certificates.keeper import CONFIGURATION, HOSTS, SECRET, issue_ca, issue_leaf, secret_data
+from webhook.certificates.keeper import (
+    CONFIGURATION,
+    HOSTS,
+    SECRET,
+    issue_ca,
+    issue_leaf,
+    secret_data,
+)
 from webhook.certificates.rotation import CA_LIFE_S, DAY_S, LEAF_LIFE_S, SETTLE_S, Held
 from webhook.server import MUTATE, application
 
-OLD_S = 0.7  # of its life is over
+# of its life is over
+OLD_S = 0.7
 BODY = json.dumps(review(a_job(8, "2-8"))).encode()
 
 
 class ApiServers:
-    """Two of them ask all the time, each on connections of its own. One has just read the configuration, one is a step behind."""
+    """Two of them ask all the time, each on connections of its own. One has just read the
+    configuration, one is a step behind."""
 
     def __init__(self, server: Watched, port: int) -> None:
-        self.server, self.port = server, port
+        self.server = server
+        self.port = port
         self.now = self.before = self._bundle()
         self.answered = {"fresh": 0, "behind": 0}
         self.answer = asyncio.Event()
@@ -39,13 +60,16 @@ class ApiServers:
         self.before, self.now = self.now, self._bundle()
 
     async def ask(self, name: str) -> None:
-        """For ever. Raises whatever a connection that is not trusted, or an answer that is none, raises."""
+        """For ever. Raises whatever a connection that is not trusted, or an answer that is none,
+        raises."""
         while True:
             trust = ssl.create_default_context(cadata=self.now if name == "fresh" else self.before)
             trust.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
                 url = f"https://127.0.0.1:{self.port}{MUTATE}"
-                async with session.post(url, data=io.BytesIO(BODY), server_hostname=HOSTS[0]) as response:
+                async with session.post(
+                    url, data=io.BytesIO(BODY), server_hostname=HOSTS[0]
+                ) as response:
                     assert (await response.json())["response"]["allowed"]
             self.answered[name] += 1
             self.answer.set()
@@ -59,7 +83,8 @@ class ApiServers:
 
 
 def worn(now: float) -> Held:
-    """A CA and a certificate issued so long ago that both are due, and still good by every clock."""
+    """A CA and a certificate issued so long ago that both are due, and still good by every
+    clock."""
     ca = issue_ca(now - CA_LIFE_S * OLD_S)
     return Held(ca, issue_leaf(ca, now - LEAF_LIFE_S * OLD_S))
 
@@ -68,9 +93,13 @@ async def test_while_certificate_and_ca_are_replaced_every_request_is_answered()
     held = worn(time.time())
     async with Watched() as server:
         configure(server)
-        server.put(SECRETS, {"metadata": {"name": SECRET[1], "namespace": SECRET[0]}, "data": secret_data(held)})
+        server.put(
+            SECRETS,
+            {"metadata": {"name": SECRET[1], "namespace": SECRET[0]}, "data": secret_data(held)},
+        )
         async with replica(server, clock := Clock()) as (keeper, context):
-            for _ in range(2):  # served, then published
+            # served, then published
+            for _ in range(2):
                 await keeper.reconcile()
             runner = web.AppRunner(application(lambda namespace: TEAM), access_log=None)
             await runner.setup()
@@ -85,7 +114,11 @@ async def test_while_certificate_and_ca_are_replaced_every_request_is_answered()
                     asking.step()
                     clock.now += SETTLE_S + 1
                     new = held_by(server)
-                    if new.ca != held.ca and not new.previous_ca and published(server) == {new.bundle}:
+                    if (
+                        new.ca != held.ca
+                        and not new.previous_ca
+                        and published(server) == {new.bundle}
+                    ):
                         break
                 await asking.both_answered_again()
                 for client in clients:
@@ -116,7 +149,8 @@ async def test_nobody_stays_ready_with_a_certificate_that_has_expired() -> None:
         async with replica(server, clock := Clock()) as (keeper, _):
             await settle(server, keeper)
             assert keeper.serves
-            clock.now += LEAF_LIFE_S + 1  # and nobody has renewed it: no rights, say
+            # and nobody has renewed it: no rights, say
+            clock.now += LEAF_LIFE_S + 1
             assert not keeper.serves
 
 
@@ -130,8 +164,12 @@ async def test_nobody_is_ready_while_no_configuration_could_trust_it() -> None:
         assert keeper.serves
 
 
-@pytest.mark.parametrize("off_s", [20 * DAY_S, -2 * CA_LIFE_S], ids=["issued in the future", "expired long ago"])
-async def test_what_no_clock_of_today_accepts_is_replaced_and_nobody_is_ready_before(off_s: float) -> None:
+@pytest.mark.parametrize(
+    "off_s", [20 * DAY_S, -2 * CA_LIFE_S], ids=["issued in the future", "expired long ago"]
+)
+async def test_what_no_clock_of_today_accepts_is_replaced_and_nobody_is_ready_before(
+    off_s: float,
+) -> None:
     issued = time.time() + off_s
     old = issue_ca(issued)
     async with Watched() as server:
@@ -153,14 +191,19 @@ async def test_two_clocks_days_apart_come_to_rest_on_one_certificate() -> None:
     ahead.now += 20 * DAY_S
     async with Watched() as server:
         configure(server)
-        async with replica(server, ahead) as (fast, first), replica(server, Clock()) as (right, second):
+        async with (
+            replica(server, ahead) as (fast, first),
+            replica(server, Clock()) as (right, second),
+        ):
             await settle(server, fast)
             await settle(server, fast, right)
             for context in (first, second):
                 handshake(context, held_by(server).bundle)
 
 
-@pytest.mark.parametrize("skew_s", [-600.0, 600.0], ids=["its clock is behind", "its clock is ahead"])
+@pytest.mark.parametrize(
+    "skew_s", [-600.0, 600.0], ids=["its clock is behind", "its clock is ahead"]
+)
 async def test_a_certificate_issued_on_a_skewed_clock_is_good_on_every_other(skew_s: float) -> None:
     clock = Clock()
     clock.now += skew_s

@@ -1,4 +1,5 @@
-"""A model that is next to nothing to compute and much to save: a small layer, and a state of `BENCH_MIB` MiB that is never trained."""
+"""A model that is next to nothing to compute and much to save: a small layer, and a state of
+`BENCH_MIB` MiB that is never trained."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +8,8 @@ import torch
 from torch import nn
 
 MIB = int(os.environ.get("BENCH_MIB", "160"))
-PARTS = 16  # tensors
+# tensors
+PARTS = 16
 
 
 def ballast() -> list[torch.Tensor]:

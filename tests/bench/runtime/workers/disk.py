@@ -1,4 +1,5 @@
-"""How fast a state comes to the disk and back, beside the bare disk and DCP, in turn: `python disk.py TURNS`. A job of one."""
+"""How fast a state comes to the disk and back, beside the bare disk and DCP, in turn: `python
+disk.py TURNS`. A job of one."""
 
 import shutil
 import sys
@@ -16,13 +17,16 @@ from tests.bench.runtime import memory
 from tests.bench.runtime.workers import job
 from tests.bench.runtime.workers.ballast import MIB, Heavy, ballast, loss_of
 
-parts, say = ballast(), job.Events("disk")
+parts = ballast()
+say = job.Events("disk")
 
 
 def session(save: Path, tensors: list[torch.Tensor]) -> tuple[Heavy, Session]:
     net = Heavy(tensors)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-    return net, Session(net, optimizer, samples=10, micro_batches=1, micro_batch_size=1, checkpoint=save)
+    return net, Session(
+        net, optimizer, samples=10, micro_batches=1, micro_batch_size=1, checkpoint=save
+    )
 
 
 def forget(folder: Path) -> None:
@@ -48,13 +52,17 @@ def read(save: Path) -> float:
     began = time.perf_counter()
     next(one.steps(2))
     took = time.perf_counter() - began
-    assert all(torch.equal(net.get_parameter(f"part_{number}"), part) for number, part in enumerate(parts))
+    assert all(
+        torch.equal(net.get_parameter(f"part_{number}"), part) for number, part in enumerate(parts)
+    )
     return took
 
 
 def write_dcp(to: Path) -> float:
     began = time.perf_counter()
-    dcp_save({str(number): part for number, part in enumerate(parts)}, checkpoint_id=to, no_dist=True)
+    dcp_save(
+        {str(number): part for number, part in enumerate(parts)}, checkpoint_id=to, no_dist=True
+    )
     return time.perf_counter() - began
 
 
@@ -71,7 +79,8 @@ def read_ours(of: Path) -> float:
     return read(of)
 
 
-raw, theirs = job.FOLDER / "raw", job.FOLDER / "dcp"
+raw = job.FOLDER / "raw"
+theirs = job.FOLDER / "dcp"
 for turn in range(int(sys.argv[1])):
     save = job.FOLDER / f"save-{turn}"
     ways: list[tuple[str, Callable[[], float], Callable[[], float]]] = [
@@ -79,7 +88,8 @@ for turn in range(int(sys.argv[1])):
         ("ours", partial(write, save), partial(read_ours, save)),
         ("dcp", partial(write_dcp, theirs), partial(read_dcp, theirs)),
     ]
-    ways = [*ways[turn % 3 :], *ways[: turn % 3]]  # a disk may be quicker for who comes first
+    # a disk may be quicker for who comes first
+    ways = [*ways[turn % 3 :], *ways[: turn % 3]]
     wrote = {who: how() for who, how, _ in ways}
     say("disk", write=wrote, read={who: how() for who, _, how in ways})
     raw.unlink()

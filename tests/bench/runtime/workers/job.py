@@ -1,4 +1,5 @@
-"""The job that everybody is measured on: 12 × Linear(1024), 12.6 million parameters, AdamW, 151 MB of state; one thread a rank."""
+"""The job that everybody is measured on: 12 × Linear(1024), 12.6 million parameters, AdamW, 151 MB
+of state; one thread a rank."""
 
 import json
 import os
@@ -9,7 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-WIDTH, LAYERS, BATCH = int(os.environ.get("BENCH_WIDTH", "1024")), 12, 8
+WIDTH = int(os.environ.get("BENCH_WIDTH", "1024"))
+LAYERS = 12
+BATCH = 8
 
 
 def model() -> nn.Sequential:
@@ -29,7 +32,8 @@ def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
 def batch(step: int, number: int) -> torch.Tensor:
     """Micro-batch `number` of a step, whoever asks for it."""
     seed = torch.Generator().manual_seed(step * 1_000_003 + number)
-    return torch.randn(BATCH, WIDTH, generator=seed)  # (samples, width)
+    # (samples, width)
+    return torch.randn(BATCH, WIDTH, generator=seed)
 
 
 def loss_of(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -48,7 +52,9 @@ class Events:
         self._file = open(FOLDER / f"events-{who}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115  open for life
 
     def __call__(self, event: str, **facts: Any) -> None:
-        self._file.write(json.dumps({"time": time.time(), "event": event, "pid": os.getpid(), **facts}) + "\n")
+        self._file.write(
+            json.dumps({"time": time.time(), "event": event, "pid": os.getpid(), **facts}) + "\n"
+        )
 
 
 def over() -> bool:

@@ -1,6 +1,8 @@
-"""What a step costs: ours, a bare loop with the same hooks, and DDP, one after the other in the same processes, step by step.
+"""What a step costs: ours, a bare loop with the same hooks, and DDP, one after the other in the
+same processes, step by step.
 
-`python steady.py STEPS`: rank 0 says the seconds of each and how many collectives each made in a step.
+`python steady.py STEPS`: rank 0 says the seconds of each and how many collectives each made in a
+step.
 """
 
 import copy
@@ -17,9 +19,12 @@ from elastic_runtime.session import Session
 from elastic_runtime.strategies.gradient_buckets import Buckets
 from tests.bench.runtime.workers import job
 
-STEPS, SETTLE, MICRO_BATCHES = int(sys.argv[1]), 5, 2
+STEPS = int(sys.argv[1])
+SETTLE = 5
+MICRO_BATCHES = 2
 
-made = 0  # collectives of ours so far
+# collectives of ours so far
+made = 0
 plainly = Group.all_reduce
 
 
@@ -47,7 +52,12 @@ class Bare:
     """Forward, backward, the same buckets reduced, the loss reduced, the optimizer."""
 
     def __init__(self, net: torch.nn.Module) -> None:
-        self.net, self.optimizer, self.buckets, self.group = net, job.optimizer_of(net), Buckets(net), Plain()
+        self.net, self.optimizer, self.buckets, self.group = (
+            net,
+            job.optimizer_of(net),
+            Buckets(net),
+            Plain(),
+        )
 
     def step(self, number: int, mine: list[int]) -> None:
         self.buckets.start(self.group)
@@ -58,7 +68,8 @@ class Bare:
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         self.buckets.reduce(total)
-        self.group.all_reduce(total).wait()  # as a loop does that shows its loss; ours rides with the last gradients
+        # as a loop does that shows its loss; ours rides with the last gradients
+        self.group.all_reduce(total).wait()
         self.buckets.give_gradients()
         self.optimizer.step()
 
@@ -76,15 +87,25 @@ class Ddp:
 
 net = job.model()
 others = [copy.deepcopy(net), copy.deepcopy(net)]
-session = Session(net, job.optimizer_of(net), samples=100_000, micro_batches=MICRO_BATCHES, micro_batch_size=job.BATCH)
+session = Session(
+    net,
+    job.optimizer_of(net),
+    samples=100_000,
+    micro_batches=MICRO_BATCHES,
+    micro_batch_size=job.BATCH,
+)
 took: dict[str, list[float]] = {"ours": [], "bare": [], "ddp": []}
-mark, counts = 0.0, (0, 0)
+mark = 0.0
+counts = (0, 0)
 for step in session.steps(STEPS + SETTLE):
     now = time.perf_counter()
     if step.number == 0:
         meet = f"file://{job.FOLDER}/meet"
-        dist.init_process_group("gloo", init_method=meet, rank=session.rank, world_size=session.world)
-        bare, ddp = Bare(others[0]), Ddp(others[1])
+        dist.init_process_group(
+            "gloo", init_method=meet, rank=session.rank, world_size=session.world
+        )
+        bare = Bare(others[0])
+        ddp = Ddp(others[1])
     elif step.number > SETTLE:
         took["ours"].append(now - mark)
     if step.number == SETTLE:
@@ -99,5 +120,8 @@ for step in session.steps(STEPS + SETTLE):
     for batch in step:
         step.backward(job.loss_of(net, job.batch(step.number, batch.number)))
 if session.rank == 0:
-    collectives = {"ours": (made - counts[0]) / STEPS, "bare": (bare.group.made - counts[1]) / STEPS}
+    collectives = {
+        "ours": (made - counts[0]) / STEPS,
+        "bare": (bare.group.made - counts[1]) / STEPS,
+    }
     job.Events("steady")("steady", seconds=took, collectives=collectives)

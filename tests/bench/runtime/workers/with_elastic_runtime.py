@@ -9,7 +9,12 @@ MICRO_BATCHES = int(os.environ.get("BENCH_MICRO_BATCHES", "4"))
 
 net = job.model()
 session = Session(
-    net, job.optimizer_of(net), samples=100_000, micro_batches=MICRO_BATCHES, micro_batch_size=job.BATCH, journal=job.FOLDER / "log"
+    net,
+    job.optimizer_of(net),
+    samples=100_000,
+    micro_batches=MICRO_BATCHES,
+    micro_batch_size=job.BATCH,
+    journal=job.FOLDER / "log",
 )
 for step in session.steps(1_000_000):
     for batch in step:

@@ -1,4 +1,5 @@
-"""NVRx's way: its in-process restart round a function; model and optimizer made once outside, the state read back from a checkpoint."""
+"""NVRx's way: its in-process restart round a function; model and optimizer made once outside, the
+state read back from a checkpoint."""
 
 import datetime
 import logging
@@ -13,11 +14,15 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.bench.runtime.workers import job
 
 EVERY = 10
-TIMEOUT = datetime.timedelta(seconds=2)  # of the group: NVRx's abort cannot free a blocked gloo call, so this bounds its recovery
-MEET = datetime.timedelta(seconds=120)  # for all to come to the store
+# of the group: NVRx's abort cannot free a blocked gloo call, so this bounds its recovery
+TIMEOUT = datetime.timedelta(seconds=2)
+# for all to come to the store
+MEET = datetime.timedelta(seconds=120)
 
 inprocess: Any = import_module("nvidia_resiliency_ext.inprocess")
-me, size, port = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["MASTER_PORT"])
+me = int(os.environ["RANK"])
+size = int(os.environ["WORLD_SIZE"])
+port = int(os.environ["MASTER_PORT"])
 say = job.Events(me)
 net = job.model()
 optimizer = job.optimizer_of(net)
@@ -26,7 +31,9 @@ path = job.FOLDER / "checkpoint.pt"
 
 
 def train(call_wrapper: Any = None) -> None:
-    rank, world, turn = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), call_wrapper.iteration
+    rank = int(os.environ["RANK"])
+    world = int(os.environ["WORLD_SIZE"])
+    turn = call_wrapper.iteration
     store = dist.PrefixStore(str(turn), base)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=TIMEOUT)
     ddp = DistributedDataParallel(net)
@@ -48,12 +55,20 @@ def train(call_wrapper: Any = None) -> None:
             if rank == 0:
                 with call_wrapper.atomic():
                     draft = path.with_suffix(".draft")
-                    torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, draft)
+                    torch.save(
+                        {
+                            "model": net.state_dict(),
+                            "optimizer": optimizer.state_dict(),
+                            "step": step,
+                        },
+                        draft,
+                    )
                     draft.rename(path)
             dist.barrier()
 
 
-train.__annotations__["call_wrapper"] = inprocess.CallWrapper  # by which NVRx knows where to give its own
+# by which NVRx knows where to give its own
+train.__annotations__["call_wrapper"] = inprocess.CallWrapper
 logging.disable(logging.CRITICAL)
 inprocess.Wrapper(store_kwargs={"port": port + 1})(train)()
 os._exit(0)

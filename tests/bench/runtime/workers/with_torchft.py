@@ -1,4 +1,5 @@
-"""torchft's way: a replica group of one process, DDP over gloo with the 5 s of torchft's own example."""
+"""torchft's way: a replica group of one process, DDP over gloo with the 5 s of torchft's own
+example."""
 
 import logging
 import os
@@ -14,7 +15,9 @@ torchft: Any = import_module("torchft")
 logging.disable(logging.CRITICAL)
 who = int(os.environ["BENCH_GROUP"])
 say = job.Events(who)
-store: Any = dist.TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False)  # type: ignore[attr-defined]
+store: Any = dist.TCPStore(  # type: ignore[attr-defined]
+    "127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False
+)
 net = job.model()
 inner = job.optimizer_of(net)
 
@@ -25,11 +28,20 @@ def load(state: dict[str, Any]) -> None:
 
 
 manager = torchft.Manager(
-    pg=torchft.ProcessGroupGloo(timeout=timedelta(seconds=5)), min_replica_size=1, load_state_dict=load,
+    pg=torchft.ProcessGroupGloo(timeout=timedelta(seconds=5)),
+    min_replica_size=1,
+    load_state_dict=load,
     state_dict=lambda: {"model": net.state_dict(), "optimizer": inner.state_dict()},
-    replica_id=f"group-{who}", timeout=timedelta(seconds=30), rank=0, world_size=1, hostname="127.0.0.1",
-    store_addr="127.0.0.1", store_port=store.port, lighthouse_addr=os.environ["BENCH_LIGHTHOUSE"], use_async_quorum=True,
-)  # fmt: skip
+    replica_id=f"group-{who}",
+    timeout=timedelta(seconds=30),
+    rank=0,
+    world_size=1,
+    hostname="127.0.0.1",
+    store_addr="127.0.0.1",
+    store_port=store.port,
+    lighthouse_addr=os.environ["BENCH_LIGHTHOUSE"],
+    use_async_quorum=True,
+)
 ddp = torchft.DistributedDataParallel(manager, net)
 optimizer: Any = torchft.Optimizer(manager, inner)
 while not job.over():

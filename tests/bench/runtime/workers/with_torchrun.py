@@ -11,12 +11,14 @@ from tests.bench.runtime.workers import job
 EVERY = 10
 
 dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+world = dist.get_world_size()
 say = job.Events(rank)
 net = job.model()
 ddp = DistributedDataParallel(net)
 optimizer = job.optimizer_of(net)
-step, path = 0, job.FOLDER / "checkpoint.pt"
+step = 0
+path = job.FOLDER / "checkpoint.pt"
 if path.exists():
     saved = torch.load(path, weights_only=True)
     net.load_state_dict(saved["model"])
@@ -33,7 +35,10 @@ while not job.over():
         if rank == 0:
             draft = path.with_suffix(".draft")
             with open(draft, "wb") as file:
-                torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, file)
+                torch.save(
+                    {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step},
+                    file,
+                )
                 file.flush()
                 os.fsync(file.fileno())
             draft.rename(path)

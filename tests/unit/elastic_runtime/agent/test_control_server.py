@@ -9,14 +9,19 @@ import pytest
 from elastic_runtime import contract
 from elastic_runtime.agent import control_server
 
-KEY, JOB = b"key", "uid"
+KEY = b"key"
+JOB = "uid"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def echo(method: str, path: str, _: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
     if body == b"bad":
         raise ValueError("size is 'bad'")
-    return (409, b'{"message": "not now"}') if path == "/no" else (200, f"{method} {path} ".encode() + body)
+    return (
+        (409, b'{"message": "not now"}')
+        if path == "/no"
+        else (200, f"{method} {path} ".encode() + body)
+    )
 
 
 @pytest.fixture
@@ -38,13 +43,22 @@ async def raw(port: int, sent: bytes) -> bytes:
         writer.close()
 
 
-def request(headers: dict[str, str], body: bytes = b"", path: str = "/v1/status", method: str = "GET") -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items()), f"Content-Length: {len(body)}"]
+def request(
+    headers: dict[str, str], body: bytes = b"", path: str = "/v1/status", method: str = "GET"
+) -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        *(f"{k}: {v}" for k, v in headers.items()),
+        f"Content-Length: {len(body)}",
+    ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
 async def test_a_signed_call_is_answered(port: int) -> None:
-    assert await control_server.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}") == b"PUT /v1/size {}"
+    assert (
+        await control_server.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}")
+        == b"PUT /v1/size {}"
+    )
 
 
 async def test_a_refusal_says_why(port: int) -> None:
@@ -70,7 +84,12 @@ async def test_anybody_may_read_the_figures_and_nothing_else(port: int) -> None:
     assert reply.startswith(b"HTTP/1.1 200 ")
     assert b"Content-Type: text/plain" in reply
     assert reply.endswith(b"\r\n\r\nelastic_runtime_step 7\n")
-    for method, path in [("POST", "/metrics"), ("GET", "/metrics?x=1"), ("GET", "//metrics"), ("GET", "/metrics/../v1/status")]:
+    for method, path in [
+        ("POST", "/metrics"),
+        ("GET", "/metrics?x=1"),
+        ("GET", "//metrics"),
+        ("GET", "/metrics/../v1/status"),
+    ]:
         assert (await raw(port, request({}, path=path, method=method))).startswith(b"HTTP/1.1 401 ")
 
 
@@ -89,40 +108,54 @@ async def opened(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.
     return reader, writer
 
 
-async def test_strangers_are_bounded_and_members_are_not(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_are_bounded_and_members_are_not(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(control_server, "STRANGERS_LIMIT", 2)
-    signed = [contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time()) for n in range(5)]
+    signed = [
+        contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time())
+        for n in range(5)
+    ]
     members = [await opened(port, request(headers)) for headers in signed]
     strangers = [await opened(port, request({})) for _ in range(2)]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(5):
-        assert await reader.read() == b""  # at once, though it has said nothing wrong
+        # at once, though it has said nothing wrong
+        assert await reader.read() == b""
     for _, one in [*members, *strangers, (reader, writer)]:
         one.close()
 
 
 async def test_who_does_not_read_its_answer_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "IDLE_S", 0.1)
-    server, over = control_server.Server(KEY, JOB, echo, lambda: "7" * (1 << 25)), asyncio.Event()  # more than fits on the way
+    # more than fits on the way
+    server = control_server.Server(KEY, JOB, echo, lambda: "7" * (1 << 25))
+    over = asyncio.Event()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server._connection(reader, writer)
         over.set()
 
     async with await asyncio.start_server(connection, "127.0.0.1", 0) as listening:
-        reader, writer = await asyncio.open_connection("127.0.0.1", listening.sockets[0].getsockname()[1])
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", listening.sockets[0].getsockname()[1]
+        )
         writer.write(request({}, path="/metrics"))
-        await reader.readline()  # it is being answered
+        # it is being answered
+        await reader.readline()
         async with asyncio.timeout(5):
             await over.wait()
-        assert len(await reader.read()) < 1 << 25  # and then it ends
+        # and then it ends
+        assert len(await reader.read()) < 1 << 25
         writer.close()
     assert not server._open
 
 
 async def test_header_names_are_read_in_any_case(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "lower", b"", time.time())
-    assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(b"HTTP/1.1 200 ")
+    assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(
+        b"HTTP/1.1 200 "
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,12 +165,20 @@ async def test_header_names_are_read_in_any_case(port: int) -> None:
         pytest.param(b"\x16\x03\x01\x02\x00", id="TLS"),
         pytest.param(b"GET\r\n\r\n", id="half a request line"),
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", id="a negative length"),
-        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"
+        ),
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
         pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
         pytest.param(b"G" * (control_server.REQUEST_LIMIT + 9), id="a line without end"),
-        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 4000 + b"\r\nB: " + b"y" * 4200 + b"\r\n\r\n", id="headers past the limit"),
-        pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (control_server.REQUEST_LIMIT + 1), id="a body past the limit"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 4000 + b"\r\nB: " + b"y" * 4200 + b"\r\n\r\n",
+            id="headers past the limit",
+        ),
+        pytest.param(
+            b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (control_server.REQUEST_LIMIT + 1),
+            id="a body past the limit",
+        ),
     ],
 )
 async def test_what_is_no_request_changes_nothing(port: int, sent: bytes) -> None:
@@ -179,7 +220,10 @@ async def test_a_reply_that_our_job_did_not_sign_is_not_believed() -> None:
         pytest.param(b"garbage\r\n\r\n", id="a line of one word"),
         pytest.param(b"HTTP/1.1 fine\r\n\r\n", id="a status that is none"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+            id="a length past every limit",
+        ),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
     ],
 )

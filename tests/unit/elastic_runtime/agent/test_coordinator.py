@@ -1,4 +1,5 @@
-"""What pod 0 keeps of what the pods say, and what the others pass on to it and keep for the next one."""
+"""What pod 0 keeps of what the pods say, and what the others pass on to it and keep for the next
+one."""
 
 import asyncio
 import json
@@ -23,12 +24,16 @@ from elastic_runtime.agent.pod_state import Facts, Settings
 from elastic_runtime.agent.worker_process import PARENT_FD_ENV, spawn
 from elastic_runtime.contract import SizeRequest
 
-KEY, JOB, HOST = b"key", "uid", "127.0.0.1"
+KEY = b"key"
+JOB = "uid"
+HOST = "127.0.0.1"
 
 
 def pod(index: int, port: int = 0) -> Parent:
     """`port`: pod 0's."""
-    return Parent(Settings(index, "test", JOB, KEY, HOST, coordinator=HOST, coordinator_port=port, port=0), [])
+    return Parent(
+        Settings(index, "test", JOB, KEY, HOST, coordinator=HOST, coordinator_port=port, port=0), []
+    )
 
 
 @asynccontextmanager
@@ -46,7 +51,11 @@ async def three_pods() -> AsyncIterator[tuple[int, ...]]:
     """Their control ports."""
     first = pod(0)
     first.coordinator = Coordinator(1)
-    async with listening(first) as port, listening(pod(1, port)) as second, listening(pod(2, port)) as third:
+    async with (
+        listening(first) as port,
+        listening(pod(1, port)) as second,
+        listening(pod(2, port)) as third,
+    ):
         yield port, second, third
 
 
@@ -54,30 +63,48 @@ async def test_what_one_pod_was_asked_is_a_replay_at_every_other() -> None:
     body = contract.encode(SizeRequest(3))
     async with three_pods() as ports:
         for there, elsewhere in permutations(ports, 2):
-            signed = contract.sign_request(KEY, "PUT", contract.SIZE_PATH, JOB, f"{there}-{elsewhere}", body, time.time())
-            reply = await control_server.pass_on(HOST, there, KEY, "PUT", contract.SIZE_PATH, signed, body)
+            signed = contract.sign_request(
+                KEY, "PUT", contract.SIZE_PATH, JOB, f"{there}-{elsewhere}", body, time.time()
+            )
+            reply = await control_server.pass_on(
+                HOST, there, KEY, "PUT", contract.SIZE_PATH, signed, body
+            )
             assert contract.decode_status(reply).wanted == 3
             with pytest.raises(control_server.Refused, match="401: the request was seen before"):
-                await control_server.pass_on(HOST, elsewhere, KEY, "PUT", contract.SIZE_PATH, signed, body)
+                await control_server.pass_on(
+                    HOST, elsewhere, KEY, "PUT", contract.SIZE_PATH, signed, body
+                )
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", contract.STATUS_PATH), ("POST", contract.CHECKPOINT_PATH)], ids=["the status", "a save"]
+    ("method", "path"),
+    [("GET", contract.STATUS_PATH), ("POST", contract.CHECKPOINT_PATH)],
+    ids=["the status", "a save"],
 )
 async def test_every_pod_answers_a_controller(method: str, path: str) -> None:
     async with three_pods() as ports:
         for port in ports:
-            assert contract.decode_status(await control_server.call(HOST, port, KEY, JOB, method, path)).state == contract.State.STARTING
+            assert (
+                contract.decode_status(
+                    await control_server.call(HOST, port, KEY, JOB, method, path)
+                ).state
+                == contract.State.STARTING
+            )
 
 
 async def test_why_pod_0_refuses_is_said_by_every_pod() -> None:
     async with three_pods() as ports:
         for port in ports:
             with pytest.raises(control_server.Refused, match="400: size is '-1'"):
-                await control_server.call(HOST, port, KEY, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}')
+                await control_server.call(
+                    HOST, port, KEY, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}'
+                )
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", MEMBER_PATH), ("GET", f"{RECORD_PATH}?after=0"), ("POST", STACKS_PATH)])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", MEMBER_PATH), ("GET", f"{RECORD_PATH}?after=0"), ("POST", STACKS_PATH)],
+)
 async def test_what_pods_say_among_themselves_is_for_pod_0_only(method: str, path: str) -> None:
     async with three_pods() as (_, *others):
         for port in others:
@@ -86,7 +113,8 @@ async def test_what_pods_say_among_themselves_is_for_pod_0_only(method: str, pat
 
 
 def coordinator() -> Coordinator:
-    """Of pods 0 and 1 in generation 3, of which it has not heard yet, by a clock that stands still."""
+    """Of pods 0 and 1 in generation 3, of which it has not heard yet, by a clock that stands
+    still."""
     job = Coordinator(1, Limits(), lambda: 100.0)
     job.view = replace(job.view, record=Record(3, (0, 1), ("life-0", "life-1"), "here"))
     return job
@@ -95,16 +123,33 @@ def coordinator() -> Coordinator:
 async def hear(job: Coordinator, index: int, **said: Any) -> None:
     """A pod says this of itself, and for the rest that it trains."""
     facts = asdict(Facts(f"life-{index}", generation=3, members=(0, 1), ready=True))
-    assert await job.handle("POST", MEMBER_PATH, control_server.dump({**facts, "index": index, "address": HOST, **said})) == (200, b"{}")
+    assert await job.handle(
+        "POST", MEMBER_PATH, control_server.dump({**facts, "index": index, "address": HOST, **said})
+    ) == (200, b"{}")
 
 
 async def test_a_save_that_ends_with_a_pod_that_leads_no_more_is_known() -> None:
     job = coordinator()
     await hear(job, 0, progress={"durable_step": 4, "digest": "first", "save_s": 1.0})
-    await hear(job, 1, progress={"durable_step": 7, "digest": "second", "save_s": 2.0, "stall_s": 0.5, "loss": 9.0})
+    await hear(
+        job,
+        1,
+        progress={
+            "durable_step": 7,
+            "digest": "second",
+            "save_s": 2.0,
+            "stall_s": 0.5,
+            "loss": 9.0,
+        },
+    )
     await hear(job, 1, progress={"durable_step": 5, "digest": "older", "save_s": 3.0})
     status = job.status()
-    assert (status.durableStep, status.digest, status.saveSeconds, status.loss) == (7, "second", 2.0, 0.0)
+    assert (status.durableStep, status.digest, status.saveSeconds, status.loss) == (
+        7,
+        "second",
+        2.0,
+        0.0,
+    )
     assert (job.tally.saves, job.tally.seconds["save"]) == (2, 0.5)
 
 
@@ -112,8 +157,10 @@ async def test_the_step_is_where_the_members_have_formed_before_they_commit_one(
     job = coordinator()
     job.progress.step = 120
     await hear(job, 1, step=121, generation=2)
-    assert job.status().step == 120  # nobody has formed: as far as is known
-    await hear(job, 0, step=50)  # it went back to a save
+    # nobody has formed: as far as is known
+    assert job.status().step == 120
+    # it went back to a save
+    await hear(job, 0, step=50)
     assert job.status().step == 50
     await hear(job, 1, step=51)
     assert job.status().step == 51
@@ -145,23 +192,39 @@ async def told(job: Coordinator) -> dict[str, Any]:
 
 
 async def test_what_a_new_coordinator_does_not_know_yet_is_kept_for_it() -> None:
-    first, second, member = coordinator(), Coordinator(1), pod(1)
+    first = coordinator()
+    second = Coordinator(1)
+    member = pod(1)
     await first.handle("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(2, "c-1")))
     await hear(first, 0, progress={"durable_step": 7, "digest": "d", "save_s": 1.5})
     member._heed(await told(first))
-    member._heed(await told(second))  # before it has heard from anybody
+    # before it has heard from anybody
+    member._heed(await told(second))
     await hear(second, 1, **member.kept)
     status = second.status()
-    assert (status.wanted, status.cession, status.durableStep, status.digest, status.saveSeconds) == (2, "c-1", 7, "d", 1.5)
+    assert (
+        status.wanted,
+        status.cession,
+        status.durableStep,
+        status.digest,
+        status.saveSeconds,
+    ) == (2, "c-1", 7, "d", 1.5)
 
 
 async def test_what_a_coordinator_was_asked_later_is_what_is_kept() -> None:
-    job, member = coordinator(), pod(1)
+    job = coordinator()
+    member = pod(1)
     for size, cession, step in ((2, "c-1", 7), (1, "", 9)):
         await job.handle("PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession)))
         await hear(job, 0, progress={"durable_step": step, "digest": f"of-{step}", "save_s": 1.0})
         member._heed(await told(job))
-    assert member.kept == {"wanted": 1, "cession": "", "durable_step": 9, "digest": "of-9", "save_s": 1.0}
+    assert member.kept == {
+        "wanted": 1,
+        "cession": "",
+        "durable_step": 9,
+        "digest": "of-9",
+        "save_s": 1.0,
+    }
 
 
 ECHO = f"""
@@ -173,8 +236,12 @@ for line in parent.makefile("rb"):
 """
 
 
-async def test_a_save_wished_of_a_new_coordinator_is_told_to_ranks_that_made_some_for_the_last_one() -> None:
-    first, second, member = Coordinator(1), Coordinator(1), pod(1)
+async def test_a_save_wished_of_a_new_coordinator_is_told_to_ranks_that_made_some_for_the_last_one() -> (
+    None
+):
+    first = Coordinator(1)
+    second = Coordinator(1)
+    member = pod(1)
     rank = await spawn(["-c", ECHO], 0, 1, time.monotonic)
     member.ranks = [rank]
     try:
@@ -202,9 +269,12 @@ os._exit(1)
 """
 
 
-async def test_a_rank_is_started_again_though_what_it_started_holds_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rank_is_started_again_though_what_it_started_holds_its_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agent, "LAST_S", 0.1)
-    member, left = pod(1), tmp_path / "left"
+    member = pod(1)
+    left = tmp_path / "left"
     member.script = ["-c", LEAVES_ONE_BEHIND, str(left)]
     try:
         async with asyncio.timeout(20):

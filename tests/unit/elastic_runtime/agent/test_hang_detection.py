@@ -5,7 +5,9 @@ import pytest
 from elastic_runtime.agent.hang_detection import Awake, Patience, Pulse, hangs
 
 PATIENCE = Patience()
-WELL = Pulse(steps=50, answers=40, slowest_answer_s=0.01, since_step_s=0.2, step_s=0.3, slowest_step_s=0.5)
+WELL = Pulse(
+    steps=50, answers=40, slowest_answer_s=0.01, since_step_s=0.2, step_s=0.3, slowest_step_s=0.5
+)
 
 
 def pulse(**facts: object) -> Pulse:
@@ -18,19 +20,37 @@ def pulse(**facts: object) -> Pulse:
         pytest.param(pulse(), "", id="all is well"),
         pytest.param(pulse(unanswered_s=0.9), "", id="an answer within the second"),
         pytest.param(pulse(unanswered_s=1.1), "not answered", id="none within the second"),
-        pytest.param(pulse(unanswered_s=1.1, arrived=True), "not answered", id="frozen while it waits for others"),
-        pytest.param(pulse(unanswered_s=1.1, slowest_answer_s=0.2), "", id="a busy machine answers late"),
-        pytest.param(pulse(unanswered_s=1.7, slowest_answer_s=0.2), "not answered", id="far later than it ever did"),
+        pytest.param(
+            pulse(unanswered_s=1.1, arrived=True),
+            "not answered",
+            id="frozen while it waits for others",
+        ),
+        pytest.param(
+            pulse(unanswered_s=1.1, slowest_answer_s=0.2), "", id="a busy machine answers late"
+        ),
+        pytest.param(
+            pulse(unanswered_s=1.7, slowest_answer_s=0.2),
+            "not answered",
+            id="far later than it ever did",
+        ),
         pytest.param(pulse(unanswered_s=20.0, steps=1), "", id="it compiles"),
-        pytest.param(pulse(unanswered_s=20.0, answers=3), "", id="nobody knows yet how late it answers"),
-        pytest.param(pulse(unanswered_s=31.0, steps=0), "not answered", id="it was frozen while it formed"),
+        pytest.param(
+            pulse(unanswered_s=20.0, answers=3), "", id="nobody knows yet how late it answers"
+        ),
+        pytest.param(
+            pulse(unanswered_s=31.0, steps=0), "not answered", id="it was frozen while it formed"
+        ),
         pytest.param(pulse(since_step_s=59.0), "", id="a slow step"),
         pytest.param(pulse(since_step_s=61.0), "others wait", id="a step without end"),
-        pytest.param(pulse(since_step_s=61.0, arrived=True), "", id="it waits for the one that hangs"),
+        pytest.param(
+            pulse(since_step_s=61.0, arrived=True), "", id="it waits for the one that hangs"
+        ),
         pytest.param(pulse(since_step_s=61.0, steps=2), "", id="the first steps compile"),
         pytest.param(pulse(since_step_s=290.0, step_s=30.0), "", id="steps are long"),
         pytest.param(pulse(since_step_s=310.0, step_s=30.0), "others wait", id="ten long steps"),
-        pytest.param(pulse(since_step_s=110.0, slowest_step_s=40.0), "", id="it evaluates, as it did before"),
+        pytest.param(
+            pulse(since_step_s=110.0, slowest_step_s=40.0), "", id="it evaluates, as it did before"
+        ),
     ],
 )
 def test_a_process_while_others_wait(seen: Pulse, why: str) -> None:
@@ -40,7 +60,9 @@ def test_a_process_while_others_wait(seen: Pulse, why: str) -> None:
 
 def test_a_job_that_does_something_else_together_is_left_alone() -> None:
     assert hangs(pulse(since_step_s=4000.0), PATIENCE, others_wait=False) == ""
-    assert hangs(pulse(unanswered_s=20.0), PATIENCE, others_wait=False) == "", "a long call that holds Python's lock"
+    assert hangs(pulse(unanswered_s=20.0), PATIENCE, others_wait=False) == "", (
+        "a long call that holds Python's lock"
+    )
     assert "not answered" in hangs(pulse(unanswered_s=31.0), PATIENCE, others_wait=False)
 
 

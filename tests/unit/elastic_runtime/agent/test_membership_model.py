@@ -1,4 +1,5 @@
-"""Whatever happens to a job of imagined pods, its generations only grow, are of one membership each, and end well."""
+"""Whatever happens to a job of imagined pods, its generations only grow, are of one membership
+each, and end well."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -7,15 +8,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.harness.membership_model import Job
 
 PODS = 5
-ANY, OTHER = st.integers(0, PODS - 1), st.integers(1, PODS - 1)
+ANY = st.integers(0, PODS - 1)
+OTHER = st.integers(1, PODS - 1)
 
 
 class AnythingHappens(RuleBasedStateMachine):
     @initialize(smallest=st.integers(1, 3))
     def begin(self, smallest: int) -> None:
         self.job = Job(PODS, smallest)
-        self.of: dict[int, tuple[int, ...]] = {}  # generation → who trained in it
-        self.newest: dict[str, int] = {}  # by a process's name
+        # generation → who trained in it
+        self.of: dict[int, tuple[int, ...]] = {}
+        # by a process's name
+        self.newest: dict[str, int] = {}
 
     @rule(size=st.integers(1, PODS + 1))
     def a_size_is_asked(self, size: int) -> None:
@@ -53,7 +57,8 @@ class AnythingHappens(RuleBasedStateMachine):
 
     @rule(index=OTHER)
     def one_is_cut_off(self, index: int) -> None:
-        self.job.pods[index].cut_off = self.job.harmed = True
+        self.job.pods[index].cut_off = True
+        self.job.harmed = True
 
     @precondition(lambda self: any(pod.cut_off for pod in self.job.pods.values()))
     @rule(index=OTHER)
@@ -75,7 +80,8 @@ class AnythingHappens(RuleBasedStateMachine):
                 self.newest[pod.name] = pod.generation
 
     def teardown(self) -> None:
-        """No more faults: then a job that was stopped stands, and all who are wanted train together."""
+        """No more faults: then a job that was stopped stands, and all who are wanted train
+        together."""
         if not hasattr(self, "job"):
             return
         self.job.settle()

@@ -9,8 +9,12 @@ from elastic_runtime.contract import State
 NOW = 100.0
 
 
-def member(index: int, *, generation: int = 3, ready: bool = True, parked: bool = False, heard: float = NOW) -> Member:
-    return Member(index, f"life-{index}", generation=generation, ready=ready, parked=parked, heard=heard)
+def member(
+    index: int, *, generation: int = 3, ready: bool = True, parked: bool = False, heard: float = NOW
+) -> Member:
+    return Member(
+        index, f"life-{index}", generation=generation, ready=ready, parked=parked, heard=heard
+    )
 
 
 def view(*members: Member, of: int = 3, abrupt: bool = False, smallest: int = 2) -> View:
@@ -22,20 +26,43 @@ def view(*members: Member, of: int = 3, abrupt: bool = False, smallest: int = 2)
     ("state", "seen", "said"),
     [
         pytest.param(State.STARTING, view(member(1)), "waiting for pod 0", id="one is missing"),
-        pytest.param(State.STARTING, view(member(0), member(1)), "gathering whoever is ready", id="enough are there"),
-        pytest.param(State.TRAINING, view(*map(member, range(3))), "training", id="nothing else"),
-        pytest.param(State.TRAINING, view(member(5, ready=False)), "training; getting ready to join: pod 5", id="one imports torch"),
         pytest.param(
-            State.RESIZING, view(member(0), member(1, generation=2), member(2, heard=0.0)),
-            "changing size: generation 3 waits for pods 1, 2", id="a member moves, another is silent",
+            State.STARTING,
+            view(member(0), member(1)),
+            "gathering whoever is ready",
+            id="enough are there",
         ),
-        pytest.param(State.RESIZING, view(*map(member, range(3)), abrupt=True), "recovering from a loss: at the end of this step", id="b"),
-        pytest.param(State.STOPPING, view(*map(member, range(2)), member(2, parked=True)),
-                     "saving before it stops: waiting for pods 0, 1", id="the last save"),
-        pytest.param(State.STOPPED, view(), "nothing: saved at step 7, all pods may go", id="stopped"),
+        pytest.param(State.TRAINING, view(*map(member, range(3))), "training", id="nothing else"),
+        pytest.param(
+            State.TRAINING,
+            view(member(5, ready=False)),
+            "training; getting ready to join: pod 5",
+            id="one imports torch",
+        ),
+        pytest.param(
+            State.RESIZING,
+            view(member(0), member(1, generation=2), member(2, heard=0.0)),
+            "changing size: generation 3 waits for pods 1, 2",
+            id="a member moves, another is silent",
+        ),
+        pytest.param(
+            State.RESIZING,
+            view(*map(member, range(3)), abrupt=True),
+            "recovering from a loss: at the end of this step",
+            id="b",
+        ),
+        pytest.param(
+            State.STOPPING,
+            view(*map(member, range(2)), member(2, parked=True)),
+            "saving before it stops: waiting for pods 0, 1",
+            id="the last save",
+        ),
+        pytest.param(
+            State.STOPPED, view(), "nothing: saved at step 7, all pods may go", id="stopped"
+        ),
         pytest.param(State.FINISHED, view(), "nothing: the last step is done", id="finished"),
     ],
-)  # fmt: skip
+)
 def test_what_it_is_busy_with(state: str, seen: View, said: str) -> None:
     assert busy(state, seen, NOW - 3.0, durable_step=7) == said
 

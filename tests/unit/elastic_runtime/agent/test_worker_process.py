@@ -16,7 +16,13 @@ async def a_child(folder: Path) -> Child:
     """A process that sleeps, and has said that it listens."""
     process = await asyncio.create_subprocess_exec("sleep", "60", stdin=asyncio.subprocess.PIPE)
     assert process.stdin
-    child = Child(process, asyncio.StreamReader(), process.stdin, os.open(folder / "stacks", os.O_RDWR | os.O_CREAT), time.monotonic)
+    child = Child(
+        process,
+        asyncio.StreamReader(),
+        process.stdin,
+        os.open(folder / "stacks", os.O_RDWR | os.O_CREAT),
+        time.monotonic,
+    )
     child.listens = True
     return child
 
@@ -24,10 +30,12 @@ async def a_child(folder: Path) -> Child:
 async def test_stacks_asked_for_while_a_process_is_let_go_do_not_fail(tmp_path: Path) -> None:
     child = await a_child(tmp_path)
     asked = asyncio.create_task(child.stacks())
-    await asyncio.sleep(0)  # it has begun
+    # it has begun
+    await asyncio.sleep(0)
     child.process.kill()
     child.close()
-    others = os.pipe()  # which take the number that was closed, and cannot be read at an offset
+    # which take the number that was closed, and cannot be read at an offset
+    others = os.pipe()
     assert "no stacks" in await asked
     for other in others:
         os.close(other)
@@ -50,12 +58,17 @@ async def test_a_rank_is_told_how_to_use_nccl_and_memory_unless_the_user_has_sai
     for name in ("TORCH_NCCL_ENABLE_MONITORING", "MALLOC_MMAP_THRESHOLD_"):
         monkeypatch.delenv(name, raising=False)
     script = tmp_path / "write.py"
-    script.write_text(f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))")
+    script.write_text(
+        f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))"
+    )
     child = await spawn([str(script)], 0, 1, time.monotonic)
     await child.process.wait()
     child.close()
     env = json.loads((tmp_path / "env").read_text())
-    assert (env["TORCH_NCCL_NONBLOCKING_TIMEOUT"], env["TORCH_NCCL_ENABLE_MONITORING"]) == ("7", "0")
+    assert (env["TORCH_NCCL_NONBLOCKING_TIMEOUT"], env["TORCH_NCCL_ENABLE_MONITORING"]) == (
+        "7",
+        "0",
+    )
     assert (env["MALLOC_TRIM_THRESHOLD_"], env["MALLOC_MMAP_THRESHOLD_"]) == ("131072", "33554432")
 
 
@@ -67,10 +80,12 @@ async def test_silence_counts_from_the_last_answer_once_it_was_asked_again(tmp_p
     child.listens = False
     child.ask()
     now = 101.0
-    assert child.pulse().unanswered_s == 1.0  # never an answer: since the first question
+    # never an answer: since the first question
+    assert child.pulse().unanswered_s == 1.0
     child.answered()
     now = 101.5
-    assert child.pulse().unanswered_s == 0.0  # nobody asked it since
+    # nobody asked it since
+    assert child.pulse().unanswered_s == 0.0
     child.ask()
     now = 101.6
     child.ask()
@@ -81,8 +96,11 @@ async def test_silence_counts_from_the_last_answer_once_it_was_asked_again(tmp_p
 
 
 async def test_a_long_message_is_cut_where_the_pod_takes_it_in(tmp_path: Path) -> None:
-    child, facts = await a_child(tmp_path), Facts()
-    facts.heard(child, [child], {"say": "progress", "facts": {"message": "x" * 100_000, "durable_step": 3}})
+    child = await a_child(tmp_path)
+    facts = Facts()
+    facts.heard(
+        child, [child], {"say": "progress", "facts": {"message": "x" * 100_000, "durable_step": 3}}
+    )
     assert (len(facts.progress["message"]), facts.progress["durable_step"]) == (500, 3)
     child.process.kill()
     child.close()

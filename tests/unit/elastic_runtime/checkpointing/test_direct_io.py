@@ -1,4 +1,5 @@
-"""What is written is what was given, byte for byte and by its checksum, past the page cache or not; and so is what is read."""
+"""What is written is what was given, byte for byte and by its checksum, past the page cache or not;
+and so is what is read."""
 
 import errno
 import hashlib
@@ -13,10 +14,21 @@ from elastic_runtime.checkpointing import direct_io
 from elastic_runtime.checkpointing.direct_io import BLOCK, BLOCKS, Desk, Out
 
 PAGE = 4096
-SIZES = [[], [1], [PAGE], [PAGE - 1, 2], [BLOCK], [BLOCK - 1, 2], [100, BLOCK * (BLOCKS + 1), 3], [BLOCK * BLOCKS]]
+SIZES = [
+    [],
+    [1],
+    [PAGE],
+    [PAGE - 1, 2],
+    [BLOCK],
+    [BLOCK - 1, 2],
+    [100, BLOCK * (BLOCKS + 1), 3],
+    [BLOCK * BLOCKS],
+]
 
 
-def write(path: Path, chunks: Sequence[bytes], desk: Desk, given_up: Callable[[], bool] = lambda: False) -> str:
+def write(
+    path: Path, chunks: Sequence[bytes], desk: Desk, given_up: Callable[[], bool] = lambda: False
+) -> str:
     out = Out(path, desk, given_up)
     try:
         for chunk in chunks:
@@ -38,7 +50,9 @@ def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
     def answer(real: Callable[..., int], length: Callable[..., int]) -> Callable[..., int]:
         def call(descriptor: int, given: Any, *at: int) -> int:
-            if direct_io._is_past_cache(descriptor) and (request.param == "never past the cache" or length(given) % PAGE):
+            if direct_io._is_past_cache(descriptor) and (
+                request.param == "never past the cache" or length(given) % PAGE
+            ):
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             return real(descriptor, given, *at)
 
@@ -50,8 +64,11 @@ def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("disk")
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_a_file_is_what_was_written_and_is_read_back_piece_by_piece(tmp_path: Path, sizes: list[int]) -> None:
-    chunks, desk = chunks_of(sizes), Desk()
+def test_a_file_is_what_was_written_and_is_read_back_piece_by_piece(
+    tmp_path: Path, sizes: list[int]
+) -> None:
+    chunks = chunks_of(sizes)
+    desk = Desk()
     whole = b"".join(chunks)
     checksum = direct_io.checksum(whole)
     assert write(tmp_path / "file", chunks, desk) == checksum
@@ -64,14 +81,16 @@ def test_a_file_is_what_was_written_and_is_read_back_piece_by_piece(tmp_path: Pa
 
 
 def test_a_checksum_is_that_of_the_blocks_checksums() -> None:
-    first, second = os.urandom(BLOCK), os.urandom(5)
+    first = os.urandom(BLOCK)
+    second = os.urandom(5)
     of_blocks = hashlib.sha256(first).digest() + hashlib.sha256(second).digest()
     assert direct_io.checksum(first + second) == hashlib.sha256(of_blocks).hexdigest()
     assert direct_io.checksum(b"") == hashlib.sha256().hexdigest()
 
 
 def test_what_is_given_up_is_an_error_and_the_next_file_is_whole(tmp_path: Path) -> None:
-    desk, chunks = Desk(), chunks_of([BLOCK * 2 + 5])
+    desk = Desk()
+    chunks = chunks_of([BLOCK * 2 + 5])
     with pytest.raises(OSError, match="given up"):
         write(tmp_path / "one", chunks, desk, lambda: True)
     write(tmp_path / "two", chunks, desk)

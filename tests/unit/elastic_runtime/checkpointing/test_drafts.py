@@ -37,7 +37,9 @@ def test_a_draft_that_a_new_leading_rank_has_removed_is_never_a_save(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_save_whose_writer_died_before_its_successor_had_its_name_is_there_again(tmp_path: Path) -> None:
+def test_a_save_whose_writer_died_before_its_successor_had_its_name_is_there_again(
+    tmp_path: Path,
+) -> None:
     old = save(tmp_path, 2, state(2))
     old.path.rename(tmp_path / f".{old.path.name}.before")
     save(tmp_path, 3, state(3))
@@ -52,8 +54,11 @@ def test_a_part_that_is_not_listed_makes_no_save(tmp_path: Path) -> None:
     assert steps(tmp_path) == []
 
 
-def test_a_save_of_the_same_step_stays_until_the_new_one_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, rename = save(tmp_path, 2, state(2)), os.rename
+def test_a_save_of_the_same_step_stays_until_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = save(tmp_path, 2, state(2))
+    rename = os.rename
 
     def fails(source: Path, target: Path) -> None:
         if ".before" not in source.name and target == old.path:

@@ -1,4 +1,5 @@
-"""Saves on the pods' own disks: brought together when no process has a state, and passed over when a part is gone or harmed."""
+"""Saves on the pods' own disks: brought together when no process has a state, and passed over when
+a part is gone or harmed."""
 
 import errno
 import logging
@@ -41,17 +42,25 @@ def tier_at(disk: Path, said: Callable[..., None] = say) -> LocalTier:
 def save(tier: LocalTier, step: int, *, world: int = 1) -> None:
     """By every rank of one pod."""
     for rank in range(world):
-        tier.soon(step, state(step), state(step) if rank == 0 else {}, Place(rank, world, 0, "1-5000"))
-        tier.settle()  # after it
+        tier.soon(
+            step, state(step), state(step) if rank == 0 else {}, Place(rank, world, 0, "1-5000")
+        )
+        # after it
+        tier.settle()
 
 
 def test_a_save_counts_when_every_part_is_with_somebody_and_the_newest_comes_first() -> None:
-    older, newer, torn = "step-000000007.2-50.2", "step-000000009.2-50.2", "step-000000011.2-50.3"
+    older = "step-000000007.2-50.2"
+    newer = "step-000000009.2-50.2"
+    torn = "step-000000011.2-50.3"
     said = [
         [(older, 0, 5, 1), (newer, 0, 5, 1), (torn, 0, 5, 1)],
         [(older, 1, 6, 1), (newer, 1, 6, 1), (torn, 2, 6, 1), (newer, 0, 5, 1)],
     ]
-    assert complete(said, 3) == [(newer, {0: (0, 5, 1), 1: (1, 6, 1)}), (older, {0: (0, 5, 1), 1: (1, 6, 1)})]
+    assert complete(said, 3) == [
+        (newer, {0: (0, 5, 1), 1: (1, 6, 1)}),
+        (older, {0: (0, 5, 1), 1: (1, 6, 1)}),
+    ]
     assert [folder for folder, _ in complete(said, 7)] == [newer]
     assert complete(said, 9) == []
 
@@ -65,7 +74,8 @@ def test_what_a_pods_ranks_saved_is_whole_again_and_older_saves_go(tmp_path: Pat
     assert found.step == KEEP + 2
     assert torch.equal(restore.load(found)["model"]["w"], state(KEEP + 2)["model"]["w"])
     tier.forget()
-    assert len(list(tier.directory.iterdir())) == KEEP  # and they can be brought together again
+    # and they can be brought together again
+    assert len(list(tier.directory.iterdir())) == KEEP
     assert tier.collect(None, beyond=KEEP + 2) is None
 
 
@@ -75,7 +85,9 @@ def flip_a_bit(part: Path) -> None:
     part.write_bytes(data)
 
 
-def test_a_harmed_part_costs_its_save_only_and_a_line_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_harmed_part_costs_its_save_only_and_a_line_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     tier = tier_at(tmp_path / "disk")
     save(tier, 1, world=2)
     save(tier, 2, world=2)
@@ -113,18 +125,24 @@ def two(tmp_path: Path) -> list[LocalTier]:
     tiers = [tier_at(tmp_path / f"disk-{rank}") for rank in (0, 1)]
     for step in (7, 8):
         for rank, tier in enumerate(tiers):
-            tier.soon(step, state(step), state(step) if rank == 0 else {}, Place(rank, 2, 0, "1-5000"))
+            tier.soon(
+                step, state(step), state(step) if rank == 0 else {}, Place(rank, 2, 0, "1-5000")
+            )
             tier.settle()
     return tiers
 
 
-def test_parts_come_from_other_pods_and_later_saves_than_the_one_taken_are_gone(two: list[LocalTier]) -> None:
+def test_parts_come_from_other_pods_and_later_saves_than_the_one_taken_are_gone(
+    two: list[LocalTier],
+) -> None:
     shutil.rmtree(next(two[1].directory.glob("step-000000008*")))
     leader, other = all_collect(two, 3)
     assert leader
     assert (leader.step, other) == (7, None)
     assert torch.equal(restore.load(leader)["model"]["w"], state(7)["model"]["w"])
-    assert [sorted(path.name[:14] for path in tier.directory.glob("step-*")) for tier in two] == [["step-000000007"]] * 2
+    assert [sorted(path.name[:14] for path in tier.directory.glob("step-*")) for tier in two] == [
+        ["step-000000007"]
+    ] * 2
 
 
 @pytest.mark.parametrize("what", ["the leader's room", "the leader's own part", "another's part"])
@@ -165,7 +183,8 @@ def test_a_disk_that_takes_nothing_is_said_and_stops_nothing(tmp_path: Path) -> 
 
 
 def test_memory_older_than_the_newest_save_counts_for_nothing() -> None:
-    parked, fresh = Said(40, full=False, has_state=True, saved=90), Said(0, full=False, has_state=False, saved=90)
+    parked = Said(40, full=False, has_state=True, saved=90)
+    fresh = Said(0, full=False, has_state=False, saved=90)
     assert compare([parked, fresh]).fresh
     assert compare([fresh, parked._replace(saved=-1)]).fresh
     assert not compare([parked._replace(step=90), fresh]).fresh
@@ -173,7 +192,10 @@ def test_memory_older_than_the_newest_save_counts_for_nothing() -> None:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    local = "local_checkpoint='disk-' + __import__('os').environ['JOB_COMPLETION_INDEX'], local_save_every=5, "
+    local = (
+        "local_checkpoint='disk-' + __import__('os').environ['JOB_COMPLETION_INDEX'], "
+        "local_save_every=5, "
+    )
     job = Job(tmp_path, SCRIPT.replace('checkpoint="save"', local + 'checkpoint="save"'))
     yield job
     job.kill()
@@ -183,7 +205,10 @@ def on_disks(job: Job) -> list[int]:
     """Steps that lie whole on the disks of pods 0, 1 and 2."""
     name = (job.directory / "save" / "id").read_text()
     disks = [job.directory / f"disk-{index}" / name for index in range(3)]
-    said = [[(path.parent.name, rank_of(path), 0, 0) for path in disk.glob("step-*/*.said")] for disk in disks]
+    said = [
+        [(path.parent.name, rank_of(path), 0, 0) for path in disk.glob("step-*/*.said")]
+        for disk in disks
+    ]
     return [int(folder.split(".")[0].removeprefix("step-")) for folder, _ in complete(said, 0)]
 
 
@@ -201,7 +226,9 @@ def lost_and_back(job: Job, meanwhile: Callable[[], None] = lambda: None) -> int
 
 
 @pytest.mark.processes
-def test_when_all_processes_are_lost_the_job_goes_on_from_the_pods_disks_or_the_shared_one_if_a_disk_is_gone(job: Job) -> None:
+def test_when_all_processes_are_lost_the_job_goes_on_from_the_pods_disks_or_the_shared_one_if_a_disk_is_gone(
+    job: Job,
+) -> None:
     job.start(0, 1, 2)
     job.trains(3)
     job.call("POST", contract.CHECKPOINT_PATH)
@@ -209,8 +236,11 @@ def test_when_all_processes_are_lost_the_job_goes_on_from_the_pods_disks_or_the_
     job.until(lambda s: any(step > shared for step in on_disks(job)))
     newest = max(on_disks(job))
     assert lost_and_back(job) >= newest
-    assert job.call("GET", contract.STATUS_PATH).durableStep == shared  # what lies on the pods' disks is not called durable
+    # what lies on the pods' disks is not called durable
+    assert job.call("GET", contract.STATUS_PATH).durableStep == shared
     before = job.call("GET", contract.STATUS_PATH).generation
-    assert lost_and_back(job, lambda: shutil.rmtree(job.directory / "disk-1")) == shared  # pod 1 came back somewhere else
+    # pod 1 came back somewhere else
+    assert lost_and_back(job, lambda: shutil.rmtree(job.directory / "disk-1")) == shared
     assert job.call("GET", contract.STATUS_PATH).generation > before
-    job.until(lambda s: any(step > shared for step in on_disks(job)))  # and what is saved since then is kept
+    # and what is saved since then is kept
+    job.until(lambda s: any(step > shared for step in on_disks(job)))

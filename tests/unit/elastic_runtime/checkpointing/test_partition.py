@@ -1,4 +1,5 @@
-"""Who writes what: every byte of the state by exactly one rank, read back whole by us and by torch alone."""
+"""Who writes what: every byte of the state by exactly one rank, read back whole by us and by torch
+alone."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from tests.builders.saves import save
 
 def trained() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(300, 301), torch.nn.BatchNorm1d(301), torch.nn.Linear(301, 7)).to(torch.float32)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(300, 301), torch.nn.BatchNorm1d(301), torch.nn.Linear(301, 7)
+    ).to(torch.float32)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.randn(8, 300)).sum().backward()
     optimizer.step()
@@ -59,20 +62,26 @@ def test_every_row_is_written_by_exactly_one_rank_and_no_rank_writes_much_more_t
         assert [row for mine in shares for row in range(*mine[number])] == list(range(rows))
     total = sum(rows * size for rows, size in tensors)
     for mine in shares:
-        written = sum(max(last - first, 0) * size for (first, last), (_, size) in zip(mine, tensors, strict=True))
+        written = sum(
+            max(last - first, 0) * size
+            for (first, last), (_, size) in zip(mine, tensors, strict=True)
+        )
         assert written <= total / world + 2 * max((size for _, size in tensors), default=0)
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 @pytest.mark.parametrize("world", [1, 3])
-def test_what_several_ranks_wrote_is_read_by_us_whole_and_by_torch_alone(tmp_path: Path, world: int) -> None:
+def test_what_several_ranks_wrote_is_read_by_us_whole_and_by_torch_alone(
+    tmp_path: Path, world: int
+) -> None:
     facts: dict[str, Any] = {}
     save_all(savers(tmp_path, world, lambda **more: facts.update(more)), 3)
     found = restore.newest(tmp_path)
     assert found
     assert (found.step, found.digest) == (facts["durable_step"], facts["digest"])
     assert len(list(found.path.glob("*.distcp"))) == world
-    before, after = state(), restore.load(found)
+    before = state()
+    after = restore.load(found)
     assert after["optimizer"]["param_groups"] == before["optimizer"]["param_groups"]
     model, optimizer = trained()
     blank: dict[str, Any] = {
@@ -90,7 +99,9 @@ def test_what_several_ranks_wrote_is_read_by_us_whole_and_by_torch_alone(tmp_pat
             assert torch.equal(after["optimizer"]["state"][number][kind], tensor)
 
 
-def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     messages: list[str] = []
     made = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))
     save_all(made, 3)
@@ -104,12 +115,18 @@ def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(tmp_path: Pa
     with monkeypatch.context() as broken:
         broken.setattr(save_format, "write_part", full)
         save_all(made, 4)
-    assert any("rank 1 did not write its part" in message and "No space left" in message for message in messages)
+    assert any(
+        "rank 1 did not write its part" in message and "No space left" in message
+        for message in messages
+    )
     found = restore.newest(tmp_path)
     assert found
     assert found.step == 3
     save_all(made, 5)
-    assert [p.name for p in save_format.saves(tmp_path)] == [save_format.folder(5), save_format.folder(3)]
+    assert [p.name for p in save_format.saves(tmp_path)] == [
+        save_format.folder(5),
+        save_format.folder(3),
+    ]
 
 
 @pytest.mark.parametrize("known", ["it left", "its group was cut"])
@@ -132,7 +149,9 @@ def test_a_save_is_given_up_when_a_writer_is_gone(tmp_path: Path, known: str) ->
     assert [p.name for p in tmp_path.iterdir()] == [save_format.folder(4)]
 
 
-def test_a_wish_that_comes_while_a_save_is_written_is_kept_until_that_one_is_over(tmp_path: Path) -> None:
+def test_a_wish_that_comes_while_a_save_is_written_is_kept_until_that_one_is_over(
+    tmp_path: Path,
+) -> None:
     leader, other = savers(tmp_path, 2, lambda **_: None)
     leader.soon(3, state)
     assert not leader.due(4, asked=1)
@@ -145,12 +164,17 @@ def test_a_wish_that_comes_while_a_save_is_written_is_kept_until_that_one_is_ove
     assert not leader.due(6, asked=1)
 
 
-def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At once: between two blocks, not at the end of its file."""
     leader, other = savers(tmp_path, 2, lambda **_: None)
-    begun, write = threading.Event(), save_format.write_part
+    begun = threading.Event()
+    write = save_format.write_part
 
-    def slow(draft: Path, rank: int, pieces: Any, extra: Any, desk: Any, given_up: Callable[[], bool]) -> None:
+    def slow(
+        draft: Path, rank: int, pieces: Any, extra: Any, desk: Any, given_up: Callable[[], bool]
+    ) -> None:
         begun.set()
         while not given_up():
             pass
@@ -167,7 +191,9 @@ def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(tmp_p
     assert [p.name for p in tmp_path.iterdir()] == [save_format.folder(4)]
 
 
-def test_verify_says_the_newest_whole_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_the_newest_whole_save(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verify(tmp_path) == 1
     saved = save(tmp_path, 3, state())
     torn = save(tmp_path, 4, state()).path / "__0_0.distcp"
@@ -179,10 +205,13 @@ def test_verify_says_the_newest_whole_save(tmp_path: Path, capsys: pytest.Captur
 def test_small_tensors_are_the_first_ranks_own() -> None:
     names = [{piece.name for piece in owned(state(), rank, 2)} for rank in (0, 1)]
     assert "model.1.running_mean" in names[0] - names[1]
-    assert "optimizer.state.0.exp_avg" in names[0] & names[1]  # a large one is cut where the halves meet
+    # a large one is cut where the halves meet
+    assert "optimizer.state.0.exp_avg" in names[0] & names[1]
 
 
-def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes_to_say_so(tmp_path: Path) -> None:
+def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes_to_say_so(
+    tmp_path: Path,
+) -> None:
     small = {"model": {"w": torch.ones(3)}, "optimizer": {}, "step": 3, "also": []}
     made = savers(tmp_path, 2, lambda **_: None)
     for saver in reversed(made):
@@ -222,10 +251,13 @@ def test_saves_are_due_at_every_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_disk_that_hangs_stops_no_step_and_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+def test_a_disk_that_hangs_stops_no_step_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
     messages: list[str] = []
     saver = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))[rank]
-    answers, write = threading.Event(), save_format.write_part
+    answers = threading.Event()
+    write = save_format.write_part
 
     def hangs(*_: Any) -> None:
         answers.wait(60)
@@ -235,7 +267,8 @@ def test_a_disk_that_hangs_stops_no_step_and_is_said(tmp_path: Path, monkeypatch
     monkeypatch.setattr(save_format, "write_part", hangs)
     saver.soon(3, state)
     assert saver.due(4, asked=1) == Order.NONE
-    for step in (4, 5):  # a part waits behind the one that hangs, no second one does
+    # a part waits behind the one that hangs, no second one does
+    for step in (4, 5):
         saver.soon(step, state)
         assert saver.due(step + 1, asked=1) == Order.NONE
     assert "step 3 is still being written" in messages[0]
@@ -245,9 +278,12 @@ def test_a_disk_that_hangs_stops_no_step_and_is_said(tmp_path: Path, monkeypatch
     assert saver.due(7, asked=2) == Order.SHARED
 
 
-def test_a_rank_whose_last_part_is_still_on_its_way_writes_the_next_one_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_whose_last_part_is_still_on_its_way_writes_the_next_one_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It left its part out, and the others waited for it for minutes."""
-    answers, write = threading.Event(), save_format.write_part
+    answers = threading.Event()
+    write = save_format.write_part
 
     def slow(draft: Path, rank: int, *words: Any) -> None:
         if rank and save_format.folder(3) in draft.name:

@@ -22,7 +22,11 @@ STATE = "__0_0.distcp"
 
 
 def state(step: int, numbers: int = 1000) -> dict[str, Any]:
-    return {"step": step, "model": {"w": torch.arange(float(numbers))}, "also": [(1, 2.5, "x", None)]}
+    return {
+        "step": step,
+        "model": {"w": torch.arange(float(numbers))},
+        "also": [(1, 2.5, "x", None)],
+    }
 
 
 def steps(directory: Path) -> list[int]:
@@ -32,7 +36,8 @@ def steps(directory: Path) -> list[int]:
 @contextmanager
 def files_at_most(size: int) -> Iterator[None]:
     """A disk that is full: no file of this process may grow past `size` bytes."""
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
@@ -110,26 +115,37 @@ def change_a_digit(save: Path) -> None:
 
 
 HARMS = [
-    truncate, flip_a_bit, lose_the_state, lose_the_manifest, tear_the_manifest, empty_the_manifest, write_another_manifest, change_a_digit
-]  # fmt: skip
+    truncate,
+    flip_a_bit,
+    lose_the_state,
+    lose_the_manifest,
+    tear_the_manifest,
+    empty_the_manifest,
+    write_another_manifest,
+    change_a_digit,
+]
 
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_job_begins_from_the_save_before_a_harmed_one_and_does_not_take_that_for_the_newest_again(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    numbers = 30_000  # large enough to be read into place
+    # large enough to be read into place
+    numbers = 30_000
     live = {"model.w": torch.zeros(numbers)}
     old = save(tmp_path, 1, state(1, numbers))
     harm(save(tmp_path, 2, {**state(2, numbers), "model": {"w": torch.ones(numbers)}}).path)
-    (tmp_path / "step-000000001.bak").mkdir()  # somebody's copy
+    # somebody's copy
+    (tmp_path / "step-000000001.bak").mkdir()
     found = restore.load_newest(tmp_path, live)
     assert found
     assert found[0] == old
-    assert found[1]["model"]["w"] is live["model.w"]  # no fresh memory
+    # no fresh memory
+    assert found[1]["model"]["w"] is live["model.w"]
     assert torch.equal(live["model.w"], state(1, numbers)["model"]["w"])
     assert Saver(tmp_path, 0, lambda **_: None).newest_step() == 1
-    assert (tmp_path / "harmed-step-000000002").is_dir()  # for people to look at
+    # for people to look at
+    assert (tmp_path / "harmed-step-000000002").is_dir()
 
 
 def test_saves_of_which_none_is_whole_are_no_beginning_anew(tmp_path: Path) -> None:
@@ -157,16 +173,23 @@ def test_a_full_disk_is_said_and_the_old_save_stays(tmp_path: Path) -> None:
         save(tmp_path, 2, state(2, 1_000_000))
     assert restore.newest(tmp_path) == old
     assert [p.name for p in tmp_path.iterdir()] == [old.path.name]
-    assert save(tmp_path, 3, state(3)).step == 3  # and saving works again once there is room
+    # and saving works again once there is room
+    assert save(tmp_path, 3, state(3)).step == 3
 
 
-def test_a_save_of_another_form_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_save_of_another_form_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     old = save(tmp_path, 1, state(1))
     newer = save(tmp_path, 2, state(2)).path / save_format.MANIFEST
-    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": save_format.VERSION + 1}))
+    newer.write_text(
+        json.dumps(json.loads(newer.read_text()) | {"version": save_format.VERSION + 1})
+    )
     assert restore.newest(tmp_path) == old
     assert any(
-        f"its form is version {save_format.VERSION + 1}, ours is {save_format.VERSION}" in str(record.__dict__) for record in caplog.records
+        f"its form is version {save_format.VERSION + 1}, ours is {save_format.VERSION}"
+        in str(record.__dict__)
+        for record in caplog.records
     )
 
 
@@ -186,16 +209,28 @@ def test_saves_that_hold_code_are_not_run(tmp_path: Path) -> None:
         restore.load(saved)
 
 
-def test_a_newest_save_of_another_version_is_neither_passed_over_nor_renamed(tmp_path: Path) -> None:
+def test_a_newest_save_of_another_version_is_neither_passed_over_nor_renamed(
+    tmp_path: Path,
+) -> None:
     save(tmp_path, 1, state(1))
     newer = save(tmp_path, 2, state(2)).path / save_format.MANIFEST
-    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"version": save_format.VERSION + 1}))
-    with pytest.raises(LookupError, match=r"was written by another elastic_runtime: .* take the image that wrote it, or move it away"):
+    newer.write_text(
+        json.dumps(json.loads(newer.read_text()) | {"version": save_format.VERSION + 1})
+    )
+    with pytest.raises(
+        LookupError,
+        match=(
+            r"was written by another elastic_runtime: .* take the image that wrote it, or move "
+            r"it away"
+        ),
+    ):
         restore.load_newest(tmp_path, {})
     assert steps(tmp_path) == [1, 2]
 
 
-def test_a_file_server_that_is_away_for_a_moment_costs_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_server_that_is_away_for_a_moment_costs_no_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(tmp_path, 1, state(1))
     newest = save(tmp_path, 2, state(2))
     answers_badly(monkeypatch, errno.ESTALE)
@@ -207,7 +242,8 @@ def test_a_file_server_that_is_away_for_a_moment_costs_no_save(tmp_path: Path, m
 
 def answers_badly(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
     """The next reads of a file fail so."""
-    read, errors = direct_io.read, iter(numbers)
+    read = direct_io.read
+    errors = iter(numbers)
 
     def fails(*of: Any) -> str:
         for number in errors:
@@ -218,16 +254,23 @@ def answers_badly(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
     monkeypatch.setattr(restore, "AGAIN_S", 0.0)
 
 
-def test_a_file_server_that_stays_away_costs_no_save_and_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_server_that_stays_away_costs_no_save_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for step in (1, 2):
         save(tmp_path, step, state(step))
     answers_badly(monkeypatch, errno.ESTALE, errno.ESTALE)
-    with pytest.raises(LookupError, match=r"step-000000002 cannot be read: .*Stale file handle; cure that, or move it away"):
+    with pytest.raises(
+        LookupError,
+        match=r"step-000000002 cannot be read: .*Stale file handle; cure that, or move it away",
+    ):
         restore.load_newest(tmp_path, {})
     assert steps(tmp_path) == [1, 2]
 
 
-def test_a_disk_that_has_lost_the_newest_save_gives_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_has_lost_the_newest_save_gives_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = save(tmp_path, 1, state(1))
     save(tmp_path, 2, state(2))
     answers_badly(monkeypatch, errno.EIO, errno.EIO)
@@ -237,7 +280,9 @@ def test_a_disk_that_has_lost_the_newest_save_gives_the_one_before(tmp_path: Pat
     assert steps(tmp_path) == [1]
 
 
-def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(_: Path) -> list[str]:
         raise PermissionError(errno.EACCES, "Permission denied")
 

@@ -19,7 +19,9 @@ def test_an_epoch_is_a_permutation(n: int, seed: int, epoch: int) -> None:
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), dataset=st.integers(1, 60))
-def test_any_sequence_of_sizes_sees_the_same_samples_in_the_same_order(sizes: list[int], dataset: int) -> None:
+def test_any_sequence_of_sizes_sees_the_same_samples_in_the_same_order(
+    sizes: list[int], dataset: int
+) -> None:
     def seen(worlds: list[int]) -> list[int]:
         return [
             sample
@@ -37,8 +39,19 @@ def test_any_sequence_of_sizes_sees_the_same_samples_in_the_same_order(sizes: li
 
 
 def test_epochs_differ_in_order() -> None:
-    assert [batch_assignment.permute(0, 0, i, 100) for i in range(100)] != [batch_assignment.permute(0, 1, i, 100) for i in range(100)]
+    assert [batch_assignment.permute(0, 0, i, 100) for i in range(100)] != [
+        batch_assignment.permute(0, 1, i, 100) for i in range(100)
+    ]
 
 
 def test_random_seeds_differ_by_step_and_micro_batch() -> None:
-    assert len({batch_assignment.random_seed(0, step, batch) for step in range(50) for batch in range(50)}) == 2500
+    assert (
+        len(
+            {
+                batch_assignment.random_seed(0, step, batch)
+                for step in range(50)
+                for batch in range(50)
+            }
+        )
+        == 2500
+    )

@@ -1,4 +1,5 @@
-"""The loader: the same samples and the same draws with any number of workers and through any change of size."""
+"""The loader: the same samples and the same draws with any number of workers and through any change
+of size."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,9 @@ from torch.utils.data import TensorDataset
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.data.map_dataset import Loader
 
-SAMPLES, MICRO_BATCHES, SIZE = 23, 5, 3
+SAMPLES = 23
+MICRO_BATCHES = 5
+SIZE = 3
 
 
 @dataclass
@@ -35,7 +38,8 @@ class Batch:
 class Step:
     number: int
     mine: Iterable[int]
-    more: int = 0  # passes that do not count
+    # passes that do not count
+    more: int = 0
 
     def __iter__(self) -> Iterator[Batch]:
         yield from (Batch(number) for number in self.mine)
@@ -57,11 +61,26 @@ def as_list(samples: list[Any]) -> list[Any]:
 
 
 def expected(step: int) -> list[list[int]]:
-    return [batch_assignment.samples(3, SAMPLES, step, number, MICRO_BATCHES, SIZE) for number in range(MICRO_BATCHES)]
+    return [
+        batch_assignment.samples(3, SAMPLES, step, number, MICRO_BATCHES, SIZE)
+        for number in range(MICRO_BATCHES)
+    ]
 
 
-# One rank's life: at each step, its rank and the world's size; a step named twice was not committed the first time.
-LIFE = [(0, 0, 1), (1, 0, 1), (2, 1, 2), (2, 1, 3), (3, 1, 3), (4, 2, 3), (5, 6, 7), (6, 0, 2), (7, 0, 1), (7, 0, 1)]
+# One rank's life: at each step, its rank and the world's size; a step named twice was not committed
+# the first time.
+LIFE = [
+    (0, 0, 1),
+    (1, 0, 1),
+    (2, 1, 2),
+    (2, 1, 3),
+    (3, 1, 3),
+    (4, 2, 3),
+    (5, 6, 7),
+    (6, 0, 2),
+    (7, 0, 1),
+    (7, 0, 1),
+]
 
 
 def live(loader: Loader, session: Session) -> list[list[Any]]:
@@ -81,25 +100,40 @@ def test_every_micro_batch_is_the_one_asked_for_with_its_own_draws_whatever_the_
     assert lives[0] == lives[1]
     for (step, rank, world), found in zip(LIFE, lives[0], strict=True):
         mine = batch_assignment.owned(rank, world, MICRO_BATCHES)
-        assert [[int(sample[0]) for sample in batch] for batch in found] == [expected(step)[number] for number in mine]
-    whole = {step: found for (step, rank, world), found in zip(LIFE, lives[0], strict=True) if world == 1}
+        assert [[int(sample[0]) for sample in batch] for batch in found] == [
+            expected(step)[number] for number in mine
+        ]
+    whole = {
+        step: found for (step, rank, world), found in zip(LIFE, lives[0], strict=True) if world == 1
+    }
     assert LIFE[3] == (2, 1, 3)
     assert lives[0][3] == of_a_newcomer(2, 1, 3)
-    assert len({str(draws) for found in whole.values() for batch in found for _, *draws in batch}) == len(whole) * MICRO_BATCHES * SIZE
+    assert (
+        len({str(draws) for found in whole.values() for batch in found for _, *draws in batch})
+        == len(whole) * MICRO_BATCHES * SIZE
+    )
 
 
 def of_a_newcomer(step: int, rank: int, world: int) -> list[Any]:
     """A rank's micro-batches of a step, when it was never anything else."""
     session = Session(rank, world)
-    return list(Loader(session, Noisy(), collate_fn=as_list).of(Step(step, batch_assignment.owned(rank, world, MICRO_BATCHES))))
+    return list(
+        Loader(session, Noisy(), collate_fn=as_list).of(
+            Step(step, batch_assignment.owned(rank, world, MICRO_BATCHES))
+        )
+    )
 
 
 @pytest.mark.parametrize("mine", [range(2), range(0)])
-def test_a_pass_that_does_not_count_gets_samples_and_takes_none_from_those_that_do(mine: range) -> None:
+def test_a_pass_that_does_not_count_gets_samples_and_takes_none_from_those_that_do(
+    mine: range,
+) -> None:
     session = Session()
     loader = Loader(session, Noisy(), num_workers=1, collate_fn=as_list)
     for number in range(3):
-        given = [[int(sample[0]) for sample in batch] for batch in loader.of(Step(number, mine, more=2))]
+        given = [
+            [int(sample[0]) for sample in batch] for batch in loader.of(Step(number, mine, more=2))
+        ]
         assert given[: len(mine)] == expected(number)[: len(mine)]
         assert [len(batch) for batch in given] == [SIZE] * (len(mine) + 2)
 
@@ -113,19 +147,35 @@ def test_fetching_leaves_the_generators_as_they_were() -> None:
 
 
 def test_tensors_come_collated() -> None:
-    (inputs, targets), *_ = Loader(Session(), TensorDataset(torch.zeros(SAMPLES, 4), torch.zeros(SAMPLES))).of(Step(0, range(1)))
+    (inputs, targets), *_ = Loader(
+        Session(), TensorDataset(torch.zeros(SAMPLES, 4), torch.zeros(SAMPLES))
+    ).of(Step(0, range(1)))
     assert (inputs.shape, targets.shape) == ((SIZE, 4), (SIZE,))
 
 
 @pytest.mark.parametrize(
     ("dataset", "options", "error", "complaint"),
     [
-        pytest.param([1], {"shuffle": True, "batch_size": 4}, TypeError, "decides on batch_size, shuffle itself: leave it out", id="ours"),
+        pytest.param(
+            [1],
+            {"shuffle": True, "batch_size": 4},
+            TypeError,
+            "decides on batch_size, shuffle itself: leave it out",
+            id="ours",
+        ),
         pytest.param([], {}, ValueError, "dataset is empty", id="empty"),
-        pytest.param(iter([1]), {}, TypeError, "list_iterator has no length .* session.streams", id="a stream"),
+        pytest.param(
+            iter([1]),
+            {},
+            TypeError,
+            "list_iterator has no length .* session.streams",
+            id="a stream",
+        ),
     ],
 )
-def test_what_a_loader_cannot_do_is_said(dataset: Any, options: dict[str, Any], error: type[Exception], complaint: str) -> None:
+def test_what_a_loader_cannot_do_is_said(
+    dataset: Any, options: dict[str, Any], error: type[Exception], complaint: str
+) -> None:
     with pytest.raises(error, match=complaint):
         Loader(Session(), dataset, **options)
 

@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 
 from elastic_runtime.data.piggyback import BLOCK_BYTES, SLOT_BYTES, Mail, encode
 
-PLAIN = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.lists(st.integers(0, 2**32), max_size=8), max_size=4)
+PLAIN = st.dictionaries(
+    st.text(max_size=5),
+    st.integers() | st.text(max_size=20) | st.lists(st.integers(0, 2**32), max_size=8),
+    max_size=4,
+)
 
 
 @given(states=st.lists(PLAIN, min_size=1, max_size=6), world=st.integers(1, 3))
-def test_what_owners_write_is_what_every_rank_reads(states: list[dict[str, Any]], world: int) -> None:
+def test_what_owners_write_is_what_every_rank_reads(
+    states: list[dict[str, Any]], world: int
+) -> None:
     mails = [Mail(len(states)) for _ in range(world)]
     parts = [
         mail.write(7, {n: (lambda n=n: states[n]) for n in range(len(states)) if n % world == r})  # type: ignore[misc]
@@ -32,17 +38,24 @@ def land(mail: Mail, others: list[Mail], step: int, state: Any) -> list[list[tup
 
 
 def test_a_long_state_comes_in_parts_and_is_the_one_it_was_when_it_set_out() -> None:
-    owner, listener, late = Mail(1), Mail(1), Mail(1)
+    owner = Mail(1)
+    listener = Mail(1)
+    late = Mail(1)
     long = {"n": "x" * 3 * SLOT_BYTES}
-    heard = [land(owner, [listener], 1, long)[0], *(land(owner, [listener, late], step, {"n": "newer"})[0] for step in (2, 3))]
+    heard = [
+        land(owner, [listener], 1, long)[0],
+        *(land(owner, [listener, late], step, {"n": "newer"})[0] for step in (2, 3)),
+    ]
     assert heard == [[], [], []]
     last = land(owner, [listener, late], 4, {"n": "newer"})
-    assert last == [[(0, 1, long)], []]  # who missed the beginning knows nothing of it
+    # who missed the beginning knows nothing of it
+    assert last == [[(0, 1, long)], []]
     assert land(owner, [listener, late], 5, {"n": "newer"}) == [[(0, 5, {"n": "newer"})]] * 2
 
 
 def test_a_step_that_is_not_committed_is_as_if_it_had_not_been_written() -> None:
-    owner, listener = Mail(1), Mail(1)
+    owner = Mail(1)
+    listener = Mail(1)
     owner.write(1, {0: lambda: {"n": 1}})
     assert land(owner, [listener], 1, {"n": 2}) == [[(0, 1, {"n": 2})]]
 

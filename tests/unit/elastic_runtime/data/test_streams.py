@@ -1,4 +1,5 @@
-"""Streams through any history of sizes and faults: the samples of a job are those of one that never changed."""
+"""Streams through any history of sizes and faults: the samples of a job are those of one that never
+changed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.data.streams import Streams
 
-STREAMS, SIZE = 4, 3  # micro-batches a step, samples a micro-batch
+# micro-batches a step, samples a micro-batch
+STREAMS = 4
+SIZE = 3
 
 
 @dataclass
@@ -34,7 +37,8 @@ class Batch:
 class Step:
     number: int
     mine: Iterable[int]
-    more: int = 0  # passes that do not count
+    # passes that do not count
+    more: int = 0
 
     def __iter__(self) -> Iterator[Batch]:
         yield from (Batch(number) for number in self.mine)
@@ -44,10 +48,14 @@ class Step:
 class Records:
     """Ten records an epoch, with a state of their own; `padding` makes it a long one."""
 
-    reads = 0  # of all of them
+    # of all of them
+    reads = 0
 
     def __init__(self, number: int, epoch: int, padding: int) -> None:
-        self.number, self.epoch, self.at, self.padding = number, epoch, 0, "x" * padding
+        self.number = number
+        self.epoch = epoch
+        self.at = 0
+        self.padding = "x" * padding
 
     def __iter__(self) -> Iterator[int]:
         while self.at < 10:
@@ -86,21 +94,27 @@ class Job:
         self.opener, self.step, self.ranks = opener, 0, [Streams(Rank(), opener, list)]
 
     def resize(self, world: int, keep: int | None = None) -> None:
-        """To `world` ranks; the first `keep` of those there are live on, the others know what a peer tells them."""
+        """To `world` ranks; the first `keep` of those there are live on, the others know what a
+        peer tells them."""
         keep = min(world, len(self.ranks)) if keep is None else min(keep, world, len(self.ranks))
         state = self.ranks[0].state_dict()
-        self.ranks = self.ranks[:keep] + [Streams(Rank(), self.opener, list) for _ in range(world - keep)]
+        self.ranks = self.ranks[:keep] + [
+            Streams(Rank(), self.opener, list) for _ in range(world - keep)
+        ]
         for rank, streams in enumerate(self.ranks):
             streams._session = Rank(rank, world)
             if rank >= keep:
                 streams.load_state_dict(state)
 
     def train(self, commit: bool = True, deaf: int = -1) -> list[list[int]]:
-        """One step: its micro-batches in order. `deaf`: a rank that commits it without having heard what rode on it."""
+        """One step: its micro-batches in order. `deaf`: a rank that commits it without having heard
+        what rode on it."""
         found = [
             batch
             for rank, streams in enumerate(self.ranks)
-            for batch in streams.of(Step(self.step, batch_assignment.owned(rank, len(self.ranks), STREAMS)))
+            for batch in streams.of(
+                Step(self.step, batch_assignment.owned(rank, len(self.ranks), STREAMS))
+            )
         ]
         said = torch.stack([streams.ride(self.step + 1) for streams in self.ranks]).sum(0)
         if commit:
@@ -117,14 +131,21 @@ def undisturbed(opener: Any, steps: int) -> list[list[list[int]]]:
 
 
 EVENTS = st.lists(
-    st.tuples(st.integers(1, STREAMS + 1), st.sampled_from(["train", "fault", "lose all but one", "deaf"])), min_size=1, max_size=15
+    st.tuples(
+        st.integers(1, STREAMS + 1), st.sampled_from(["train", "fault", "lose all but one", "deaf"])
+    ),
+    min_size=1,
+    max_size=15,
 )
 
 
 @pytest.mark.parametrize("opener", [with_state, with_a_long_state, plain, drawn])
 @given(events=EVENTS)
-def test_any_history_reads_the_samples_of_an_undisturbed_one(opener: Any, events: list[tuple[int, str]]) -> None:
-    job, found = Job(opener), []
+def test_any_history_reads_the_samples_of_an_undisturbed_one(
+    opener: Any, events: list[tuple[int, str]]
+) -> None:
+    job = Job(opener)
+    found = []
     for world, what in events:
         if what == "fault":
             job.train(commit=False)
@@ -134,7 +155,8 @@ def test_any_history_reads_the_samples_of_an_undisturbed_one(opener: Any, events
 
 
 def test_each_sample_comes_once_an_epoch_and_in_order() -> None:
-    found = undisturbed(plain, 10)  # 30 samples of each stream: three epochs
+    # 30 samples of each stream: three epochs
+    found = undisturbed(plain, 10)
     for number in range(STREAMS):
         seen = [sample for step in found for sample in step[number]]
         assert seen == [number * 1000 + epoch * 100 + at for epoch in range(3) for at in range(10)]
@@ -151,7 +173,8 @@ def test_a_stream_with_a_state_is_not_read_again_when_it_moves() -> None:
 
 
 def test_a_save_taken_up_at_another_size_goes_on_where_it_was() -> None:
-    job, later = Job(with_state), Job(with_state)
+    job = Job(with_state)
+    later = Job(with_state)
     first = [job.train() for _ in range(3)]
     later.ranks[0].load_state_dict(job.ranks[0].state_dict())
     later.step = 3
@@ -167,7 +190,8 @@ def test_a_state_of_another_number_of_streams_is_refused() -> None:
 
 @pytest.mark.parametrize("mine", [range(2), range(0)])
 def test_a_pass_that_does_not_count_gets_samples_and_moves_no_stream(mine: range) -> None:
-    streams, expected = Streams(Rank(), plain, list), undisturbed(plain, 3)
+    streams = Streams(Rank(), plain, list)
+    expected = undisturbed(plain, 3)
     for number in range(3):
         given = list(streams.of(Step(number, mine, more=2)))
         assert given[: len(mine)] == expected[number][: len(mine)]

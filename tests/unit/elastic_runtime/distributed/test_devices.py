@@ -10,7 +10,8 @@ from elastic_runtime.strategies.deterministic import Tree
 from elastic_runtime.strategies.gradient_buckets import Buckets
 from elastic_runtime.strategies.sharded import Sharded
 
-FAKE = FakeTensorMode()  # tensors without memory, on devices that are not there
+# tensors without memory, on devices that are not there
+FAKE = FakeTensorMode()
 
 
 def model(*devices: str) -> torch.nn.Module:
@@ -20,7 +21,9 @@ def model(*devices: str) -> torch.nn.Module:
 
 
 def session(of: torch.nn.Module, strategy: Strategy | None = None) -> Session:
-    return Session(of, torch.optim.SGD(of.parameters()), samples=10, micro_batches=2, strategy=strategy)
+    return Session(
+        of, torch.optim.SGD(of.parameters()), samples=10, micro_batches=2, strategy=strategy
+    )
 
 
 def buffers(of: torch.nn.Module) -> list[tuple[str, int]]:
@@ -36,7 +39,10 @@ def test_a_bucket_holds_gradients_of_one_device_and_is_there() -> None:
     assert buffers(model("cuda:0", "meta")) == [("meta", 6), ("cuda:0", 7)]
 
 
-@pytest.mark.parametrize(("devices", "expected"), [(["cpu"], "cpu"), (["cuda:1"], "cuda:1"), (["cpu", "cuda:1"], "cuda:1")])
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [(["cpu"], "cpu"), (["cuda:1"], "cuda:1"), (["cpu", "cuda:1"], "cuda:1")],
+)
 def test_the_loss_is_added_up_where_the_model_is(devices: list[str], expected: str) -> None:
     with FAKE:
         assert str(session(model(*devices)).device) == expected
@@ -50,6 +56,14 @@ def test_the_loss_is_added_up_where_the_model_is(devices: list[str], expected: s
         pytest.param(["cpu", "cuda:0"], Sharded(lambda model, mesh: None), id="shards of two"),
     ],
 )
-def test_a_model_on_two_devices_is_refused_where_it_cannot_be_trained(devices: list[str], strategy: Strategy | None) -> None:
-    with FAKE, pytest.raises(ValueError, match=f"the model is on {devices[0]} and on {devices[1]}: put it on one device"):
+def test_a_model_on_two_devices_is_refused_where_it_cannot_be_trained(
+    devices: list[str], strategy: Strategy | None
+) -> None:
+    with (
+        FAKE,
+        pytest.raises(
+            ValueError,
+            match=f"the model is on {devices[0]} and on {devices[1]}: put it on one device",
+        ),
+    ):
         session(model(*devices), strategy)

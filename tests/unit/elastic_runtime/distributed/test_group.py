@@ -22,16 +22,23 @@ group = Group(1, 1, 2)
 group.form(sys.argv[1])
 os.kill(os.getpid(), signal.SIGSTOP)
 """
-BIG = torch.zeros(1 << 24)  # (elements,): 64 MiB, far more than fits into a socket
+# (elements,): 64 MiB, far more than fits into a socket
+BIG = torch.zeros(1 << 24)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "call",
-    [lambda group: group.all_reduce(BIG).wait(), lambda group: group.send([BIG], 1), lambda group: group.receive([BIG], 1)],
+    [
+        lambda group: group.all_reduce(BIG).wait(),
+        lambda group: group.send([BIG], 1),
+        lambda group: group.receive([BIG], 1),
+    ],
     ids=["a sum", "a send", "a receive"],
 )
-def test_whoever_waits_for_a_peer_that_stands_still_is_free_once_the_group_is_cut(call: Callable[[Group], None]) -> None:
+def test_whoever_waits_for_a_peer_that_stands_still_is_free_once_the_group_is_cut(
+    call: Callable[[Group], None],
+) -> None:
     store, port = open_store()
     here = f"127.0.0.1:{port}"
     peer = subprocess.Popen([sys.executable, "-c", PEER, here], cwd=TREE)
@@ -61,10 +68,13 @@ def test_whoever_waits_for_a_peer_that_stands_still_is_free_once_the_group_is_cu
 
 
 class Forgotten:
-    """What gloo never ends: it was just being sent when the connection closed. Done at the third look if `done_late`."""
+    """What gloo never ends: it was just being sent when the connection closed. Done at the third
+    look if `done_late`."""
 
     def __init__(self, group: Group, *, done_late: bool = False) -> None:
-        self.group, self.done_late, self.looks = group, done_late, 0
+        self.group = group
+        self.done_late = done_late
+        self.looks = 0
 
     def is_completed(self) -> bool:
         return self.done_late and self.looks >= 2

@@ -1,4 +1,5 @@
-"""What a group does with what is on a GPU, as far as that can be seen without one: torch's NCCL is a recorder here."""
+"""What a group does with what is on a GPU, as far as that can be seen without one: torch's NCCL is
+a recorder here."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from elastic_runtime.distributed import nccl
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 
-GPU, FAKE = torch.device("cuda:0"), FakeTensorMode()
+GPU = torch.device("cuda:0")
+FAKE = FakeTensorMode()
 
 
 def on_gpu(*shape: int) -> torch.Tensor:
@@ -24,7 +26,9 @@ class Work:
     """Done at the third look; or never, as with a peer that is gone."""
 
     def __init__(self, *, never: bool = False) -> None:
-        self.never, self.looks, self.waited = never, 0, 0
+        self.never = never
+        self.looks = 0
+        self.waited = 0
 
     def is_completed(self) -> bool:
         self.looks += 1
@@ -35,7 +39,8 @@ class Work:
 
 
 class Recorder:
-    """In the place of torch's ProcessGroupNCCL. `aborted`: set by the abort, which may have to `await_`."""
+    """In the place of torch's ProcessGroupNCCL. `aborted`: set by the abort, which may have to
+    `await_`."""
 
     def __init__(self, rank: int, world: int) -> None:
         self.place, self.called = (rank, world), list[str]()
@@ -70,15 +75,21 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     monkeypatch.setattr(nccl, "make", make)
     monkeypatch.setattr(nccl, "connect", lambda made, device, group: None)
     names: Iterator[int] = iter(range(100))
-    monkeypatch.setattr(nccl, "name", lambda device: f"GPU-{next(names)}" if device.type == "cuda" else "")
+    monkeypatch.setattr(
+        nccl, "name", lambda device: f"GPU-{next(names)}" if device.type == "cuda" else ""
+    )
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     return found
 
 
-def formed(world: int, shards: int = 0, devices: tuple[torch.device, ...] = ()) -> list[Group | Exception]:
+def formed(
+    world: int, shards: int = 0, devices: tuple[torch.device, ...] = ()
+) -> list[Group | Exception]:
     """Ranks of this process, each on a thread."""
     store, port = open_store()
-    groups: list[Any] = [Group(1, rank, world, shards, devices[rank] if devices else GPU) for rank in range(world)]
+    groups: list[Any] = [
+        Group(1, rank, world, shards, devices[rank] if devices else GPU) for rank in range(world)
+    ]
 
     def form(rank: int) -> None:
         try:
@@ -117,12 +128,17 @@ def test_where_a_tensor_is_decides_over_what_it_is_summed(made: Made) -> None:
 
 def test_shards_and_copies_have_communicators_of_their_own(made: Made) -> None:
     groups: list[Any] = formed(4, shards=2)
-    assert sorted(one.place for one in made) == sorted([(0, 4), (1, 4), (2, 4), (3, 4), *[(0, 2), (1, 2)] * 4])
+    assert sorted(one.place for one in made) == sorted(
+        [(0, 4), (1, 4), (2, 4), (3, 4), *[(0, 2), (1, 2)] * 4]
+    )
     group = groups[3]
     group.all_gather_shards(on_gpu(4), on_gpu(2))
     group.reduce_scatter_shards(on_gpu(2), on_gpu(4))
     group.all_reduce_copies(on_gpu(2))
-    assert sorted(one.called for one in made if one.called) == [["_allgather_base", "_reduce_scatter_base"], ["allreduce"]]
+    assert sorted(one.called for one in made if one.called) == [
+        ["_allgather_base", "_reduce_scatter_base"],
+        ["allreduce"],
+    ]
     for one in groups:
         one.close()
 
@@ -136,10 +152,12 @@ def test_a_group_on_the_cpu_makes_no_communicator(made: Made) -> None:
 
 def test_a_cut_aborts_all_communicators_at_once(made: Made) -> None:
     """The abort of one may not end before that of the other has begun."""
-    groups: list[Any] = formed(2, shards=1)  # a shard of one rank needs none
+    # a shard of one rank needs none
+    groups: list[Any] = formed(2, shards=1)
     mine = groups[0]._communicators
     assert len(mine) == 2
-    mine[0].await_, mine[1].await_ = [mine[1].aborted], [mine[0].aborted]
+    mine[0].await_ = [mine[1].aborted]
+    mine[1].await_ = [mine[0].aborted]
     groups[0].cut()
     assert all(one.aborted.wait(10) for one in mine)
     groups[0].cut()
@@ -149,7 +167,9 @@ def test_a_cut_aborts_all_communicators_at_once(made: Made) -> None:
     assert [one.aborts for one in made] == [1, 1, 1, 1]
 
 
-def test_a_group_that_is_cut_while_it_connects_is_left(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_is_cut_while_it_connects_is_left(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connecting = threading.Event()
 
     def never(made: Recorder, device: torch.device, group: Group) -> None:
@@ -179,8 +199,16 @@ def test_a_group_that_is_cut_while_it_connects_is_left(made: Made, monkeypatch: 
 @pytest.mark.parametrize(
     ("devices", "complaint"),
     [
-        pytest.param((GPU, torch.device("cpu")), "the model is on the CPU in rank 1 and on a GPU in others", id="not on the same kind"),
-        pytest.param((GPU, GPU), "ranks 0 and 1 have their model on one GPU, GPU-x: give each rank one of its own", id="on one GPU"),
+        pytest.param(
+            (GPU, torch.device("cpu")),
+            "the model is on the CPU in rank 1 and on a GPU in others",
+            id="not on the same kind",
+        ),
+        pytest.param(
+            (GPU, GPU),
+            "ranks 0 and 1 have their model on one GPU, GPU-x: give each rank one of its own",
+            id="on one GPU",
+        ),
     ],
 )
 def test_devices_that_can_never_be_one_group_end_the_job_with_a_line(
@@ -193,7 +221,9 @@ def test_devices_that_can_never_be_one_group_end_the_job_with_a_line(
     assert made == []
 
 
-def test_a_torch_without_nccl_is_told_before_anything_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_without_nccl_is_told_before_anything_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
     with pytest.raises(ValueError, match="has no NCCL: take a build that has, or train on the CPU"):
         nccl.check(["GPU-0", "GPU-1"])
@@ -206,7 +236,8 @@ def test_a_sum_is_waited_for_on_the_host_and_then_on_the_stream() -> None:
 
 
 def test_whoever_waits_for_a_sum_that_never_comes_is_free_once_the_group_is_cut() -> None:
-    group, work = Group(1, 0, 2), Work(never=True)
+    group = Group(1, 0, 2)
+    work = Work(never=True)
     threading.Timer(0.05, group.cut).start()
     with pytest.raises(RuntimeError, match="was cut"):
         nccl.Call(group, work).wait()
@@ -214,7 +245,8 @@ def test_whoever_waits_for_a_sum_that_never_comes_is_free_once_the_group_is_cut(
 
 
 def test_after_a_cut_a_sum_that_looks_done_is_none_and_is_not_even_asked() -> None:
-    group, work = Group(1, 0, 2), Work()
+    group = Group(1, 0, 2)
+    work = Work()
     work.looks = 2
     group.cut()
     for ask in (nccl.Call(group, work).wait, nccl.Call(group, work).follow):
@@ -230,7 +262,8 @@ def test_what_follows_a_gather_is_ordered_after_it_and_nobody_waits_here() -> No
 
 
 def test_alone_what_is_gathered_or_scattered_is_what_was_given() -> None:
-    alone, given = nccl.Alone(), torch.tensor([1.0, 2.0])
+    alone = nccl.Alone()
+    given = torch.tensor([1.0, 2.0])
     outputs = [torch.zeros(2) for _ in range(4)]
     alone._allgather_base(outputs[0], given).wait()
     alone._reduce_scatter_base(outputs[1], given).wait()

@@ -12,23 +12,39 @@ from elastic_runtime.state.reshard_plan import Move, Part, plan, shards, staging
 def test_a_part_has_the_rows_that_torch_chunk_gives_it(rows: int, of: int) -> None:
     chunks = list(torch.arange(rows).chunk(of)) if rows else []
     for at in range(of):
-        assert list(range(*Part(at, of).rows(rows))) == (chunks[at].tolist() if at < len(chunks) else [])
+        assert list(range(*Part(at, of).rows(rows))) == (
+            chunks[at].tolist() if at < len(chunks) else []
+        )
 
 
 @pytest.mark.parametrize(
     ("world", "at_least", "expected"),
-    [(4, 4, 4), (4, 2, 2), (3, 2, 3), (6, 2, 2), (6, 4, 6), (8, 3, 4), (2, 4, 2), (1, 2, 1), (5, 1, 1)],
+    [
+        (4, 4, 4),
+        (4, 2, 2),
+        (3, 2, 3),
+        (6, 2, 2),
+        (6, 4, 6),
+        (8, 3, 4),
+        (2, 4, 2),
+        (1, 2, 1),
+        (5, 1, 1),
+    ],
 )
-def test_copies_are_of_equal_size_and_no_larger_share_than_allowed(world: int, at_least: int, expected: int) -> None:
+def test_copies_are_of_equal_size_and_no_larger_share_than_allowed(
+    world: int, at_least: int, expected: int
+) -> None:
     assert shards(world, at_least) == expected
 
 
 def test_a_survivor_keeps_its_rows_and_takes_its_neighbours() -> None:
     held = {rank: [Part(rank, 4)] for rank in range(4)}
     assert plan([8], held, {0: [Part(0, 2)], 2: [Part(1, 2)]}, [4]) == [
-        Move(0, 0, Part(0, 4), 0, Part(0, 2), 0, 2), Move(0, 1, Part(1, 4), 0, Part(0, 2), 2, 4),
-        Move(0, 2, Part(2, 4), 2, Part(1, 2), 4, 6), Move(0, 3, Part(3, 4), 2, Part(1, 2), 6, 8),
-    ]  # fmt: skip
+        Move(0, 0, Part(0, 4), 0, Part(0, 2), 0, 2),
+        Move(0, 1, Part(1, 4), 0, Part(0, 2), 2, 4),
+        Move(0, 2, Part(2, 4), 2, Part(1, 2), 4, 6),
+        Move(0, 3, Part(3, 4), 2, Part(1, 2), 6, 8),
+    ]
 
 
 def test_those_with_copies_share_the_sending() -> None:
@@ -46,9 +62,14 @@ def test_rows_that_nobody_has_are_said_to_be_lost() -> None:
 
 
 @given(
-    st.lists(st.integers(1, 20), min_size=1, max_size=4), st.integers(1, 6), st.integers(1, 6), st.data()
-)  # fmt: skip
-def test_after_a_plan_every_rank_has_every_row_of_its_part(rows: list[int], old: int, new: int, data: st.DataObject) -> None:
+    st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.data(),
+)
+def test_after_a_plan_every_rank_has_every_row_of_its_part(
+    rows: list[int], old: int, new: int, data: st.DataObject
+) -> None:
     copies = data.draw(st.integers(1, 2))
     held = {rank: [Part(rank % old, old)] for rank in range(old * copies)}
     needed = {rank: [Part(rank, new)] for rank in range(new)}
@@ -56,7 +77,12 @@ def test_after_a_plan_every_rank_has_every_row_of_its_part(rows: list[int], old:
     assert moves is not None
     for rank, (part,) in needed.items():
         for tensor, count in enumerate(rows):
-            got = [row for m in moves if (m.to, m.tensor) == (rank, tensor) for row in range(m.first, m.last)]
+            got = [
+                row
+                for m in moves
+                if (m.to, m.tensor) == (rank, tensor)
+                for row in range(m.first, m.last)
+            ]
             assert sorted(got) == list(range(*part.rows(count)))
     for move in moves:
         first, last = move.held.rows(rows[move.tensor])
@@ -65,7 +91,9 @@ def test_after_a_plan_every_rank_has_every_row_of_its_part(rows: list[int], old:
 
 
 @given(st.integers(1, 6), st.integers(1, 2), st.data())
-def test_who_stays_holds_everything_before_others_leave(of: int, copies: int, data: st.DataObject) -> None:
+def test_who_stays_holds_everything_before_others_leave(
+    of: int, copies: int, data: st.DataObject
+) -> None:
     world = of * copies
     stay = sorted(data.draw(st.sets(st.integers(0, world - 1), min_size=1)))
     new_of = data.draw(st.integers(1, 6))

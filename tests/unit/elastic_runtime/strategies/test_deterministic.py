@@ -17,16 +17,29 @@ from elastic_runtime.strategies.deterministic import Tree
 
 
 @given(st.integers(1, 40), st.data())
-def test_the_nodes_of_all_ranks_are_all_leaves_once_and_no_two_of_a_rank_could_be_one(leaves: int, data: st.DataObject) -> None:
+def test_the_nodes_of_all_ranks_are_all_leaves_once_and_no_two_of_a_rank_could_be_one(
+    leaves: int, data: st.DataObject
+) -> None:
     world = data.draw(st.integers(1, leaves + 2))
-    of = [summation_tree.cover(batch_assignment.owned(rank, world, leaves), range(leaves)) for rank in range(world)]
+    of = [
+        summation_tree.cover(batch_assignment.owned(rank, world, leaves), range(leaves))
+        for rank in range(world)
+    ]
     assert [leaf for nodes in of for node in nodes for leaf in node] == list(range(leaves))
-    assert all(summation_tree.parent(left, right, range(leaves)) is None for nodes in of for left, right in pairwise(nodes))
+    assert all(
+        summation_tree.parent(left, right, range(leaves)) is None
+        for nodes in of
+        for left, right in pairwise(nodes)
+    )
 
 
 @pytest.mark.parametrize(
     ("node", "expected"),
-    [(range(8), (range(4), range(4, 8))), (range(10), (range(8), range(8, 10))), (range(4, 7), (range(4, 6), range(6, 7)))],
+    [
+        (range(8), (range(4), range(4, 8))),
+        (range(10), (range(8), range(8, 10))),
+        (range(4, 7), (range(4, 6), range(6, 7))),
+    ],
 )
 def test_the_larger_half_is_a_power_of_two(node: range, expected: tuple[range, range]) -> None:
     assert summation_tree.halves(node) == expected
@@ -39,17 +52,23 @@ class OneRank:
 
     def __init__(self) -> None:
         torch.manual_seed(0)
-        self.model = torch.nn.Sequential(torch.nn.Linear(37, 41), torch.nn.Tanh(), torch.nn.Linear(41, 3))
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(37, 41), torch.nn.Tanh(), torch.nn.Linear(41, 3)
+        )
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
         self.strategy = Tree()
         self.strategy.attach(self)  # type: ignore[arg-type]
 
-    def train(self, group: Group | None, rank: int, world: int, steps: range, micro_batches: int) -> None:
+    def train(
+        self, group: Group | None, rank: int, world: int, steps: range, micro_batches: int
+    ) -> None:
         for step in steps:
             self.strategy.start(group)
             loss = torch.zeros(1)
             for turn in self.strategy.turns(rank, world, micro_batches):
-                samples = torch.randn(5, 37, generator=torch.Generator().manual_seed(1000 * step + turn.number))
+                samples = torch.randn(
+                    5, 37, generator=torch.Generator().manual_seed(1000 * step + turn.number)
+                )
                 part: Any = self.model(samples).square().mean() / micro_batches
                 part.backward()
                 loss += part.detach()
@@ -83,11 +102,14 @@ def parameters(rank: OneRank) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("micro_batches", [8, 11])
-def test_parameters_and_moments_are_equal_bit_by_bit_through_sizes_1_to_4(micro_batches: int) -> None:
+def test_parameters_and_moments_are_equal_bit_by_bit_through_sizes_1_to_4(
+    micro_batches: int,
+) -> None:
     alone = OneRank()
     alone.train(None, 0, 1, range(8), micro_batches)
     ranks = [OneRank() for _ in range(4)]
-    for size, first in ((4, 0), (3, 2), (2, 4), (1, 6)):  # who stays goes on
+    # who stays goes on
+    for size, first in ((4, 0), (3, 2), (2, 4), (1, 6)):
         run(ranks[:size], range(first, first + 2), micro_batches)
     assert torch.equal(parameters(ranks[0]), parameters(alone))
 

@@ -1,4 +1,5 @@
-"""Gradients in buckets: what the optimizer reads is the sum over all ranks, whatever the script did to `grad`."""
+"""Gradients in buckets: what the optimizer reads is the sum over all ranks, whatever the script did
+to `grad`."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -24,7 +25,9 @@ class Sum:
     """
 
     def __init__(self) -> None:
-        self.lost, self.fails, self.may_write = False, False, True
+        self.lost = False
+        self.fails = False
+        self.may_write = True
         self.written: list[torch.Tensor] = []
 
     def all_reduce(self, tensor: torch.Tensor) -> Any:
@@ -42,14 +45,24 @@ class Sum:
 
 def model() -> torch.nn.Sequential:
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(48, 2)).to(memory_format=torch.channels_last)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(48, 2)
+    ).to(memory_format=torch.channels_last)
 
 
-INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)  # (samples, channels, height, width)
+# (samples, channels, height, width)
+INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
 
 
-def a_step(of: torch.nn.Module, buckets: Buckets, group: Sum, before: Callable[[], None], after: Callable[[], None]) -> bool:
-    """Of two micro-batches; the script does `before` the first and `after` the last what it likes."""
+def a_step(
+    of: torch.nn.Module,
+    buckets: Buckets,
+    group: Sum,
+    before: Callable[[], None],
+    after: Callable[[], None],
+) -> bool:
+    """Of two micro-batches; the script does `before` the first and `after` the last what it
+    likes."""
     buckets.start(cast(Group, group))
     before()
     for last in (False, True):
@@ -84,11 +97,16 @@ SCRIPTS: dict[str, tuple[Callable[[torch.nn.Module], Any], Callable[[torch.nn.Mo
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_grad(script: str) -> None:
-    of, alike = model(), model()
-    buckets, group = Buckets(of), Sum()
+def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_grad(
+    script: str,
+) -> None:
+    of = model()
+    alike = model()
+    buckets = Buckets(of)
+    group = Sum()
     before, after = SCRIPTS[script]
-    for _ in range(2):  # nothing of a step is left in the next
+    # nothing of a step is left in the next
+    for _ in range(2):
         assert a_step(of, buckets, group, lambda: before(of), lambda: after(of))
         assert buckets.give_gradients() == 6.0
         for p, right in zip(of.parameters(), expected(alike), strict=True):
@@ -99,7 +117,11 @@ def whole(of: torch.nn.Module, mesh: DeviceMesh) -> None:
     fully_shard(of, mesh=mesh)
 
 
-STRATEGIES: dict[str, Callable[[], Any]] = {"replicated": Replicated, "tree": Tree, "sharded": lambda: Sharded(whole)}
+STRATEGIES: dict[str, Callable[[], Any]] = {
+    "replicated": Replicated,
+    "tree": Tree,
+    "sharded": lambda: Sharded(whole),
+}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -122,16 +144,21 @@ def test_gradients_that_the_script_drops_are_missed(strategy: str, where: str) -
         next(steps)
 
     try:
-        if strategy == "tree" and where != "after each pass":  # it has taken them when the pass ended
+        # it has taken them when the pass ended
+        if strategy == "tree" and where != "after each pass":
             step()
         else:
-            with pytest.raises(ValueError, match="leave zero_grad out, every step begins with none"):
+            with pytest.raises(
+                ValueError, match="leave zero_grad out, every step begins with none"
+            ):
                 step()
     finally:
         fsdp2_internals.drop_mesh()
 
 
-def test_a_parameter_that_no_loss_reaches_is_not_missed_where_zero_grad_comes_before_the_first_pass() -> None:
+def test_a_parameter_that_no_loss_reaches_is_not_missed_where_zero_grad_comes_before_the_first_pass() -> (
+    None
+):
     of = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
     optimizer = torch.optim.SGD(of.parameters())
     session = Session(of, optimizer, samples=9, micro_batches=2)
@@ -143,13 +170,16 @@ def test_a_parameter_that_no_loss_reaches_is_not_missed_where_zero_grad_comes_be
 
 
 def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
-    layers = [torch.nn.Linear(1400, 1500, bias=False) for _ in range(2)]  # a bucket each
+    # a bucket each
+    layers = [torch.nn.Linear(1400, 1500, bias=False) for _ in range(2)]
     of = torch.nn.Sequential(layers[0], torch.nn.Linear(1500, 1400, bias=False), layers[1])
-    buckets, group = Buckets(of), Sum()
+    buckets = Buckets(of)
+    group = Sum()
     buckets.start(cast(Group, group))
     buckets.expect_last = True
     of(torch.ones(1, 1400)).sum().backward()
-    assert group.written  # some are on their way
+    # some are on their way
+    assert group.written
     before = [tensor.clone() for tensor in group.written]
     of.zero_grad(set_to_none=False)
     torch.nn.utils.clip_grad_norm_(of.parameters(), 1e-3)
@@ -164,15 +194,20 @@ def test_gradients_keep_the_layout_that_backward_gives_them() -> None:
 
 
 def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
-    of, alike = model(), model()
-    buckets, group = Buckets(of), Sum()
+    of = model()
+    alike = model()
+    buckets = Buckets(of)
+    group = Sum()
     group.lost = True
     assert not a_step(of, buckets, group, nothing, nothing)
     assert buckets.broken
-    late, group.written, group.lost = group.written, [], False
+    late = group.written
+    group.written = []
+    group.lost = False
     assert a_step(of, buckets, group, nothing, nothing)
     for tensor in late:
-        tensor.fill_(float("nan"))  # the sum that was cut off comes now
+        # the sum that was cut off comes now
+        tensor.fill_(float("nan"))
     assert buckets.give_gradients() == 6.0
     for p, right in zip(of.parameters(), expected(alike), strict=True):
         torch.testing.assert_close(p.grad, right)
@@ -181,10 +216,14 @@ def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
 def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
     """Fresh memory for all gradients would cost about a second a GB, at every loss."""
     of = model()
-    buckets, group = Buckets(of), Sum()
-    group.lost, group.may_write = True, False
+    buckets = Buckets(of)
+    group = Sum()
+    group.lost = True
+    group.may_write = False
     assert not a_step(of, buckets, group, nothing, nothing)
-    before, group.written, group.lost = group.written, [], False
+    before = group.written
+    group.written = []
+    group.lost = False
     assert a_step(of, buckets, group, nothing, nothing)
     assert [now.data_ptr() for now in group.written] == [was.data_ptr() for was in before]
 
@@ -192,21 +231,30 @@ def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
 def test_what_a_sum_that_could_not_begin_may_still_be_written_to_is_no_longer_used() -> None:
     """NCCL may have queued it all the same."""
     of = model()
-    buckets, group = Buckets(of), Sum()
+    buckets = Buckets(of)
+    group = Sum()
     group.fails = True
     assert not a_step(of, buckets, group, nothing, nothing)
-    before, group.written, group.fails = group.written, [], False
+    before = group.written
+    group.written = []
+    group.fails = False
     assert a_step(of, buckets, group, nothing, nothing)
     assert before
-    assert not {tensor.data_ptr() for tensor in before} & {tensor.data_ptr() for tensor in group.written}
+    assert not {tensor.data_ptr() for tensor in before} & {
+        tensor.data_ptr() for tensor in group.written
+    }
 
 
 def test_a_model_whose_type_holds_no_loss_reduces_it_by_itself() -> None:
     of = torch.nn.Linear(2, 2).bfloat16()
-    buckets, group = Buckets(of), Sum()
+    buckets = Buckets(of)
+    group = Sum()
     buckets.start(cast(Group, group))
     buckets.expect_last = True
     of(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
     assert buckets.reduce(torch.tensor([3.0]))
-    assert [(tensor.dtype, tensor.numel()) for tensor in group.written] == [(torch.bfloat16, 6), (torch.float32, 1)]
+    assert [(tensor.dtype, tensor.numel()) for tensor in group.written] == [
+        (torch.bfloat16, 6),
+        (torch.float32, 1),
+    ]
     assert buckets.give_gradients() == 6.0

@@ -28,11 +28,19 @@ def model() -> torch.nn.Module:
     return made
 
 
-def step(models: list[torch.nn.Module], buffers: list[Buffers], group: Together, number: int, micro_batches: int = 4) -> None:
+def step(
+    models: list[torch.nn.Module],
+    buffers: list[Buffers],
+    group: Together,
+    number: int,
+    micro_batches: int = 4,
+) -> None:
     world = len(models)
     for rank, (one, of) in enumerate(zip(models, buffers, strict=True)):
         of.start(group)  # type: ignore[arg-type]
-        for micro_batch in range(rank * micro_batches // world, (rank + 1) * micro_batches // world):
+        for micro_batch in range(
+            rank * micro_batches // world, (rank + 1) * micro_batches // world
+        ):
             torch.manual_seed(100 * number + micro_batch)
             one[0](torch.randn(5, 3))  # type: ignore[index]
             of.after(micro_batch, counts=True)
@@ -47,7 +55,8 @@ def step(models: list[torch.nn.Module], buffers: list[Buffers], group: Together,
 
 def after(world: int, steps: int) -> list[dict[str, torch.Tensor]]:
     models = [model() for _ in range(world)]
-    buffers, group = [Buffers(one) for one in models], Together()
+    buffers = [Buffers(one) for one in models]
+    group = Together()
     for number in range(steps):
         step(models, buffers, group, number)
     return [dict(one.named_buffers()) for one in models]
@@ -58,7 +67,9 @@ def test_every_rank_has_what_micro_batch_0_made_of_them(world: int) -> None:
     (expected,) = after(1, steps=3)
     assert int(expected["0.num_batches_tracked"]) == 3
     for found in after(world, steps=3):
-        assert {name: torch.equal(value, expected[name]) for name, value in found.items()} == dict.fromkeys(expected, True)
+        assert {
+            name: torch.equal(value, expected[name]) for name, value in found.items()
+        } == dict.fromkeys(expected, True)
 
 
 def test_a_step_that_breaks_leaves_them_as_they_were() -> None:
@@ -72,10 +83,12 @@ def test_a_step_that_breaks_leaves_them_as_they_were() -> None:
 
 def test_what_never_moves_is_sent_once() -> None:
     models = [model(), model()]
-    buffers, group = [Buffers(one) for one in models], Together()
+    buffers = [Buffers(one) for one in models]
+    group = Together()
     lengths = []
     for number in range(3):
         step(models, buffers, group, number)
         lengths.append(buffers[0]._said.numel())
-    assert lengths[0] == lengths[1] + 4 + 4  # the mask's elements, and the halfwords of the scale
+    # the mask's elements, and the halfwords of the scale
+    assert lengths[0] == lengths[1] + 4 + 4
     assert lengths[1] == lengths[2]

@@ -1,4 +1,5 @@
-"""Compiled, in mixed precision, with a schedule: a job that changes size trains as if it had not."""
+"""Compiled, in mixed precision, with a schedule: a job that changes size trains as if it had
+not."""
 
 from functools import partial
 from pathlib import Path
@@ -34,8 +35,11 @@ for step in session.steps(int(sys.argv[1])):
 
 
 @pytest.mark.processes
-def test_a_compiled_job_in_bfloat16_takes_the_same_steps_at_every_size(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Its sums are in one order (Tree): a bit that differed would be a bfloat16 that rounds the other way, and be seen in the loss."""
+def test_a_compiled_job_in_bfloat16_takes_the_same_steps_at_every_size(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its sums are in one order (Tree): a bit that differed would be a bfloat16 that rounds the
+    other way, and be seen in the loss."""
     job = Job(tmp_path, SCRIPT)
     try:
         job.start(0, 1, 2)
@@ -46,4 +50,6 @@ def test_a_compiled_job_in_bfloat16_takes_the_same_steps_at_every_size(tmp_path:
         job.stop()
     finally:
         job.kill()
-    check_exactly_once(job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, []))
+    check_exactly_once(
+        job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
+    )

@@ -10,7 +10,13 @@ from elastic_runtime.training.rank_lifecycle import Seat, Training
 
 def test_a_rank_is_not_told_before_anybody_knows_it() -> None:
     seat = Seat(cast(Link, object()), cast(Training, None))
-    with pytest.raises(ValueError, match=r"session.rank and session.world are known in the loop over session.steps, not before"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"session.rank and session.world are known in the loop over session.steps, not "
+            r"before"
+        ),
+    ):
         print(seat.place)
 
 

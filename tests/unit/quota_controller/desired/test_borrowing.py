@@ -13,17 +13,39 @@ from quota_controller.desired.borrowing import account, free, lent, usage
 from quota_controller.desired.capacity import Shares
 from quota_controller.desired.plan import plan
 from tests.unit.quota_controller.desired.test_capacity import node
-from tests.unit.quota_controller.desired.test_plan import allocation, amounts, as_live, policy, queue, seen
+from tests.unit.quota_controller.desired.test_plan import (
+    allocation,
+    amounts,
+    as_live,
+    policy,
+    queue,
+    seen,
+)
 
 KEY = ("p5", GPU)
 
 
 def reserves(total: int, borrowed: int = 0) -> Json:
-    return {"flavorsReservation": [{"name": "p5", "resources": [{"name": GPU, "total": str(total), "borrowed": str(borrowed)}]}]}
+    return {
+        "flavorsReservation": [
+            {
+                "name": "p5",
+                "resources": [{"name": GPU, "total": str(total), "borrowed": str(borrowed)}],
+            }
+        ]
+    }
 
 
 def test_usage_is_kueues_own_count() -> None:
-    reserved = [{"name": "p5", "resources": [{"name": GPU, "total": "7", "borrowed": "3"}, {"name": "cpu", "total": "1500m"}]}]
+    reserved = [
+        {
+            "name": "p5",
+            "resources": [
+                {"name": GPU, "total": "7", "borrowed": "3"},
+                {"name": "cpu", "total": "1500m"},
+            ],
+        }
+    ]
     used, borrowed = usage({"status": {"flavorsReservation": reserved}})
     assert (used["p5", GPU], used["p5", "cpu"], borrowed["p5", GPU]) == (7, 1500, 3)
     assert usage(None) == ({}, {})
@@ -43,9 +65,13 @@ def test_who_lends_is_told_in_proportion_to_what_is_idle() -> None:
         pytest.param(4, "DontLend", 6, 2, id="unless it is out from before"),
     ],
 )
-def test_what_is_borrowed_comes_from(unallocated: int, strategy: str, borrowed: int, expected: int) -> None:
+def test_what_is_borrowed_comes_from(
+    unallocated: int, strategy: str, borrowed: int, expected: int
+) -> None:
     teams = [allocation("owner", sharing={"strategy": strategy}), allocation("borrower")]
-    shares = Shares({"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: unallocated}))
+    shares = Shares(
+        {"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: unallocated})
+    )
     live: Any = {(CLUSTER_QUEUES, ("", "borrower")): {"status": reserves(8 + borrowed, borrowed)}}
     found = account(teams, shares, live, shares_unallocated=True)
     assert (found.lent["owner"][KEY], found.borrowed["borrower"][KEY]) == (expected, borrowed)
@@ -53,7 +79,10 @@ def test_what_is_borrowed_comes_from(unallocated: int, strategy: str, borrowed: 
 
 @pytest.mark.parametrize(
     ("borrowed", "limit"),
-    [pytest.param(0, "0", id="nothing is out"), pytest.param(5, "5", id="what is out stays lent until it comes back")],
+    [
+        pytest.param(0, "0", id="nothing is out"),
+        pytest.param(5, "5", id="what is out stays lent until it comes back"),
+    ],
 )
 def test_who_stops_lending_cannot_use_at_once_what_others_hold(borrowed: int, limit: str) -> None:
     teams = [allocation("owner", sharing={"strategy": "DontLend"}), allocation("borrower")]
@@ -93,7 +122,9 @@ def test_nobody_lends_more_than_is_idle(idle: dict[str, int], borrowed: int) -> 
         pytest.param({"strategy": "DontLend"}, 2, (12, 4), 6, id="its own, whatever others borrow"),
     ],
 )
-def test_what_the_next_job_could_have(sharing: Json, own_used: int, others: tuple[int, int], expected: int) -> None:
+def test_what_the_next_job_could_have(
+    sharing: Json, own_used: int, others: tuple[int, int], expected: int
+) -> None:
     """Eight are the team's, eight another's, four nobody's."""
     team = allocation("owner", sharing=sharing)
     shares = Shares({"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: 4}))
@@ -102,5 +133,7 @@ def test_what_the_next_job_could_have(sharing: Json, own_used: int, others: tupl
         (CLUSTER_QUEUES, ("", "borrower")): {"status": reserves(*others)},
     }
     found = account([team, allocation("borrower")], shares, live, shares_unallocated=True)
-    limit = {"borrowLimitPercent": Quota({KEY: 2}), "strategy": Quota()}.get(next(iter(sharing), ""))
+    limit = {"borrowLimitPercent": Quota({KEY: 2}), "strategy": Quota()}.get(
+        next(iter(sharing), "")
+    )
     assert free(team, shares.granted["owner"], limit, found)[KEY] == expected

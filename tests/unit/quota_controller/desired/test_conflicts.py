@@ -1,4 +1,5 @@
-"""Whose namespace it is, whose team, and what an allocation names that the policy does not know: told with the cure."""
+"""Whose namespace it is, whose team, and what an allocation names that the policy does not know:
+told with the cure."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from quota_controller.desired.plan import plan
 from tests.unit.quota_controller.desired.test_plan import allocation, as_live, only, seen
 
 
-# --- namespaces ---------------------------------------------------------------------------------------------------
+# --- namespaces -----------------------------------------------------------------------------------
 def namespace(name: str = "vision", **labels: str) -> dict[Any, Json]:
     return {(NAMESPACES, ("", name)): {"metadata": {"name": name, "uid": "u", "labels": labels}}}
 
@@ -26,8 +27,9 @@ def test_an_adopted_namespace_gets_our_labels_and_keeps_its_manager() -> None:
     live = namespace(**{names.MANAGED_BY: "helm"})
     decided = plan(seen([allocation(namespace={"name": "vision", "adopt": True})], live=live))
     assert only(decided, "Namespace", "vision").body["metadata"]["labels"] == {
-        names.TEAM: "vision", names.ALLOCATION: "vision",
-    }  # fmt: skip
+        names.TEAM: "vision",
+        names.ALLOCATION: "vision",
+    }
     assert not decided.problems
 
 
@@ -51,8 +53,12 @@ def test_two_allocations_for_one_namespace(labels: dict[str, str], first: str) -
     ("labels", "first"),
     [
         pytest.param({}, "a", id="the first by age, then name"),
-        pytest.param({names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team already"),
-        pytest.param({names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a team it had before is no claim"),
+        pytest.param(
+            {names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team already"
+        ),
+        pytest.param(
+            {names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a team it had before is no claim"
+        ),
     ],
 )
 def test_two_allocations_for_one_team(labels: dict[str, str], first: str) -> None:
@@ -60,7 +66,10 @@ def test_two_allocations_for_one_team(labels: dict[str, str], first: str) -> Non
     decided = plan(seen(both, live=namespace("lab-b", **labels) if labels else {}))
     [(loser, (reason, why))] = decided.problems.items()
     assert (loser != first, reason) == (True, "TeamTaken")
-    assert f"team lab has allocation {first} already: put its quotas there and delete this one, or name another team" == why
+    assert (
+        f"team lab has allocation {first} already: put its quotas there and delete this one, or "
+        f"name another team"
+    ) == why
     assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
 
 
@@ -72,21 +81,33 @@ def test_a_namespace_that_is_named_no_more_gives_up_our_labels_and_lives() -> No
     assert gone == {"LocalQueue", "Service", "Secret"}
 
 
-# --- what the policy does not know --------------------------------------------------------------------------------
+# --- what the policy does not know ----------------------------------------------------------------
 @pytest.mark.parametrize(
     ("spec", "reason", "cure"),
     [
-        pytest.param({"quotas": [{"instanceType": "x", "count": 1}]}, "UnknownInstanceType", "use one of p5", id="type"),
+        pytest.param(
+            {"quotas": [{"instanceType": "x", "count": 1}]},
+            "UnknownInstanceType",
+            "use one of p5",
+            id="type",
+        ),
         pytest.param(
             {"quotas": [{"instanceType": "p5", "partitions": {"nvidia.com/mig-1g.10gb": 1}}]},
             "UnknownPartition",
             "name it in the type's",
             id="partition",
         ),
-        pytest.param({"maxPriorityClass": "vip"}, "UnknownPriorityClass", "use one of training, sweep", id="class"),
+        pytest.param(
+            {"maxPriorityClass": "vip"},
+            "UnknownPriorityClass",
+            "use one of training, sweep",
+            id="class",
+        ),
     ],
 )
-def test_unknown_names_are_said_with_those_that_are_known(spec: Json, reason: str, cure: str) -> None:
+def test_unknown_names_are_said_with_those_that_are_known(
+    spec: Json, reason: str, cure: str
+) -> None:
     found_reason, why = plan(seen([allocation(**spec)])).problems["vision"]
     assert found_reason == reason
     assert cure in why

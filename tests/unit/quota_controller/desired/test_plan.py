@@ -24,12 +24,20 @@ def policy(**spec: Any) -> ClusterPolicy:
     types = [{"name": "p5", "accelerators": 8, "cpu": "190", "memory": "1900Gi"}]
     classes = [{"name": "training", "weight": 50}, {"name": "sweep", "weight": 10}]
     return ClusterPolicy.model_validate(
-        {"metadata": {"name": "default"}, "spec": {"instanceTypes": types, "priorityClasses": classes, **spec}}
+        {
+            "metadata": {"name": "default"},
+            "spec": {"instanceTypes": types, "priorityClasses": classes, **spec},
+        }
     )
 
 
 def allocation(name: str = "vision", *, going: bool = False, **spec: Any) -> ComputeAllocation:
-    meta = {"name": name, "uid": f"uid-{name}", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    meta = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "generation": 1,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
     if going:
         meta["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     quotas = [{"instanceType": "p5", "count": 1}]
@@ -37,15 +45,31 @@ def allocation(name: str = "vision", *, going: bool = False, **spec: Any) -> Com
 
 
 def seen(
-    allocations: Iterable[ComputeAllocation] = (), *, found: ClusterPolicy | None = None, nodes: Iterable[Node] = (),
-    live: Live | None = None, leader: str = "cede-scheduler-0", without_policy: bool = False,
-) -> Seen:  # fmt: skip
-    return Seen(None if without_policy else found or policy(), tuple(allocations), tuple(nodes), (), live or {}, leader, ROOT)
+    allocations: Iterable[ComputeAllocation] = (),
+    *,
+    found: ClusterPolicy | None = None,
+    nodes: Iterable[Node] = (),
+    live: Live | None = None,
+    leader: str = "cede-scheduler-0",
+    without_policy: bool = False,
+) -> Seen:
+    return Seen(
+        None if without_policy else found or policy(),
+        tuple(allocations),
+        tuple(nodes),
+        (),
+        live or {},
+        leader,
+        ROOT,
+    )
 
 
 def as_live(decided: Plan, **status: Json) -> dict[Any, Json]:
     """What a server would hold after the plan was applied."""
-    live = {(t.kind, t.key): {**t.body, "metadata": {**t.body["metadata"], "uid": "u"}} for t in decided.targets}
+    live = {
+        (t.kind, t.key): {**t.body, "metadata": {**t.body["metadata"], "uid": "u"}}
+        for t in decided.targets
+    }
     for name, value in status.items():
         live[CLUSTER_QUEUES, ("", name)]["status"] = value
     return live
@@ -69,18 +93,30 @@ def amounts(spec: Json) -> dict[str, Any]:
 def test_one_allocation_makes_all_a_team_needs() -> None:
     decided = plan(seen([allocation(members=[{"kind": "Group", "name": "vision-team"}])]))
     assert [t.words for t in decided.targets] == [
-        "ResourceFlavor p5", "Cohort cede", "WorkloadPriorityClass training", "WorkloadPriorityClass sweep",
+        "ResourceFlavor p5",
+        "Cohort cede",
+        "WorkloadPriorityClass training",
+        "WorkloadPriorityClass sweep",
         "ClusterRoleBinding cede-members",
-        "ClusterQueue vision", "Namespace vision", "LocalQueue default in namespace vision",
-        "Service cede-peers in namespace vision", "Secret cede-control in namespace vision",
+        "ClusterQueue vision",
+        "Namespace vision",
+        "LocalQueue default in namespace vision",
+        "Service cede-peers in namespace vision",
+        "Secret cede-control in namespace vision",
         "RoleBinding cede-members in namespace vision",
-    ]  # fmt: skip
+    ]
     assert all(t.body["metadata"]["labels"][names.ALLOCATION] == t.owner for t in decided.targets)
     assert not decided.problems
 
 
 def test_the_queue_says_what_the_allocation_means() -> None:
-    spec = queue(plan(seen([allocation(sharing={"borrowLimitPercent": 50}, fairShareWeight=7)], nodes=[node()])))
+    spec = queue(
+        plan(
+            seen(
+                [allocation(sharing={"borrowLimitPercent": 50}, fairShareWeight=7)], nodes=[node()]
+            )
+        )
+    )
     assert spec == {
         "cohortName": "cede",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "vision"}},
@@ -124,19 +160,27 @@ def test_strategies(strategy: str, borrowing: str | None, lending: str | None) -
     ("leader", "mode", "own", "expected"),
     [
         pytest.param("s", "Enforce", "LowerPriority", ("Never", "Never"), id="Cede takes back"),
-        pytest.param("", "Enforce", "LowerPriority", ("Any", "LowerPriority"), id="no scheduler leads"),
-        pytest.param("s", "Observe", "LowerPriority", ("Any", "LowerPriority"), id="only observing"),
+        pytest.param(
+            "", "Enforce", "LowerPriority", ("Any", "LowerPriority"), id="no scheduler leads"
+        ),
+        pytest.param(
+            "s", "Observe", "LowerPriority", ("Any", "LowerPriority"), id="only observing"
+        ),
         pytest.param("", "Enforce", "Never", ("Any", "Never"), id="never within the team"),
     ],
 )
 def test_who_preempts(leader: str, mode: str, own: str, expected: tuple[str, str]) -> None:
-    found = queue(plan(seen([allocation(preemptOwnTasks=own)], found=policy(mode=mode), leader=leader)))["preemption"]
+    found = queue(
+        plan(seen([allocation(preemptOwnTasks=own)], found=policy(mode=mode), leader=leader))
+    )["preemption"]
     assert (found["reclaimWithinCohort"], found["withinClusterQueue"]) == expected
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(True, "8"), (False, "0")])
 def test_what_is_in_no_allocation_is_the_cohorts(shared: bool, expected: str) -> None:
-    decided = plan(seen([allocation()], found=policy(shareUnallocated=shared), nodes=[node("a"), node("b")]))
+    decided = plan(
+        seen([allocation()], found=policy(shareUnallocated=shared), nodes=[node("a"), node("b")])
+    )
     assert amounts(only(decided, "Cohort", "cede").body["spec"])[GPU]["nominalQuota"] == expected
 
 
@@ -147,12 +191,18 @@ def test_two_kinds_of_accelerator_are_covered_in_one_group() -> None:
     ]
     [group] = queue(plan(seen([allocation()], found=policy(instanceTypes=types))))["resourceGroups"]
     assert group["coveredResources"] == ["aws.amazon.com/neuron", GPU, "cpu", "memory"]
-    assert [r["name"] for r in group["flavors"][0]["resources"]] == group["coveredResources"], "Kueue wants one order"
-    assert [flavor["name"] for flavor in group["flavors"]] == ["p5"], "no work lands on a type the team never named"
+    assert [r["name"] for r in group["flavors"][0]["resources"]] == group["coveredResources"], (
+        "Kueue wants one order"
+    )
+    assert [flavor["name"] for flavor in group["flavors"]] == ["p5"], (
+        "no work lands on a type the team never named"
+    )
 
 
 def test_the_first_come_orderings() -> None:
-    decided = plan(seen([allocation()], found=policy(ordering="FirstCome", idleCompute="FirstCome")))
+    decided = plan(
+        seen([allocation()], found=policy(ordering="FirstCome", idleCompute="FirstCome"))
+    )
     assert [t.body["value"] for t in decided.targets if t.kind == PRIORITY_CLASSES] == [0, 0]
     assert queue(decided)["fairSharing"] == {"weight": "1"}
 
@@ -168,25 +218,32 @@ def test_each_namespace_has_a_key_of_its_own() -> None:
     assert derive_key(ROOT, "a") != derive_key(ROOT, "b")
 
 
-# --- without a policy ---------------------------------------------------------------------------------------------
+# --- without a policy -----------------------------------------------------------------------------
 def test_without_a_policy_quotas_stay_as_they_are_and_kueue_takes_back() -> None:
     before = as_live(plan(seen([allocation()])))
-    assert before[CLUSTER_QUEUES, ("", "vision")]["spec"]["preemption"]["reclaimWithinCohort"] == "Never"
+    assert (
+        before[CLUSTER_QUEUES, ("", "vision")]["spec"]["preemption"]["reclaimWithinCohort"]
+        == "Never"
+    )
     decided = plan(seen([allocation()], live=before, without_policy=True))
     [found] = decided.targets
     stock = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
-    assert found.body["spec"] == before[CLUSTER_QUEUES, ("", "vision")]["spec"] | {"preemption": stock}
+    assert found.body["spec"] == before[CLUSTER_QUEUES, ("", "vision")]["spec"] | {
+        "preemption": stock
+    }
     assert (decided.unwanted(before), decided.abandoned) == ([], ())
     assert decided.problems["vision"][0] == "NoPolicy"
 
 
 def test_without_policy_and_allocations_nothing_of_ours_is_left() -> None:
     before = as_live(plan(seen([])))
-    gone = {kind for kind, _, _ in plan(seen([], live=before, without_policy=True)).unwanted(before)}
+    gone = {
+        kind for kind, _, _ in plan(seen([], live=before, without_policy=True)).unwanted(before)
+    }
     assert COHORTS in gone
 
 
-# --- change and delete --------------------------------------------------------------------------------------------
+# --- change and delete ----------------------------------------------------------------------------
 STOPPED = {"type": "Active", "status": "False", "reason": "Stopped"}
 
 
@@ -209,7 +266,9 @@ def test_a_deleted_allocation_is_held_first(without_policy: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("without_policy", [False, True])
-def test_it_goes_when_nothing_holds_its_quota(status: Json, gone: bool, without_policy: bool) -> None:
+def test_it_goes_when_nothing_holds_its_quota(
+    status: Json, gone: bool, without_policy: bool
+) -> None:
     going = allocation(going=True)
     before = as_live(plan(seen([going], live=as_live(plan(seen([allocation()]))))), vision=status)
     decided = plan(seen([going], live=before, without_policy=without_policy))
@@ -233,7 +292,9 @@ def test_what_is_applied_is_what_is_wanted() -> None:
 def test_a_topology_is_named_by_all_flavors() -> None:
     decided = plan(seen(found=policy(topology=["rack", "kubernetes.io/hostname"])))
     [topology] = [t for t in decided.targets if t.kind == TOPOLOGIES]
-    assert topology.body["spec"] == {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    assert topology.body["spec"] == {
+        "levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    }
     assert only(decided, "ResourceFlavor", "p5").body["spec"]["topologyName"] == topology.key[1]
 
 

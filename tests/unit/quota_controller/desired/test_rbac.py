@@ -14,30 +14,59 @@ from tests.unit.quota_controller.desired.test_conflicts import namespace
 from tests.unit.quota_controller.desired.test_plan import allocation, as_live, seen
 
 BASE = TREE / "deploy" / "base"
-ROLES = {one["metadata"]["name"]: one["rules"] for one in yaml.safe_load_all((BASE / "quota-controller" / "rbac.yaml").read_text())
-         if one["kind"] == "ClusterRole"}  # fmt: skip
-READ, WORK = {"get", "list", "watch"}, {"get", "list", "watch", "create", "update", "patch", "delete"}
+ROLES = {
+    one["metadata"]["name"]: one["rules"]
+    for one in yaml.safe_load_all((BASE / "quota-controller" / "rbac.yaml").read_text())
+    if one["kind"] == "ClusterRole"
+}
+READ = {"get", "list", "watch"}
+WORK = {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 
 def bound(decided: Plan, kind: Kind) -> dict[tuple[str, str], tuple[str, list[str]]]:
     return {
-        t.key: (t.body["roleRef"]["name"], [f"{s['kind']} {s.get('namespace', '')}/{s['name']}" for s in t.body["subjects"]])
-        for t in decided.targets if t.kind == kind
-    }  # fmt: skip
+        t.key: (
+            t.body["roleRef"]["name"],
+            [f"{s['kind']} {s.get('namespace', '')}/{s['name']}" for s in t.body["subjects"]],
+        )
+        for t in decided.targets
+        if t.kind == kind
+    }
 
 
-MEMBERS = [{"kind": "User", "name": "ann"}, {"kind": "ServiceAccount", "name": "ci"}, {"kind": "Group", "name": "all"}]
+MEMBERS = [
+    {"kind": "User", "name": "ann"},
+    {"kind": "ServiceAccount", "name": "ci"},
+    {"kind": "Group", "name": "all"},
+]
 
 
 def test_members_work_in_their_namespace_and_see_the_queues() -> None:
-    others = [{"kind": "Group", "name": "all"}, {"kind": "ServiceAccount", "name": "ci", "namespace": "tools"}]
-    decided = plan(seen([allocation(members=MEMBERS), allocation("research", members=others), allocation("third")]))
+    others = [
+        {"kind": "Group", "name": "all"},
+        {"kind": "ServiceAccount", "name": "ci", "namespace": "tools"},
+    ]
+    decided = plan(
+        seen(
+            [
+                allocation(members=MEMBERS),
+                allocation("research", members=others),
+                allocation("third"),
+            ]
+        )
+    )
     assert bound(decided, ROLE_BINDINGS) == {
-        ("vision", "cede-members"): ("cede-member", ["User /ann", "ServiceAccount vision/ci", "Group /all"]),
+        ("vision", "cede-members"): (
+            "cede-member",
+            ["User /ann", "ServiceAccount vision/ci", "Group /all"],
+        ),
         ("research", "cede-members"): ("cede-member", ["Group /all", "ServiceAccount tools/ci"]),
     }
     assert bound(decided, CLUSTER_ROLE_BINDINGS) == {
-        ("", "cede-members"): ("cede-viewer", ["Group /all", "User /ann", "ServiceAccount tools/ci", "ServiceAccount vision/ci"]),
+        ("", "cede-members"): (
+            "cede-viewer",
+            ["Group /all", "User /ann", "ServiceAccount tools/ci", "ServiceAccount vision/ci"],
+        ),
     }
 
 
@@ -49,11 +78,16 @@ def test_members_of_a_team_that_has_no_namespace_get_nothing() -> None:
 
 def test_members_removed_are_unbound() -> None:
     before = as_live(plan(seen([allocation(members=MEMBERS)])))
-    gone = {(kind, key) for kind, key, _ in plan(seen([allocation()], live=before)).unwanted(before)}
-    assert gone == {(ROLE_BINDINGS, ("vision", "cede-members")), (CLUSTER_ROLE_BINDINGS, ("", "cede-members"))}
+    gone = {
+        (kind, key) for kind, key, _ in plan(seen([allocation()], live=before)).unwanted(before)
+    }
+    assert gone == {
+        (ROLE_BINDINGS, ("vision", "cede-members")),
+        (CLUSTER_ROLE_BINDINGS, ("", "cede-members")),
+    }
 
 
-# --- the roles that are shipped ---------------------------------------------------------------------------------------
+# --- the roles that are shipped -------------------------------------------------------------------
 def may(role: str) -> dict[tuple[str, str], set[str]]:
     out: dict[tuple[str, str], set[str]] = {}
     for rule in ROLES[role]:
@@ -68,7 +102,11 @@ def served() -> Iterator[tuple[str, str]]:
     for config in yaml.safe_load_all((BASE / "webhook" / "configurations.yaml").read_text()):
         for hook in config.get("webhooks", []):
             for rule in hook["rules"]:
-                yield from ((group, resource) for group in rule["apiGroups"] for resource in rule["resources"])
+                yield from (
+                    (group, resource)
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                )
 
 
 @pytest.mark.parametrize("kind", sorted(set(served()) - {("", "pods")}), ids="/".join)
@@ -81,14 +119,27 @@ def test_members_change_nothing_of_ours_or_kueues_and_read_no_secret() -> None:
         for (group, resource), verbs in may(role).items():
             assert resource not in ("secrets", "*"), role
             assert "*" not in verbs | {group}
-            if group in ("kueue.x-k8s.io", names.GROUP, "rbac.authorization.k8s.io", "visibility.kueue.x-k8s.io"):
+            if group in (
+                "kueue.x-k8s.io",
+                names.GROUP,
+                "rbac.authorization.k8s.io",
+                "visibility.kueue.x-k8s.io",
+            ):
                 assert verbs <= READ, (role, resource)
     assert may("cede-member")["", "pods"] == READ | {"delete"}, "pods are made by jobs"
     assert all(verbs == READ for verbs in may("cede-viewer").values())
 
 
 def test_we_bind_these_two_roles_and_no_other_and_hold_nothing_of_them() -> None:
-    ours = [rule for rule in ROLES["cede-quota-controller"] if "rbac.authorization.k8s.io" in rule["apiGroups"]]
-    assert [rule["resourceNames"] for rule in ours if "bind" in rule["verbs"]] == [["cede-member", "cede-viewer"]]
+    ours = [
+        rule
+        for rule in ROLES["cede-quota-controller"]
+        if "rbac.authorization.k8s.io" in rule["apiGroups"]
+    ]
+    assert [rule["resourceNames"] for rule in ours if "bind" in rule["verbs"]] == [
+        ["cede-member", "cede-viewer"]
+    ]
     assert all(rule.get("resourceNames") for rule in ours if set(rule["verbs"]) - {"list", "watch"})
-    assert not {"escalate", "*", "impersonate"} & {verb for rule in ROLES["cede-quota-controller"] for verb in rule["verbs"]}
+    assert not {"escalate", "*", "impersonate"} & {
+        verb for rule in ROLES["cede-quota-controller"] for verb in rule["verbs"]
+    }

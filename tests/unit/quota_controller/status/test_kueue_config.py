@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from cede.api.policy import PolicySpec
-from quota_controller.status.kueue_config import CONFIG_KEY, Kueue, gates_of, parse, verdict, version_of
+from quota_controller.status.kueue_config import (
+    CONFIG_KEY,
+    Kueue,
+    gates_of,
+    parse,
+    verdict,
+    version_of,
+)
 from tests.paths import TREE
 
 LOCAL = yaml.safe_load((TREE / "deploy" / "local" / "kueue" / "settings.yaml").read_text())
@@ -19,8 +26,18 @@ integrations: {frameworks: [batch/job]}
 """
 
 
-def deployment(image: str = "registry.k8s.io/kueue/kueue:v0.19.2", args: tuple[str, ...] = (), **spec: object) -> Json:
-    containers = [{"name": "side"}, {"name": "manager", "image": image, "command": ["/manager"], "args": ["--zap-log-level=2", *args]}]
+def deployment(
+    image: str = "registry.k8s.io/kueue/kueue:v0.19.2", args: tuple[str, ...] = (), **spec: object
+) -> Json:
+    containers = [
+        {"name": "side"},
+        {
+            "name": "manager",
+            "image": image,
+            "command": ["/manager"],
+            "args": ["--zap-log-level=2", *args],
+        },
+    ]
     return {"spec": {"template": {"spec": {"containers": containers}}, **spec}}
 
 
@@ -45,30 +62,107 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
 @pytest.mark.parametrize(
     ("spec", "found", "there", "reason", "cure"),
     [
-        pytest.param({}, without("fairSharing"), THERE, "FairSharingOff", "set fairSharing in", id="weights without effect"),
-        pytest.param({"idleCompute": "FirstCome"}, settings(), THERE, "FairSharingOn", "set idleCompute: FairShare", id="by share"),
         pytest.param(
-            {}, settings(OLD.replace("{enable: true, timeout", "{enable: false, timeout")), THERE, "WaitForPodsReadyOff",
-            "set waitForPodsReady", id="gangs for ever",
+            {},
+            without("fairSharing"),
+            THERE,
+            "FairSharingOff",
+            "set fairSharing in",
+            id="weights without effect",
         ),
-        pytest.param({}, without(text=OLD, waitForPodsReady=None), THERE, "WaitForPodsReadyOff", "set waitForPodsReady", id="null"),
-        pytest.param({}, settings(OLD.replace("{enable: true, pre", "{pre")), THERE, "FairSharingOff", "set fairSharing", id="v1beta1"),
         pytest.param(
-            {}, without(featureGates={"ElasticJobsViaWorkloadSlices": False}), THERE, "ElasticSlicesOff", "remove it",
+            {"idleCompute": "FirstCome"},
+            settings(),
+            THERE,
+            "FairSharingOn",
+            "set idleCompute: FairShare",
+            id="by share",
+        ),
+        pytest.param(
+            {},
+            settings(OLD.replace("{enable: true, timeout", "{enable: false, timeout")),
+            THERE,
+            "WaitForPodsReadyOff",
+            "set waitForPodsReady",
+            id="gangs for ever",
+        ),
+        pytest.param(
+            {},
+            without(text=OLD, waitForPodsReady=None),
+            THERE,
+            "WaitForPodsReadyOff",
+            "set waitForPodsReady",
+            id="null",
+        ),
+        pytest.param(
+            {},
+            settings(OLD.replace("{enable: true, pre", "{pre")),
+            THERE,
+            "FairSharingOff",
+            "set fairSharing",
+            id="v1beta1",
+        ),
+        pytest.param(
+            {},
+            without(featureGates={"ElasticJobsViaWorkloadSlices": False}),
+            THERE,
+            "ElasticSlicesOff",
+            "remove it",
             id="gate in the file",
         ),
         pytest.param(
-            {}, settings(), deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlices=false",)), "ElasticSlicesOff", "remove it",
+            {},
+            settings(),
+            deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlices=false",)),
+            "ElasticSlicesOff",
+            "remove it",
             id="gate on the command line",
         ),
-        pytest.param({"topology": ["rack"]}, settings(), THERE, "ElasticTopologyOff", "leave topology out", id="placed anew at each size"),
-        pytest.param({}, without(integrations={"frameworks": ["pod"]}), THERE, "JobsNotQueued", "batch/job", id="no jobs"),
-        pytest.param({}, without(integrations={"frameworks": ["batch/job"]}), THERE, "PodsNotQueued", "past every quota", id="no pods"),
-        pytest.param({}, settings(), deployment("kueue:v0.18.3"), "TooOld", "must be 0.19.2 or newer: upgrade", id="too old"),
-        pytest.param({}, settings(), deployment(replicas=0), "NotRunning", "scale Deployment", id="scaled to 0"),
+        pytest.param(
+            {"topology": ["rack"]},
+            settings(),
+            THERE,
+            "ElasticTopologyOff",
+            "leave topology out",
+            id="placed anew at each size",
+        ),
+        pytest.param(
+            {},
+            without(integrations={"frameworks": ["pod"]}),
+            THERE,
+            "JobsNotQueued",
+            "batch/job",
+            id="no jobs",
+        ),
+        pytest.param(
+            {},
+            without(integrations={"frameworks": ["batch/job"]}),
+            THERE,
+            "PodsNotQueued",
+            "past every quota",
+            id="no pods",
+        ),
+        pytest.param(
+            {},
+            settings(),
+            deployment("kueue:v0.18.3"),
+            "TooOld",
+            "must be 0.19.2 or newer: upgrade",
+            id="too old",
+        ),
+        pytest.param(
+            {},
+            settings(),
+            deployment(replicas=0),
+            "NotRunning",
+            "scale Deployment",
+            id="scaled to 0",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_said_with_its_cure(spec: Json, found: Json, there: Json, reason: str, cure: str) -> None:
+)
+def test_what_is_wrong_is_said_with_its_cure(
+    spec: Json, found: Json, there: Json, reason: str, cure: str
+) -> None:
     right, why, sentence = verdict(PolicySpec.model_validate(spec), Kueue(found, there))
     assert (right, why) == (False, reason)
     assert cure in sentence
@@ -80,7 +174,12 @@ def test_with_its_gate_on_elastic_jobs_may_have_a_topology() -> None:
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    _, _, sentence = verdict(PolicySpec(), Kueue(without("fairSharing", integrations={"frameworks": ["pod"]}), deployment("kueue:0.1.0")))
+    _, _, sentence = verdict(
+        PolicySpec(),
+        Kueue(
+            without("fairSharing", integrations={"frameworks": ["pod"]}), deployment("kueue:0.1.0")
+        ),
+    )
     assert all(part in sentence for part in ("must be 0.19.2", "set fairSharing", "batch/job"))
 
 
@@ -91,11 +190,15 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         pytest.param(None, THERE, "", "NoSettings", id="no ConfigMap"),
         pytest.param(settings("a: ["), THERE, "", "Unreadable", id="no YAML"),
         pytest.param(settings("[]"), THERE, "", "Unreadable", id="no object"),
-        pytest.param(settings("!!int ''"), THERE, "", "Unreadable", id="YAML its parser stumbles on"),
+        pytest.param(
+            settings("!!int ''"), THERE, "", "Unreadable", id="YAML its parser stumbles on"
+        ),
         pytest.param(None, None, "403 Forbidden: no", "Unreadable", id="not allowed to look"),
     ],
 )
-def test_what_cannot_be_known_is_said_plainly(found: Json | None, there: Json | None, trouble: str, reason: str) -> None:
+def test_what_cannot_be_known_is_said_plainly(
+    found: Json | None, there: Json | None, trouble: str, reason: str
+) -> None:
     right, why, sentence = verdict(PolicySpec(), Kueue(found, there, trouble))
     assert (right, why) == (None, reason)
     assert trouble in sentence
@@ -103,12 +206,37 @@ def test_what_cannot_be_known_is_said_plainly(found: Json | None, there: Json | 
 
 def test_defaults_are_kueues() -> None:
     found = parse("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
-    assert (found.waits_for_pods, found.fair_sharing, found.gates, found.frameworks) == (True, False, {}, ("batch/job",))
+    assert (found.waits_for_pods, found.fair_sharing, found.gates, found.frameworks) == (
+        True,
+        False,
+        {},
+        ("batch/job",),
+    )
 
 
-@given(st.text() | st.recursive(st.none() | st.booleans() | st.text(max_size=4), lambda one: st.lists(one) | st.dictionaries(
-    st.sampled_from(["apiVersion", "waitForPodsReady", "fairSharing", "featureGates", "integrations", "frameworks", "enable"]), one,
-)).map(yaml.safe_dump))  # fmt: skip
+@given(
+    st.text()
+    | st.recursive(
+        st.none() | st.booleans() | st.text(max_size=4),
+        lambda one: (
+            st.lists(one)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "apiVersion",
+                        "waitForPodsReady",
+                        "fairSharing",
+                        "featureGates",
+                        "integrations",
+                        "frameworks",
+                        "enable",
+                    ]
+                ),
+                one,
+            )
+        ),
+    ).map(yaml.safe_dump)
+)
 def test_no_file_brings_us_down(text: str) -> None:
     right, _, sentence = verdict(PolicySpec(), Kueue(settings(text), THERE))
     assert right in (True, False, None)

@@ -1,4 +1,5 @@
-"""Our own CA: what is issued is sound, and no rotation, loss or race leaves a moment without trust."""
+"""Our own CA: what is issued is sound, and no rotation, loss or race leaves a moment without
+trust."""
 
 import asyncio
 import base64
@@ -12,7 +13,17 @@ from cryptography import x509
 
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
 from tests.fakes.api_server import ApiServer
-from webhook.certificates.keeper import CONFIGURATION, HOSTS, SECRET, Keeper, issue_ca, issue_leaf, load, read, secret_data
+from webhook.certificates.keeper import (
+    CONFIGURATION,
+    HOSTS,
+    SECRET,
+    Keeper,
+    issue_ca,
+    issue_leaf,
+    load,
+    read,
+    secret_data,
+)
 from webhook.certificates.rotation import CA_LIFE_S, DAY_S, SETTLE_S, Held
 
 NOW = 1_800_000_000.0
@@ -25,7 +36,8 @@ def handshake(leaf_context: ssl.SSLContext, trusted: str, host: str = HOSTS[0]) 
     """A TLS handshake in memory, as strict as an API server's. Raises ssl.SSLError."""
     client_context = ssl.create_default_context(cadata=trusted)
     client_context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    to_server = ssl.MemoryBIO()
+    to_client = ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server, server_hostname=host)
     server = leaf_context.wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client, server):
@@ -48,7 +60,7 @@ def fresh() -> Held:
     return Held(ca, issue_leaf(ca, time.time()))
 
 
-# --- what is issued ---------------------------------------------------------------------------------------------------
+# --- what is issued -------------------------------------------------------------------------------
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_strict_client_that_trusts_the_bundle_accepts_the_certificate(host: str) -> None:
     held = fresh()
@@ -64,7 +76,8 @@ def test_and_no_other_host_and_no_other_ca() -> None:
 
 
 def test_a_new_certificate_is_served_by_the_live_context() -> None:
-    old, new = fresh(), fresh()
+    old = fresh()
+    new = fresh()
     context = serving(old)
     assert new.leaf
     load(context, new.leaf)
@@ -76,11 +89,13 @@ def test_a_new_certificate_is_served_by_the_live_context() -> None:
 def test_the_certificate_does_not_outlive_its_ca_and_is_valid_on_a_slow_clock() -> None:
     late = issue_leaf(CA, CA.ends - DAY_S)
     assert late.ends == CA.ends
-    begins = x509.load_pem_x509_certificate(LEAF.certificate.encode()).not_valid_before_utc.timestamp()
+    begins = x509.load_pem_x509_certificate(
+        LEAF.certificate.encode()
+    ).not_valid_before_utc.timestamp()
     assert begins <= NOW - 1800
 
 
-# --- what the Secret holds --------------------------------------------------------------------------------------------
+# --- what the Secret holds ------------------------------------------------------------------------
 def test_the_secret_gives_back_what_was_put_in() -> None:
     held = Held(CA, LEAF, issue_ca(NOW), CA.certificate)
     assert read({"data": secret_data(held)}) == held
@@ -93,18 +108,34 @@ def test_the_secret_gives_back_what_was_put_in() -> None:
         pytest.param({}, Held(), id="empty"),
         pytest.param({"data": None}, Held(), id="no data"),
         pytest.param({"data": {"ca.crt": "!", "tls.crt": "bm90IFBFTQ=="}}, Held(), id="rubbish"),
-        pytest.param({"data": secret_data(Held(CA, LEAF)) | {"ca.key": ""}}, Held(), id="no key of the CA"),
-        pytest.param({"data": secret_data(Held(CA, issue_leaf(issue_ca(NOW), NOW)))}, Held(CA), id="another CA's certificate"),
-        pytest.param({"data": secret_data(Held(CA, replace(LEAF, key=CA.key)))}, Held(CA), id="another key"),
-        pytest.param({"data": secret_data(Held(CA, issue_leaf(CA, NOW, ("old.name.svc",))))}, Held(CA), id="another name"),
-        pytest.param({"data": secret_data(HELD) | {"previous-ca.crt": "bm8="}}, HELD, id="a previous CA that is none"),
+        pytest.param(
+            {"data": secret_data(Held(CA, LEAF)) | {"ca.key": ""}}, Held(), id="no key of the CA"
+        ),
+        pytest.param(
+            {"data": secret_data(Held(CA, issue_leaf(issue_ca(NOW), NOW)))},
+            Held(CA),
+            id="another CA's certificate",
+        ),
+        pytest.param(
+            {"data": secret_data(Held(CA, replace(LEAF, key=CA.key)))}, Held(CA), id="another key"
+        ),
+        pytest.param(
+            {"data": secret_data(Held(CA, issue_leaf(CA, NOW, ("old.name.svc",))))},
+            Held(CA),
+            id="another name",
+        ),
+        pytest.param(
+            {"data": secret_data(HELD) | {"previous-ca.crt": "bm8="}},
+            HELD,
+            id="a previous CA that is none",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_as_good_as_missing(broken: Json | None, left: Held) -> None:
     assert read(broken) == left
 
 
-# --- the whole, against an API server ---------------------------------------------------------------------------------
+# --- the whole, against an API server -------------------------------------------------------------
 class Watched(ApiServer):
     """Tells when a cache of ours has heard something."""
 
@@ -143,14 +174,23 @@ async def replica(server: Watched, clock: Clock) -> AsyncIterator[tuple[Keeper, 
 
 def configure(server: Watched) -> None:
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-        hooks = [{"name": name, "clientConfig": {"service": {"name": "cede-webhook"}}} for name in ("jobs.cede.dev", "elastic.cede.dev")]
+        hooks = [
+            {"name": name, "clientConfig": {"service": {"name": "cede-webhook"}}}
+            for name in ("jobs.cede.dev", "elastic.cede.dev")
+        ]
         server.put(kind, {"metadata": {"name": CONFIGURATION[1]}, "webhooks": hooks})
 
 
 def published(server: Watched) -> set[str]:
     """The bundles of all hooks of all configurations."""
-    found = [server.get(kind, CONFIGURATION) or {} for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)]
-    return {base64.b64decode(hook["clientConfig"].get("caBundle", "")).decode() for each in found for hook in each["webhooks"]}
+    found = [
+        server.get(kind, CONFIGURATION) or {} for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+    ]
+    return {
+        base64.b64decode(hook["clientConfig"].get("caBundle", "")).decode()
+        for each in found
+        for hook in each["webhooks"]
+    }
 
 
 async def heard(server: Watched, *keepers: Keeper) -> None:
@@ -163,8 +203,13 @@ async def heard(server: Watched, *keepers: Keeper) -> None:
 
 
 def _up_to_date(server: Watched, keeper: Keeper) -> bool:
-    caches = [(SECRETS, SECRET, keeper.secret), *((kind, CONFIGURATION, cache) for kind, cache in keeper.configurations.items())]
-    return all(_version(cache.get(key)) == _version(server.get(kind, key)) for kind, key, cache in caches)
+    caches = [
+        (SECRETS, SECRET, keeper.secret),
+        *((kind, CONFIGURATION, cache) for kind, cache in keeper.configurations.items()),
+    ]
+    return all(
+        _version(cache.get(key)) == _version(server.get(kind, key)) for kind, key, cache in caches
+    )
 
 
 def _version(found: Json | None) -> str:
@@ -203,7 +248,10 @@ async def test_from_nothing_a_certificate_is_issued_served_and_trusted() -> None
 async def test_two_replicas_at_once_agree_on_one_certificate() -> None:
     async with Watched() as server:
         configure(server)
-        async with replica(server, clock := Clock()) as (one, first), replica(server, clock) as (two, second):
+        async with (
+            replica(server, clock := Clock()) as (one, first),
+            replica(server, clock) as (two, second),
+        ):
             await settle(server, one, two)
             for context in (first, second):
                 handshake(context, held_by(server).bundle)
@@ -239,7 +287,13 @@ async def test_a_spoilt_secret_is_written_anew_and_the_old_certificate_served_me
         async with replica(server, Clock()) as (keeper, context):
             await settle(server, keeper)
             before = held_by(server)
-            server.put(SECRETS, {"metadata": {"name": SECRET[1], "namespace": SECRET[0]}, "data": {"tls.crt": "cnViYmlzaA=="}})
+            server.put(
+                SECRETS,
+                {
+                    "metadata": {"name": SECRET[1], "namespace": SECRET[0]},
+                    "data": {"tls.crt": "cnViYmlzaA=="},
+                },
+            )
             await heard(server, keeper)
             handshake(context, before.bundle)
             await settle(server, keeper)
@@ -249,19 +303,27 @@ async def test_a_spoilt_secret_is_written_anew_and_the_old_certificate_served_me
 async def test_through_a_whole_rotation_of_the_ca_every_replica_is_trusted_at_every_step() -> None:
     async with Watched() as server:
         configure(server)
-        async with replica(server, clock := Clock()) as (one, first), replica(server, clock) as (two, second):
+        async with (
+            replica(server, clock := Clock()) as (one, first),
+            replica(server, clock) as (two, second),
+        ):
             await settle(server, one, two)
-            old, began = held_by(server), clock.now
+            old = held_by(server)
+            began = clock.now
             assert old.ca
             clock.now = began + CA_LIFE_S * 0.67
             seen: list[Held] = []
             for _ in range(14):
                 await one.reconcile()
                 await heard(server, one, two)
-                for keeper in (one, two):  # two serves what it last loaded: it lags behind
+                # two serves what it last loaded: it lags behind
+                for keeper in (one, two):
                     assert keeper._good.leaf
                     signer = x509.load_pem_x509_certificate(keeper._good.leaf.certificate.encode())
-                    trusted = [x509.load_pem_x509_certificates(bundle.encode()) for bundle in published(server)]
+                    trusted = [
+                        x509.load_pem_x509_certificates(bundle.encode())
+                        for bundle in published(server)
+                    ]
                     assert all(any(_issued(signer, ca) for ca in bundle) for bundle in trusted)
                 if held_by(server) not in seen:
                     seen.append(held_by(server))
