@@ -225,9 +225,9 @@ def explain(key: Key, seen: Seen, now: float) -> Explanation:
 
 def _job(job: Job | None) -> Iterable[str]:
     if job and (allowed := job.metadata.annotations.get(names.SIZES)):
-        wish = job.metadata.annotations.get(names.WISH, "?")
+        desired_size = job.metadata.annotations.get(names.DESIRED_SIZE, "?")
         yield (
-            f"Elastic, sizes {allowed}; it would like {wish} pods and has quota for "
+            f"Elastic, sizes {allowed}; it would like {desired_size} pods and has quota for "
             f"{job.spec.parallelism} at most now."
         )
         try:
@@ -343,7 +343,7 @@ def _why_nothing_is_taken(
             f"No scheduler leads, so nothing is taken back: see to Deployment "
             f"{names.SCHEDULER} in {names.SYSTEM_NAMESPACE}."
         )
-    young = seen.policy.spec.takeBack.minRuntimeSeconds if seen.policy else 0
+    young = seen.policy.spec.preemption.minRuntimeSeconds if seen.policy else 0
     return (
         f"No take-back is under way for it: nobody it may take from holds enough, or they have "
         f"run for less than {young} s."

@@ -34,7 +34,7 @@ def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterato
         for j in seen.running
         if seen.tree.queues[j.queue].ours
         and _settled(j)
-        and j.size < j.wish
+        and j.size < j.desired_size
         and now - j.shrunk_at >= snooze_s
     ]
     for job in sorted(able, key=lambda j: (seen.tree.share(j.queue), -j.priority, j.since, j.key)):
@@ -106,10 +106,10 @@ def excess(seen: Snapshot, giving: Collection[str]) -> Iterator[Ask | Resize]:
 
 
 def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:
-    """The largest allowed size within its wish for which quota and nodes have room now."""
+    """The largest allowed size within its desired size for which quota and nodes have room now."""
     most = job.size
     for size in job.allowed:
-        if size > min(job.wish, sizes.LIMIT) or size <= job.size:
+        if size > min(job.desired_size, sizes.LIMIT) or size <= job.size:
             continue
         more = Quota({key: each * (size - job.size) for key, each in job.each.items()})
         if tree.fits(job.queue, more) and _place(room, job.each, size - job.size):

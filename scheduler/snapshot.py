@@ -85,7 +85,7 @@ class Running:
     ready: int = 0
     # sizes; empty for a job that is not elastic
     allowed: tuple[int, ...] = ()
-    wish: int = 0
+    desired_size: int = 0
     grace_s: float = 0.0
     shrunk_at: float = 0.0
     # of pod 0
@@ -250,9 +250,11 @@ def _running(
         if job.metadata.annotations.get(names.ELASTIC_JOB) == "true"
         else ()
     )
-    wish = notes.get(names.WISH, "")
+    desired_size = notes.get(names.DESIRED_SIZE, "")
     noted = (
-        int(wish) if wish.isascii() and wish.isdecimal() and len(wish) < 9 else job.spec.parallelism
+        int(desired_size)
+        if desired_size.isascii() and desired_size.isdecimal() and len(desired_size) < 9
+        else job.spec.parallelism
     )
     # the shrink is written: Kueue follows in a moment
     if allowed and 0 < job.spec.parallelism < found.size:
@@ -266,7 +268,7 @@ def _running(
         parallelism=job.spec.parallelism,
         ready=ready,
         allowed=allowed,
-        wish=noted,
+        desired_size=noted,
         address=address,
         status=status,
         grace_s=_grace(notes.get(names.GRACE, "")),

@@ -9,7 +9,7 @@ from cede.api.objects import Json
 from cede.api.resources import Resources
 
 SCHEDULER_USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{SCHEDULER}"
-"""The only one whose change of parallelism is a resize and not a wish."""
+"""The only one whose change of parallelism is a resize and not a desired size."""
 
 
 @dataclass(frozen=True)

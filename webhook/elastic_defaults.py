@@ -1,4 +1,4 @@
-"""What we add to an elastic Job: its first size, its wish, and what its pods need."""
+"""What we add to an elastic Job: its first size, its desired size, and what its pods need."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cede.api import sizes
 from cede.api.names import (
     CONTROL_SECRET,
+    DESIRED_SIZE,
     ELASTIC_JOB,
     ELASTIC_POD,
     GRACE,
@@ -16,15 +17,14 @@ from cede.api.names import (
     POD_JOB_UID,
     SHRUNK_AT,
     SIZES,
-    WISH,
 )
 from cede.api.objects import Json
 from elastic_runtime import contract
 from webhook.admission import Team, annotation, entries, inside, is_accelerator, table
-from webhook.elastic_rules import grace_seconds, is_prepared, numbers, wish_of
+from webhook.elastic_rules import desired_size_of, grace_seconds, is_prepared, numbers
 
 VOLUME = "cede-control"
-KEPT = (ELASTIC_JOB, WISH, SHRUNK_AT)
+KEPT = (ELASTIC_JOB, DESIRED_SIZE, SHRUNK_AT)
 """Annotations that a file of the user's own does not have, and that must outlive `kubectl replace`
 of it."""
 
@@ -44,29 +44,33 @@ class Settings:
 
 def prepare_new(job: Json, team: Team) -> None:
     """The Job starts at its smallest size, and its pods are told all that the runtime needs."""
-    _note_wish(job, wish_of(job, None), (sizes.parse(annotation(job, SIZES))[0],) * 2)
+    _note_desired_size(
+        job, desired_size_of(job, None), (sizes.parse(annotation(job, SIZES))[0],) * 2
+    )
     _prepare(job, _first_settings(job, team))
 
 
 def prepare_again(job: Json, old: Json) -> None:
-    """The Job has what it had: a number that a person has changed is a wish, and what their file
+    """The Job has what it had: a number that a person has changed is a desired size, and what their file
     lacks is put back."""
     if settings := _settings_of(old):
         _keep_annotations(job, old)
         if numbers(job) != numbers(old):
-            _note_wish(job, wish_of(job, old), numbers(old))
+            _note_desired_size(job, desired_size_of(job, old), numbers(old))
         _prepare(job, settings)
         _put_back(job, old)
 
 
 # --- the object -----------------------------------------------------------------------------------
-def _note_wish(job: Json, wish: int | None, now: tuple[int | None, int | None]) -> None:
-    """What the user wants becomes the wish; what the job has now stays: only the scheduler
+def _note_desired_size(
+    job: Json, desired_size: int | None, now: tuple[int | None, int | None]
+) -> None:
+    """What the user wants becomes the desired size; what the job has now stays: only the scheduler
     resizes."""
     spec = inside(job, "spec")
     for name, value in zip(("parallelism", "completions"), now, strict=True):
         spec[name] = value
-    inside(job, "metadata", "annotations")[WISH] = str(wish)
+    inside(job, "metadata", "annotations")[DESIRED_SIZE] = str(desired_size)
 
 
 def _keep_annotations(job: Json, old: Json) -> None:

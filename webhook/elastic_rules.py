@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from cede.api import sizes
-from cede.api.names import ELASTIC_JOB, ELASTIC_POD, GRACE, SIZES, WISH
+from cede.api.names import DESIRED_SIZE, ELASTIC_JOB, ELASTIC_POD, GRACE, SIZES
 from cede.api.objects import Json
 from webhook.admission import annotation, entries, kind_of, table
 
@@ -54,15 +54,15 @@ def grace_seconds(text: str) -> int:
     return int(found[1]) * _SECONDS[found[2]]
 
 
-def wish_of(job: Json, old: Json | None) -> int | None:
+def desired_size_of(job: Json, old: Json | None) -> int | None:
     """The size its user asks for, or None when the two numbers contradict each other.
 
     A new job says it by its numbers. In a change it is the number that was changed, so that a patch
     of `parallelism`
-    alone is understood; where neither was, it is the wish as noted.
+    alone is understood; where neither was, it is the desired size as noted.
     """
     parallelism, completions = numbers(job)
-    note = _noted(annotation(job, WISH) or annotation(old, WISH))
+    note = _noted(annotation(job, DESIRED_SIZE) or annotation(old, DESIRED_SIZE))
     if old is None:
         return (
             note
@@ -124,13 +124,13 @@ def _elastic(job: Json) -> Iterator[str]:
 
 def _sizes(job: Json, old: Json | None) -> Iterator[str]:
     parallelism, completions = numbers(job)
-    wish = wish_of(job, old)
-    if (noted := annotation(job, WISH)) and old is not None and _noted(noted) is None:
+    desired_size = desired_size_of(job, old)
+    if (noted := annotation(job, DESIRED_SIZE)) and old is not None and _noted(noted) is None:
         yield (
-            f"metadata.annotations[{WISH}] is {noted[:20]!r}, which is no size: remove it, or "
+            f"metadata.annotations[{DESIRED_SIZE}] is {noted[:20]!r}, which is no size: remove it, or "
             f"write spec.parallelism"
         )
-    if wish is None:
+    if desired_size is None:
         number = "not set" if completions is None else completions
         yield (
             f"spec.parallelism is {parallelism} but spec.completions is {number}: a job with "
@@ -144,8 +144,8 @@ def _sizes(job: Json, old: Json | None) -> Iterator[str]:
     yield from _counted(job, allowed[0])
     for name, value in (
         (("parallelism", parallelism), ("completions", completions))
-        if wish is None
-        else (("", wish),)
+        if desired_size is None
+        else (("", desired_size),)
     ):
         # completions: 0 has its own complaint
         if value is not None and value not in allowed and completions != 0:
@@ -154,7 +154,7 @@ def _sizes(job: Json, old: Json | None) -> Iterator[str]:
                 if name
                 else "spec.parallelism"
                 if value in (parallelism, completions)
-                else WISH
+                else DESIRED_SIZE
             )
             yield (
                 f"{where} is {value}, which is not among its sizes {_few(allowed)}: take one of "

@@ -48,8 +48,8 @@ def team_of(
             }
         ),
         nodes=nodes_of(policy) if policy else {},
-        grace_s=spec.takeBack.graceSeconds,
-        max_grace_s=spec.takeBack.maxGraceSeconds,
+        grace_s=spec.preemption.graceSeconds,
+        max_grace_s=spec.preemption.maxGraceSeconds,
     )
 
 

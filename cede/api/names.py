@@ -16,7 +16,7 @@ SIZES = "cede.dev/sizes"
 elastic."""
 GRACE = "cede.dev/grace"
 """Annotation on a Job, by its user: how long a save may take, `90s`. Capped by the policy."""
-WISH = "cede.dev/wish"
+DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation on an elastic Job: the size its user wants, the ceiling of growth. Written by the
 webhook."""
 ELASTIC_POD = "cede.dev/elastic"

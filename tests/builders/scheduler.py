@@ -68,7 +68,7 @@ def running(
         "job_version": "7",
         "parallelism": size,
         "allowed": allowed,
-        "wish": max(allowed, default=size),
+        "desired_size": max(allowed, default=size),
         "ready": size,
         "address": "10.0.0.1",
         "status": None,

@@ -302,8 +302,8 @@ class Cluster:
                 "data": {"key": base64.b64encode(ROOT).decode()},
             },
         )
-        take_back = {"graceSeconds": grace_s, "minRuntimeSeconds": 0, "growSnoozeSeconds": 120}
-        server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"takeBack": take_back}})
+        take_back = {"graceSeconds": grace_s, "minRuntimeSeconds": 0, "growCooldownSeconds": 120}
+        server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"preemption": take_back}})
         for team in ("vision", "research"):
             group = {
                 "coveredResources": [GPU],
@@ -341,7 +341,7 @@ class Cluster:
     ) -> str:
         """Its uid."""
         notes = {"test/address": address} | (
-            {names.SIZES: sizes, names.ELASTIC_JOB: "true", names.WISH: str(size)} if sizes else {}
+            {names.SIZES: sizes, names.ELASTIC_JOB: "true", names.DESIRED_SIZE: str(size)} if sizes else {}
         )
         spec = {
             "parallelism": size,

@@ -89,9 +89,9 @@ def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(adm
             id="its sizes removed",
         ),
         pytest.param(
-            ("annotate", "job", "gpt", "cede.dev/wish-"),
+            ("annotate", "job", "gpt", "cede.dev/desired-size-"),
             "could not be resized any more",
-            id="its wish removed",
+            id="its desired size removed",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_an_elastic_job_from_before_is_not_undone(
 ) -> None:
     assert why in refused(admin, *args, "-n", TEAM)
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "gpt")
-    assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.WISH]) == (2, "8")
+    assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.DESIRED_SIZE]) == (2, "8")
 
 
 def test_what_changes_nothing_of_it_is_let_through(admin: Admin) -> None:

@@ -126,7 +126,7 @@ def test_diff_says_a_wish_that_the_file_would_change_and_no_more(
         for line in difference(user, "-f", file)
         if line[:1] in "+-" and line[:3] not in ("+++", "---")
     ]
-    assert changed == ['-cede.dev/wish:"6"', '+cede.dev/wish:"8"']
+    assert changed == ['-cede.dev/desired-size:"6"', '+cede.dev/desired-size:"8"']
 
 
 # --- words of a person's --------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_patch_of_the_number_is_a_wish(
     ("script", "left"),
     [
         pytest.param(
-            "sed -i s/parallelism:.4/parallelism:\\ 6/", (4, 4, "6"), id="the number: a wish"
+            "sed -i s/parallelism:.4/parallelism:\\ 6/", (4, 4, "6"), id="the number: a desired size"
         ),
         pytest.param(
             "sed -i s/backoffLimit:.6/backoffLimit:\\ 5/",
@@ -200,7 +200,7 @@ def test_what_is_ours_on_a_job_cannot_be_taken_off(
 ) -> None:
     before = created(user, team, write_job(), ("apply",))
     user.kubectl(
-        "annotate", "job", "-n", team, "gpt", "cede.dev/wish-", "kueue.x-k8s.io/elastic-job-"
+        "annotate", "job", "-n", team, "gpt", "cede.dev/desired-size-", "kueue.x-k8s.io/elastic-job-"
     )
     user.kubectl("label", "job", "-n", team, "gpt", f"{QUEUE}-", f"{PRIORITY}-")
     after = the_job(user, team)["metadata"]
@@ -215,7 +215,7 @@ def test_a_dry_run_shows_what_would_be_and_does_nothing(
 ) -> None:
     file = write_job()
     shown = json.loads(user.kubectl("create", "-f", file, "--dry-run=server", "-o", "json"))
-    assert (shown["spec"]["parallelism"], shown["metadata"]["annotations"]["cede.dev/wish"]) == (
+    assert (shown["spec"]["parallelism"], shown["metadata"]["annotations"]["cede.dev/desired-size"]) == (
         2,
         "8",
     )

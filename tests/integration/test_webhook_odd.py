@@ -135,7 +135,7 @@ def test_the_ends_of_the_grammar_are_accepted(
     found = file_of(team)
     found["metadata"]["annotations"]["cede.dev/sizes"] = sizes
     found["spec"] |= {"parallelism": parallelism, "completions": parallelism}
-    assert tried(user, found)["metadata"]["annotations"]["cede.dev/wish"] == str(parallelism)
+    assert tried(user, found)["metadata"]["annotations"]["cede.dev/desired-size"] == str(parallelism)
 
 
 def test_a_job_with_no_name_and_no_labels_is_named_and_labelled(user: Any, team: str) -> None:

@@ -54,7 +54,7 @@ def sizes(cluster: Any, team: str) -> tuple[int, int, str]:
     return (
         job["spec"]["parallelism"],
         job["spec"]["completions"],
-        job["metadata"]["annotations"]["cede.dev/wish"],
+        job["metadata"]["annotations"]["cede.dev/desired-size"],
     )
 
 

@@ -168,7 +168,7 @@ async def test_explain_takes_the_namespace_of_the_context_or_the_one_named(
             "metadata": {
                 "name": "inference",
                 "namespace": "vision",
-                "annotations": {names.SIZES: "2-8", names.WISH: "8"},
+                "annotations": {names.SIZES: "2-8", names.DESIRED_SIZE: "8"},
             }
         },
     )

@@ -361,7 +361,7 @@ def test_of_many_slices_the_admitted_one_speaks() -> None:
 )
 def test_who_gave_hears_to_whom_and_how(said: dict[str, object], says: str) -> None:
     job = Job(
-        Meta(name="gpt", annotations={names.SIZES: "2-8", names.WISH: "8"}), JobSpec(parallelism=4)
+        Meta(name="gpt", annotations={names.SIZES: "2-8", names.DESIRED_SIZE: "8"}), JobSpec(parallelism=4)
     )
     given = cession("Asked", victims=[{"uid": "job-uid-gpt", **said}])
     found = " ".join(

@@ -62,7 +62,7 @@ def workload(
 
 
 def job(parallelism: int = 8, annotations: dict[str, str] | None = None) -> Job:
-    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.WISH: "8"} | (annotations or {})
+    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.DESIRED_SIZE: "8"} | (annotations or {})
     metadata = {
         "name": "gpt",
         "namespace": "research",
@@ -187,16 +187,16 @@ def test_room_is_what_ready_nodes_have_left() -> None:
     assert [room[GPU] for room in seen.room] == [1]
 
 
-@pytest.mark.parametrize("wish", ["²", "9" * 5000, "-1", "many"])
+@pytest.mark.parametrize("desired_size", ["²", "9" * 5000, "-1", "many"])
 @pytest.mark.parametrize("shrunk", ["soon", "9" * 40, "2026-13-01T00:00:00Z"])
 def test_whatever_a_user_writes_into_our_annotations_there_is_a_picture(
-    wish: str, shrunk: str
+    desired_size: str, shrunk: str
 ) -> None:
     notes = {
         names.ELASTIC_JOB: "true",
         names.SIZES: "2-8",
-        names.WISH: wish,
+        names.DESIRED_SIZE: desired_size,
         names.SHRUNK_AT: shrunk,
     }
     found = only(picture(workload("a", 8, assigned=8), of=job(annotations=notes)))
-    assert (found.wish, found.shrunk_at) == (8, 0.0)
+    assert (found.desired_size, found.shrunk_at) == (8, 0.0)

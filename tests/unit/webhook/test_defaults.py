@@ -84,7 +84,7 @@ def test_an_elastic_job_starts_at_its_smallest_size_and_notes_what_its_user_want
     assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (2, 2)
     assert after["metadata"]["annotations"] == {
         "cede.dev/sizes": "2-8",
-        "cede.dev/wish": "8",
+        "cede.dev/desired-size": "8",
         "kueue.x-k8s.io/elastic-job": "true",
     }
 
@@ -211,7 +211,7 @@ def test_names_of_ours_are_ours_and_all_else_is_the_users() -> None:
 
 def test_a_live_jobs_yaml_created_anew_keeps_its_wish() -> None:
     copied = running(a_job(8, "2-8"), 5)
-    assert made(copied)["metadata"]["annotations"]["cede.dev/wish"] == "8"
+    assert made(copied)["metadata"]["annotations"]["cede.dev/desired-size"] == "8"
     assert made(copied)["spec"]["parallelism"] == 2
 
 
@@ -227,7 +227,7 @@ def test_a_number_set_by_a_person_is_a_wish(words: Json) -> None:
     new["spec"] |= words
     after = changed(old, new)
     assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (4, 4)
-    assert after["metadata"]["annotations"]["cede.dev/wish"] == "6"
+    assert after["metadata"]["annotations"]["cede.dev/desired-size"] == "6"
 
 
 def test_the_scheduler_resizes() -> None:
@@ -302,7 +302,7 @@ TEXTS = st.dictionaries(
         [
             "cede.dev/sizes",
             "cede.dev/grace",
-            "cede.dev/wish",
+            "cede.dev/desired-size",
             "kueue.x-k8s.io/elastic-job",
             QUEUE,
             PRIORITY,

@@ -12,7 +12,7 @@ from webhook.admission import Asked
 from webhook.rules import complaints
 
 SIZES = "metadata.annotations[cede.dev/sizes]"
-WISH = "metadata.annotations[cede.dev/wish]"
+DESIRED_SIZE = "metadata.annotations[cede.dev/desired-size]"
 HOW = "write it like 2-8, 2-8/2 or 1,2,4,8"
 RULE = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}
 
@@ -130,24 +130,24 @@ def test_what_would_not_hold_at_the_smallest_size_is_said_before_kubernetes_trip
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("desired_size", "said"),
     [
         pytest.param("6", [], id="a size of its own"),
         pytest.param(
             "many",
-            [f"{WISH} is 'many', which is no size: remove it, or write spec.parallelism"],
+            [f"{DESIRED_SIZE} is 'many', which is no size: remove it, or write spec.parallelism"],
             id="a word",
         ),
         pytest.param(
             "٦",
-            [f"{WISH} is '٦', which is no size: remove it, or write spec.parallelism"],
+            [f"{DESIRED_SIZE} is '٦', which is no size: remove it, or write spec.parallelism"],
             id="digits of another script",
         ),
         pytest.param(
             "9",
             [
                 (
-                    "cede.dev/wish is 9, which is not among its sizes 2, 3, 4, 5, 6, 7, 8: take "
+                    "cede.dev/desired-size is 9, which is not among its sizes 2, 3, 4, 5, 6, 7, 8: take "
                     "one "
                     "of them, or change cede.dev/sizes"
                 )
@@ -156,8 +156,8 @@ def test_what_would_not_hold_at_the_smallest_size_is_said_before_kubernetes_trip
         ),
     ],
 )
-def test_a_wish_written_by_hand_is_checked(wish: str, said: list[str]) -> None:
+def test_a_desired_size_written_by_hand_is_checked(desired_size: str, said: list[str]) -> None:
     old: Any = running(a_job(), 4)
     new = deepcopy(old)
-    new["metadata"]["annotations"]["cede.dev/wish"] = wish
+    new["metadata"]["annotations"]["cede.dev/desired-size"] = desired_size
     assert complaints(Asked(new, old, "ada", TEAM)) == said

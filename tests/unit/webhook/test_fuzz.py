@@ -79,7 +79,9 @@ META = st.fixed_dictionaries(
             st.sampled_from([QUEUE, PRIORITY, "cede.dev/elastic"]), TEXT, max_size=3
         ),
         "annotations": st.dictionaries(
-            st.sampled_from(["cede.dev/sizes", "cede.dev/grace", "cede.dev/wish"]), TEXT, max_size=3
+            st.sampled_from(["cede.dev/sizes", "cede.dev/grace", "cede.dev/desired-size"]),
+            TEXT,
+            max_size=3,
         ),
         "ownerReferences": ODD,
         "deletionTimestamp": ODD,

@@ -337,7 +337,7 @@ def test_a_job_becomes_neither_elastic_nor_plain_later() -> None:
         pytest.param("1-8", ["told that 2 is the smallest"], id="smaller than its pods were told"),
         pytest.param("2,4,8", [], id="fewer, with the present one among them"),
         pytest.param("6-8", ["leaves out 4"], id="without the present size"),
-        pytest.param("2-4", ["cede.dev/wish is 8"], id="without the wish"),
+        pytest.param("2-4", ["cede.dev/desired-size is 8"], id="without the desired size"),
         pytest.param("many", ["no list of sizes"], id="not a list"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_team_is_what_its_allocation_and_the_policy_say() -> None:
                         "partitions": {"amd.com/part": 8},
                     }
                 ],
-                "takeBack": {"graceSeconds": 30, "maxGraceSeconds": 90},
+                "preemption": {"graceSeconds": 30, "maxGraceSeconds": 90},
             },
         }
     )
