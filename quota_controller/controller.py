@@ -238,4 +238,4 @@ class Controller:
 
 
 def _patience(policy: ClusterPolicy | None) -> float:
-    return float(policy.spec.takeBack.watchdogSeconds if policy else 120)
+    return float(policy.spec.preemption.watchdogSeconds if policy else 120)

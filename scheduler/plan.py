@@ -37,7 +37,7 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
         acts += advance(cession, seen, now)
     left = _promised(seen, running)
     for claim in claims(left, {c.spec.claimant.queue for c in running}, _barred(seen)):
-        way = choose(claim, left.tree, left.running, now, policy.takeBack.minRuntimeSeconds)
+        way = choose(claim, left.tree, left.running, now, policy.preemption.minRuntimeSeconds)
         why.append(
             way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}"
         )
@@ -52,7 +52,7 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
     asked_back = {v.uid for c in running if find(c, seen).waiting for v in c.spec.victims}
     acts += _levels(seen, asked_back | {act.job_uid for act in over})
     promised = bool(running) or any(isinstance(act, Open) for act in acts)
-    acts += grow(seen, now, policy.takeBack.growSnoozeSeconds, promised)
+    acts += grow(seen, now, policy.preemption.growCooldownSeconds, promised)
     acts += _forget(seen, now)
     return Plan(tuple(acts), tuple(why))
 
@@ -99,7 +99,7 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
     by = claim.by
     tries = sum(1 for c in seen.cessions if c.spec.claimant.uid == by.uid)
     grace = max(
-        (give.job.grace_s or policy.takeBack.graceSeconds for give in way.gives), default=0.0
+        (give.job.grace_s or policy.preemption.graceSeconds for give in way.gives), default=0.0
     )
     victims = [
         Victim(
@@ -133,7 +133,7 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
                 for (f, r), amount in sorted(claim.missing.items())
             ],
             victims=victims,
-            deadline=rfc3339(now + min(grace, policy.takeBack.maxGraceSeconds)),
+            deadline=rfc3339(now + min(grace, policy.preemption.maxGraceSeconds)),
             why=way.why,
             reserved=claim.reserved,
         ),

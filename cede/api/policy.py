@@ -90,7 +90,7 @@ class InstanceType(BaseModel):
         return self.nodeLabels or {INSTANCE_TYPE_LABEL: self.name}
 
 
-class TakeBack(BaseModel):
+class Preemption(BaseModel):
     """How running work is asked to give back, and how long each step may take."""
 
     graceSeconds: int = Field(
@@ -105,7 +105,7 @@ class TakeBack(BaseModel):
     minRuntimeSeconds: int = Field(
         default=60, ge=0, le=86400, description="Nothing is taken from a job younger than this."
     )
-    growSnoozeSeconds: int = Field(
+    growCooldownSeconds: int = Field(
         default=120,
         ge=0,
         le=86400,
@@ -195,7 +195,7 @@ class PolicySpec(BaseModel):
         "gates do not carry an elastic job's placement over from size to size: leave it out where "
         "jobs are elastic.",
     )
-    takeBack: TakeBack = Field(default_factory=TakeBack, json_schema_extra={"default": {}})
+    preemption: Preemption = Field(default_factory=Preemption, json_schema_extra={"default": {}})
     model_config = ConfigDict(
         json_schema_extra=rules(
             (

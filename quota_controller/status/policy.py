@@ -86,7 +86,7 @@ def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
         )
     if leader:
         return True, "Leads", "jobs cede: Kueue itself preempts nothing"
-    since = found.spec.takeBack.watchdogSeconds
+    since = found.spec.preemption.watchdogSeconds
     cure = f"see to Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}"
     return (
         False,

@@ -21,10 +21,10 @@ POLICY: Json = {
     "instanceTypes": [{"name": TYPE, "accelerators": 8, "cpu": "192", "memory": "2Ti"}],
     "priorityClasses": CLASSES,
     "defaultPriorityClass": "training",
-    "takeBack": {
+    "preemption": {
         "graceSeconds": 600,
         "minRuntimeSeconds": 0,
-        "growSnoozeSeconds": 0,
+        "growCooldownSeconds": 0,
         "watchdogSeconds": 15,
     },
 }

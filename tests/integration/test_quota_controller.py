@@ -111,7 +111,7 @@ async def refused(client: Client, kind: Kind, name: str, spec: Json) -> str:
         ),
         pytest.param(
             "default",
-            {"takeBack": {"graceSeconds": 601}},
+            {"preemption": {"graceSeconds": 601}},
             "lower it or raise maxGraceSeconds",
             id="grace above the most",
         ),

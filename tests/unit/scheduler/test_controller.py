@@ -270,7 +270,7 @@ async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> Non
     policy = server.get(POLICIES, ("", "default")) or {}
     server.put(
         POLICIES,
-        policy | {"spec": {"takeBack": policy["spec"]["takeBack"] | {"growSnoozeSeconds": 0}}},
+        policy | {"spec": {"preemption": policy["spec"]["preemption"] | {"growCooldownSeconds": 0}}},
     )
     async with (
         Runtime(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cede.api.cession import Cession, VictimStatus
 from cede.api.kueue import Workload
 from cede.api.objects import Meta
-from cede.api.policy import PolicySpec, TakeBack
+from cede.api.policy import PolicySpec, Preemption
 from scheduler import snapshot_dump
 from scheduler.actions import Act, Ask, Forget, Open, Queueing, Resize
 from scheduler.growth import excess
@@ -17,7 +17,7 @@ from scheduler.plan import plan
 from scheduler.snapshot import Objects, Running, Snapshot
 from tests.builders.scheduler import NOW, cession, queue, running, says, snapshot, tree, waiting
 
-POLICY = PolicySpec(takeBack=TakeBack(minRuntimeSeconds=0, growSnoozeSeconds=60))
+POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
 
 
 def decided(seen: Snapshot, policy: PolicySpec = POLICY, now: float = NOW) -> list[Act]:
