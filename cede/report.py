@@ -11,7 +11,7 @@ from cede.api.kueue import ClusterQueue, Job, Lease, LocalQueue, Workload
 from cede.api.objects import Condition, Json, Key, is_true, unix
 from cede.api.pods import asked_by
 from cede.api.policy import ClusterPolicy
-from cede.api.resources import Resources, in_words, parse
+from cede.api.resources import Resources, describe_amounts, parse
 
 # ended take-backs that `status` shows
 LAST = 5
@@ -93,10 +93,10 @@ def status(seen: Seen, now: float) -> Status:
 
 
 def _type(one: Json) -> str:
-    free = in_words(parse(one["unallocated"]))
+    free = describe_amounts(parse(one["unallocated"]))
     return (
         f"{one['name']}: {one['healthyNodes']} of {one['nodes']} nodes healthy, hold "
-        f"{in_words(parse(one['healthy']))}; unallocated: {free}"
+        f"{describe_amounts(parse(one['healthy']))}; unallocated: {free}"
     )
 
 
@@ -109,10 +109,10 @@ def _team(a: ComputeAllocation) -> Team:
 
 
 def take_back(c: Cession, now: float) -> TakeBack:
-    by = c.spec.claimant
+    by = c.spec.preemptor
     said = c.status
     gives = ", ".join(
-        f"{v.namespace}/{v.job or v.workload} {v.fromSize} → {v.toSize}" for v in c.spec.victims
+        f"{v.namespace}/{v.job or v.workload} {v.fromSize} → {v.toSize}" for v in c.spec.targets
     )
     claimant = f"{by.namespace}/{by.job or by.workload}"
     since_s = max(0, round(now - c.metadata.created))
@@ -307,7 +307,7 @@ def _waiting(w: Workload, reserved: Condition | None, seen: Seen, now: float) ->
     yield f"Waits in {where} for {ago(now - w.metadata.created)}, priority {w.spec.priority}."
     if reserved and reserved.message:
         yield f"Kueue says: {reserved.message.rstrip('.')}."
-    if any(c.open and c.spec.claimant.uid == w.metadata.uid for c in seen.cessions):
+    if any(c.open and c.spec.preemptor.uid == w.metadata.uid for c in seen.cessions):
         # the take-back speaks for itself
         return
     queue = next(
@@ -328,9 +328,9 @@ def _why_nothing_is_taken(
             name: amount for name, amount in need.items() if name in owns and amount > owns[name]
         }
         if beyond:
-            has = in_words(Resources({name: owns[name] for name in beyond}))
+            has = describe_amounts(Resources({name: owns[name] for name in beyond}))
             return (
-                f"It asks for {in_words(beyond)} and its queue owns {has}: what is beyond its "
+                f"It asks for {describe_amounts(beyond)} and its queue owns {has}: what is beyond its "
                 f"own it gets when idle, and takes from nobody."
             )
     if seen.policy and seen.policy.spec.mode == "Observe":
@@ -364,7 +364,7 @@ def _history(
     namespace: str, about: set[str], cessions: Iterable[Cession], now: float
 ) -> Iterable[str]:
     for c in sorted(cessions, key=lambda c: c.metadata.created):
-        by = c.spec.claimant
+        by = c.spec.preemptor
         said = take_back(c, now)
         when = f"{ago(now - c.metadata.created)} ago"
         if by.namespace == namespace and {by.job, by.workload} & about:
@@ -373,7 +373,7 @@ def _history(
                 f"Take-back {said.name}, {when}, {said.phase}: {said.gives}.{seconds} Why: "
                 f"{said.why} {said.message}"
             ).rstrip()
-        for v in c.spec.victims:
+        for v in c.spec.targets:
             if v.namespace == namespace and {v.job, v.workload} & about:
                 yield (
                     f"It gave to {said.claimant} {when}, {v.fromSize} → {v.toSize} pods: "

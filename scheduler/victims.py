@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cede.api.resources import Quota, in_words
+from cede.api.resources import Quota, describe_amounts
 from scheduler.cohort import Tree
 from scheduler.preemptors import Claim
 from scheduler.snapshot import Running
@@ -76,7 +76,9 @@ def choose(
     gives = _stop(claim, tree, stops, gives)
     if _enough(claim, tree, gives):
         return _way(claim, tree, gives)
-    lack = in_words(_after(tree, gives).missing(claim.by.queue, claim.request) or claim.missing)
+    lack = describe_amounts(
+        _after(tree, gives).missing(claim.by.queue, claim.request) or claim.missing
+    )
     return Way(
         (),
         (
@@ -199,6 +201,6 @@ def _words(claim: Claim, gives: Iterable[Give]) -> str:
         "takes back its own" if not claim.past_own else "goes before lower priority in its team"
     )
     return (
-        f"{by.job[1] or by.key[1]} ({by.queue}) {reason}: it lacks {in_words(claim.missing)}; "
+        f"{by.job[1] or by.key[1]} ({by.queue}) {reason}: it lacks {describe_amounts(claim.missing)}; "
         f"{', '.join(parts)}"
     )

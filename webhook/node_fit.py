@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from cede.api.kueue import Container, PodSpec
 from cede.api.objects import Json
 from cede.api.pods import asked_by
-from cede.api.resources import Resources, amount, in_words
+from cede.api.resources import Resources, amount, describe_amount, describe_amounts
 from webhook.admission import Team, entries, is_accelerator, kind_of, table
 from webhook.kinds import TRAIN_JOB, templates
 
@@ -141,10 +141,10 @@ def _trouble(asks: Resources, team: Team) -> str:
         parts.append(f"{_one(name, judged[name])} in one pod, and {had}")
     if not parts:
         nodes = "; ".join(
-            f"{kind} has {in_words(holds)}" for kind, holds in list(team.nodes.items())[:4]
+            f"{kind} has {describe_amounts(holds)}" for kind, holds in list(team.nodes.items())[:4]
         )
         return (
-            f"{in_words(judged)} in one pod, and no node here has all of that at once "
+            f"{describe_amounts(judged)} in one pod, and no node here has all of that at once "
             f"({nodes}): {CURE}"
         )
     offered = sorted(
@@ -161,4 +161,4 @@ def _trouble(asks: Resources, team: Team) -> str:
 
 
 def _one(name: str, value: int) -> str:
-    return in_words({name: value})
+    return describe_amount(name, value)

@@ -79,7 +79,7 @@ def quantity(resource: str, value: int) -> str:
     """The shortest exact spelling: `2500` milli cpu is `2500m`, 1073741824 bytes are `1Gi`."""
     if resource == "cpu":
         return f"{value}m" if value % 1000 else str(value // 1000)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+    if _is_bytes(resource):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if value and value % int(_SUFFIX[suffix]) == 0:
                 return f"{value // int(_SUFFIX[suffix])}{suffix}"
@@ -100,14 +100,38 @@ def total(of: Iterable[Counter[K]]) -> Counter[K]:
     return out
 
 
-def in_words(amounts: Mapping[FlavorResource, int] | Mapping[str, int]) -> str:
-    """`4 nvidia.com/gpu, 16Gi memory`, as events and conditions say it; flavors are left out.
-    `nothing` when empty."""
-    total = Counter[str]()
+def describe_amount(resource: str, value: int) -> str:
+    """One amount in a unit that people read: `48 GiB memory`, `1.5 cpu`, `4 nvidia.com/gpu`.
+
+    CPU is exact. Bytes are rounded to two decimals of the unit.
+    """
+    if resource == "cpu":
+        return f"{Decimal(value) / 1000:f} cpu"
+    if not _is_bytes(resource):
+        return f"{value} {resource}"
+    unit = "B"
+    for name in ("Ki", "Mi", "Gi"):
+        if value >= _SUFFIX[name]:
+            unit = name + "B"
+    if value and value % _SUFFIX["Ti"] == 0:
+        unit = "TiB"
+    count = round(Decimal(value) / _SUFFIX[unit[:-1]], 2)
+    return f"{count.normalize():f} {unit} {resource}"
+
+
+def describe_amounts(amounts: Mapping[FlavorResource, int] | Mapping[str, int]) -> str:
+    """All amounts in one phrase for people: `4 nvidia.com/gpu, 16 GiB memory`.
+
+    Accelerators come first, amounts of one resource in several flavors are added up, and zeros are
+    left out. `nothing` when no amount is left.
+    """
+    by_resource = Counter[str]()
     for key, value in amounts.items():
-        total[key if isinstance(key, str) else key[1]] += value
-    order = sorted(total, key=lambda name: ("/" not in name, name))
-    return (
-        ", ".join(f"{quantity(name, total[name])} {name}" for name in order if total[name])
-        or "nothing"
-    )
+        by_resource[key if isinstance(key, str) else key[1]] += value
+    order = sorted(by_resource, key=lambda name: ("/" not in name, name))
+    phrases = [describe_amount(name, by_resource[name]) for name in order if by_resource[name]]
+    return ", ".join(phrases) or "nothing"
+
+
+def _is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cede.api import names
 from cede.api.allocation import AllocationStatus, ComputeAllocation, QuotaStatus
 from cede.api.objects import CLUSTER_QUEUES, Json, set_condition
-from cede.api.resources import Quota, in_words, quantity
+from cede.api.resources import Quota, describe_amounts, quantity
 from quota_controller.desired.capacity import Supply
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.plan import NO_POLICY, Plan, Seen
@@ -134,7 +134,7 @@ def _active(queue: Json) -> Json | None:
 def _of(amounts_: Quota) -> str:
     """Accelerators, which are what one waits for; all of it where there are none."""
     accelerators = Quota({key: value for key, value in amounts_.items() if "/" in key[1]})
-    return in_words(accelerators or amounts_)
+    return describe_amounts(accelerators or amounts_)
 
 
 def amounts(of: Quota, supply: Supply) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
         "Lend": "lends what is idle",
         "DontLend": "shares nothing",
     }
-    said = f"team {a.team} owns {in_words(owns)}; it {terms[sharing.strategy]}"
+    said = f"team {a.team} owns {describe_amounts(owns)}; it {terms[sharing.strategy]}"
     promised = sorted(
         {flavor for flavor, _ in owns}
         & {flavor for flavor, one in plan.supply.items() if one.promised}
@@ -236,7 +236,7 @@ def _holdings(a: ComputeAllocation, plan: Plan) -> tuple[str, str]:
     if missing := owns - granted:
         failed = sorted({flavor for flavor, _ in missing})
         said += (
-            f"; {in_words(missing)} of it is not there: healthy {', '.join(failed)} nodes "
+            f"; {describe_amounts(missing)} of it is not there: healthy {', '.join(failed)} nodes "
             f"hold less than is allocated,"
         )
         return "Short", f"{said} and every owner gives in proportion"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.resources import MOST, amount, in_words, parse, quantity
+from cede.api.resources import MOST, amount, describe_amount, describe_amounts, parse, quantity
 
 RESOURCES = st.sampled_from(
     ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu", "pods"]
@@ -131,8 +131,43 @@ def test_a_resource_list_is_a_multiset() -> None:
     assert need - parse({"cpu": "3", "memory": "1Gi"}) == parse({"nvidia.com/gpu": 2})
 
 
-def test_words_name_accelerators_first_and_leave_out_flavors_and_zeros() -> None:
+@pytest.mark.parametrize(
+    ("resource", "value", "expected"),
+    [
+        ("cpu", 2000, "2 cpu"),
+        ("cpu", 1500, "1.5 cpu"),
+        ("cpu", 1, "0.001 cpu"),
+        ("cpu", 192_000, "192 cpu"),
+        ("cpu", 0, "0 cpu"),
+        ("memory", 48 * 2**30, "48 GiB memory"),
+        pytest.param("memory", 1900 * 2**30, "1900 GiB memory", id="no fraction of a TiB"),
+        ("memory", 2 * 2**40, "2 TiB memory"),
+        ("memory", 3 * 2**29, "1.5 GiB memory"),
+        pytest.param("memory", 49163368 * 2**10, "46.89 GiB memory", id="a node's Ki are rounded"),
+        ("memory", 100 * 2**30 + 1, "100 GiB memory"),
+        ("memory", 1210175212308, "1127.06 GiB memory"),
+        ("memory", 512 * 2**20, "512 MiB memory"),
+        ("memory", 1000, "1000 B memory"),
+        ("memory", 0, "0 B memory"),
+        ("hugepages-1Gi", 2**31, "2 GiB hugepages-1Gi"),
+        ("ephemeral-storage", 5 * 2**30, "5 GiB ephemeral-storage"),
+        ("nvidia.com/gpu", 4, "4 nvidia.com/gpu"),
+        ("pods", 110, "110 pods"),
+    ],
+)
+def test_people_read_an_amount_in_its_unit(resource: str, value: int, expected: str) -> None:
+    assert describe_amount(resource, value) == expected
+
+
+@given(st.integers(min_value=0, max_value=2**62))
+def test_bytes_for_people_are_right_to_a_hundredth_of_the_unit(value: int) -> None:
+    number, unit, _ = describe_amount("memory", value).split()
+    size = {"B": 1} | {f"{name}B": size for name, size in SUFFIXES.items()}
+    assert abs(Decimal(number) * size[unit] - value) <= Decimal(size[unit]) / 200
+
+
+def test_several_amounts_name_accelerators_first_without_flavors_and_zeros() -> None:
     holds = {("a", "nvidia.com/gpu"): 4, ("b", "nvidia.com/gpu"): 2, ("a", "memory"): 2**34}
-    assert in_words(holds) == "6 nvidia.com/gpu, 16Gi memory"
-    assert in_words({"cpu": 500, "memory": 0}) == "500m cpu"
-    assert in_words({}) == "nothing"
+    assert describe_amounts(holds) == "6 nvidia.com/gpu, 16 GiB memory"
+    assert describe_amounts({"cpu": 500, "memory": 0}) == "0.5 cpu"
+    assert describe_amounts({}) == "nothing"

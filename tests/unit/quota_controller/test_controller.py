@@ -82,7 +82,7 @@ async def test_from_nothing_to_everything(world: World) -> None:
         "message": "",
     }
     assert world.ready()["message"] == (
-        "team vision owns 4 nvidia.com/gpu, 2 cpu, 24Gi memory; it lends what is idle and borrows"
+        "team vision owns 4 nvidia.com/gpu, 2 cpu, 24 GiB memory; it lends what is idle and borrows"
     )
     status = there(world.server, ALLOCATIONS, ("", "vision"))["status"]
     assert (status["owns"], status["used"], status["lent"], status["borrowed"]) == (

@@ -90,7 +90,7 @@ def job(*containers: Json, init: tuple[Json, ...] = (), **pod: Any) -> Json:
             NODES,
             [
                 f"{WHERE} 9 {GPU} in one pod, and the largest node here has 8 {GPU} (p5.48xlarge), "
-                f"and 2Ti memory in one pod, and the largest node here has 1900Gi memory "
+                f"and 2 TiB memory in one pod, and the largest node here has 1900 GiB memory "
                 f"(p5.48xlarge): {CURE}"
             ],
             id="all that is too much, at once",
@@ -130,7 +130,7 @@ def job(*containers: Json, init: tuple[Json, ...] = (), **pod: Any) -> Json:
             {"p5": BIG, "parted": PARTED},
             [
                 f"{WHERE} 8 {GPU}, 1 {MIG} in one pod, and no node here has all of that at once "
-                f"(p5 has 8 {GPU}, 190 cpu, 1900Gi memory; parted has 28 {MIG}, 90 cpu, 900Gi "
+                f"(p5 has 8 {GPU}, 190 cpu, 1900 GiB memory; parted has 28 {MIG}, 90 cpu, 900 GiB "
                 f"memory): {CURE}"
             ],
             id="each fits somewhere, both nowhere",

@@ -68,7 +68,7 @@ INACTIVE = {
         pytest.param(
             ACTIVE,
             {},
-            ("True", "InPlace", "owns 8 nvidia.com/gpu, 180 cpu, 1800Gi memory"),
+            ("True", "InPlace", "owns 8 nvidia.com/gpu, 180 cpu, 1800 GiB memory"),
             id="in place",
         ),
         pytest.param(
