@@ -1,11 +1,10 @@
 """From the caches' objects to one frozen picture of the cluster. Pure."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cede.api import names, sizes
+from cede.api import durations, names, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
@@ -14,10 +13,6 @@ from cede.api.pods import asked_by
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
 from scheduler.cohort import Limit, Queue, Tree
-
-# as the webhook lets it pass
-_GRACE = re.compile(r"(\d+)([smh])")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +245,7 @@ def _running(
         if job.metadata.annotations.get(names.ELASTIC_JOB) == "true"
         else ()
     )
-    desired_size = notes.get(names.DESIRED_SIZE, "")
-    noted = (
-        int(desired_size)
-        if desired_size.isascii() and desired_size.isdecimal() and len(desired_size) < 9
-        else job.spec.parallelism
-    )
+    noted_size = sizes.parse_one(notes.get(names.DESIRED_SIZE, ""))
     # the shrink is written: Kueue follows in a moment
     if allowed and 0 < job.spec.parallelism < found.size:
         usage = Counter({key: each * job.spec.parallelism for key, each in found.each.items()})
@@ -268,10 +258,10 @@ def _running(
         parallelism=job.spec.parallelism,
         ready=ready,
         allowed=allowed,
-        desired_size=noted,
+        desired_size=job.spec.parallelism if noted_size is None else noted_size,
         address=address,
         status=status,
-        grace_s=_grace(notes.get(names.GRACE, "")),
+        grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=_time(notes.get(names.SHRUNK_AT, "")),
         started=unix(job.status.startTime or "") or found.since,
     )
@@ -291,11 +281,6 @@ def _allowed(text: str) -> tuple[int, ...]:
     except ValueError:
         # the webhook refuses these; one that slipped by is not elastic
         return ()
-
-
-def _grace(text: str) -> float:
-    found = _GRACE.fullmatch(text.strip())
-    return float(found[1]) * _SECONDS[found[2]] if found else 0.0
 
 
 def _tree(seen: Objects, running: Iterable[Running]) -> Tree:

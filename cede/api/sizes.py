@@ -7,6 +7,7 @@ LIMIT = 4096
 # characters; every size by itself is shorter
 LONGEST = 8 * LIMIT
 _NUMBER = "([0-9]{1,9})"
+_ONE = re.compile("[0-9]{1,8}")
 _RANGE = re.compile(f"{_NUMBER}-{_NUMBER}(?:/{_NUMBER})?")
 _LIST = re.compile(f"{_NUMBER}(?:,{_NUMBER})*")
 CURE = "write it like 2-8, 2-8/2 or 1,2,4,8"
@@ -41,6 +42,14 @@ def parse(text: str) -> tuple[int, ...]:
             f"{shown} holds size 0, which would complete the job: the smallest size is 1"
         )
     return sizes
+
+
+def parse_one(text: str) -> int | None:
+    """The size in a note such as `cede.dev/desired-size`; None when `text` is not a number.
+
+    The size need not be among the allowed ones.
+    """
+    return int(text) if _ONE.fullmatch(text) else None
 
 
 def at_most(sizes: Sequence[int], limit: int) -> int | None:

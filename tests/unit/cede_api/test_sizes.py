@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.sizes import LIMIT, at_most, in_words, parse
+from cede.api.sizes import LIMIT, at_most, in_words, parse, parse_one
 
 SIZES = st.integers(min_value=1, max_value=LIMIT)
 
@@ -83,3 +83,22 @@ def test_at_most_is_the_largest_that_fits(sizes: list[int], limit: int) -> None:
     else:
         assert found <= limit
         assert not any(found < size <= limit for size in sizes)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        pytest.param("8", 8, id="a size"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param("99999999", 99999999, id="the largest"),
+        pytest.param("9" * 9, None, id="too long"),
+        pytest.param("", None, id="empty"),
+        pytest.param("-1", None, id="below zero"),
+        pytest.param(" 8", None, id="a blank"),
+        pytest.param("²", None, id="a superscript"),
+        pytest.param("٦", None, id="digits of another script"),
+        pytest.param("many", None, id="a word"),
+    ],
+)
+def test_a_noted_size_is_a_plain_number(text: str, size: int | None) -> None:
+    assert parse_one(text) == size
