@@ -51,7 +51,7 @@ class Team:
 class TakeBack:
     name: str
     phase: str
-    claimant: str
+    preemptor: str
     gives: str
     # from the claim to its pods being ready; empty until then
     seconds: str
@@ -102,7 +102,7 @@ def _type(one: Json) -> str:
 
 def _team(a: ComputeAllocation) -> Team:
     said = a.status
-    ready = any(c["type"] == names.READY and c["status"] == "True" for c in said.conditions)
+    ready = is_true(said.conditions, names.READY)
     return Team(
         a.team, said.namespace or a.namespace, said.owns, said.used, said.lent, said.borrowed, ready
     )
@@ -114,12 +114,12 @@ def take_back(c: Cession, now: float) -> TakeBack:
     gives = ", ".join(
         f"{v.namespace}/{v.job or v.workload} {v.fromSize} → {v.toSize}" for v in c.spec.targets
     )
-    claimant = f"{by.namespace}/{by.job or by.workload}"
+    preemptor = f"{by.namespace}/{by.job or by.workload}"
     since_s = max(0, round(now - c.metadata.created))
     return TakeBack(
         c.metadata.name,
         said.phase,
-        claimant,
+        preemptor,
         gives,
         said.secondsToOwner,
         since_s,
@@ -376,20 +376,20 @@ def _history(
         for v in c.spec.targets:
             if v.namespace == namespace and {v.job, v.workload} & about:
                 yield (
-                    f"It gave to {said.claimant} {when}, {v.fromSize} → {v.toSize} pods: "
+                    f"It gave to {said.preemptor} {when}, {v.fromSize} → {v.toSize} pods: "
                     f"{_giving(c, v.uid)} Why: {said.why}"
                 ).rstrip()
 
 
 def _giving(c: Cession, uid: str) -> str:
-    v = c.of(uid)
+    v = c.target_status(uid)
     how = "it was stopped whole." if v.stopped else "it trains on."
-    if v.ceded:
+    if v.cededTime:
         return f"ceded after step {v.step}, {v.durableStep} saved; {how}"
     return (
         f"the deadline passed before it had ceded; {how}"
-        if v.forced
-        else ("asked." if v.asked else "not asked yet.")
+        if v.forcedTime
+        else ("asked." if v.askedTime else "not asked yet.")
     )
 
 
@@ -439,7 +439,7 @@ def lines(found: Status) -> Iterable[str]:
         for one in some:
             took = f" in {one.seconds} s" if one.seconds else ""
             yield (
-                f"  {one.name}: {one.claimant} ← {one.gives or 'nobody'}; {one.phase}{took}, "
+                f"  {one.name}: {one.preemptor} ← {one.gives or 'nobody'}; {one.phase}{took}, "
                 f"{ago(one.since_s)} ago. {one.why}"
             ).rstrip()
     if found.attention:

@@ -8,7 +8,7 @@ from cede.api import durations, names, sizes
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
-from cede.api.objects import Condition, Key, is_true, unix
+from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.pods import asked_by
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
@@ -223,9 +223,7 @@ def _running(
         for resource, flavor in assigned.flavors.items():
             held = amount(resource, assigned.resourceUsage.get(resource, 0))
             usage[flavor, resource] += held * count // assigned.count if assigned.count else 0
-    reserved = next(
-        (c for c in workload.status.conditions if c.type == names.QUOTA_RESERVED), Condition()
-    )
+    reserved = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
     found = Running(
         key=workload.metadata.key,
         uid=workload.metadata.uid,

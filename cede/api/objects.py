@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 Json = dict[str, Any]
@@ -95,8 +95,23 @@ class Condition:
     observedGeneration: int = 0
 
 
-def is_true(conditions: Iterable[Condition], type_: str) -> bool:
-    return any(c.type == type_ and c.status == "True" for c in conditions)
+C = TypeVar("C", Condition, Json)
+
+
+def condition(conditions: Iterable[C], type_: str) -> C | None:
+    """The condition of this type, of a decoded or a raw object; None when it is not there."""
+    for entry in conditions:
+        entry_type = entry["type"] if isinstance(entry, dict) else entry.type
+        if entry_type == type_:
+            return entry
+    return None
+
+
+def is_true(conditions: Iterable[C], type_: str) -> bool:
+    entry = condition(conditions, type_)
+    if isinstance(entry, dict):
+        return bool(entry["status"] == "True")
+    return entry is not None and entry.status == "True"
 
 
 def set_condition(
@@ -118,7 +133,7 @@ def set_condition(
     old[type_] = {
         "type": type_,
         "status": status_text,
-        "reason": reason,
+        "reason": str(reason),
         "message": message,
         "observedGeneration": generation,
         "lastTransitionTime": since or rfc3339(now),

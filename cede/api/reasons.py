@@ -1,4 +1,4 @@
-"""Every reason of a condition or an event, with the sentence that explains it. Pure."""
+"""PURE. Every reason of a condition or an event, with the sentence that explains it."""
 
 from enum import StrEnum
 
@@ -13,3 +13,135 @@ class Reason(StrEnum):
         member._value_ = value
         member.sentence = sentence
         return member
+
+
+# --- ComputeAllocation and ClusterPolicy (quota_controller) ---------------------------------------
+class AllocationReason(Reason):
+    """Condition Ready of a ComputeAllocation: whether its queue admits work as the spec says."""
+
+    IN_PLACE = ("InPlace", "Kueue uses the team's queue, and all of its quota exists.")
+    SHORT = ("Short", "Healthy nodes hold less than allocated: every quota is cut in proportion.")
+    PROMISED = ("Promised", "Part of the quota is of an instance type that has no node yet.")
+    HELD = ("Held", "The allocation is not active: nothing new is admitted, running jobs go on.")
+    CREATING = ("Creating", "The ClusterQueue does not exist yet.")
+    WAITING_FOR_KUEUE = ("WaitingForKueue", "Kueue has not reported on the ClusterQueue yet.")
+    QUEUE_INACTIVE = ("QueueInactive", "Kueue reports that it does not use the ClusterQueue.")
+    DRAINING = ("Draining", "The allocation is being deleted while jobs still use its quota.")
+    LEAVING = ("Leaving", "The allocation is being deleted, and no job uses its quota any more.")
+    NO_POLICY = ("NoPolicy", "There is no ClusterPolicy: quotas stay as they are.")
+    TEAM_TAKEN = ("TeamTaken", "Another allocation already belongs to this team.")
+    NAMESPACE_TAKEN = ("NamespaceTaken", "The namespace belongs to another allocation.")
+    NAMESPACE_EXISTS = (
+        "NamespaceExists",
+        "The namespace exists, was not created by Cede, and spec.namespace.adopt is not set.",
+    )
+    NAMESPACE_TERMINATING = ("NamespaceTerminating", "The namespace is being deleted.")
+    UNKNOWN_INSTANCE_TYPE = ("UnknownInstanceType", "The policy has no such instance type.")
+    UNKNOWN_PARTITION = ("UnknownPartition", "The policy has no such partition for the type.")
+    UNKNOWN_PRIORITY_CLASS = ("UnknownPriorityClass", "The policy has no such priority class.")
+
+
+class AdmitsReason(Reason):
+    """Condition Admits of a ComputeAllocation: whether work waits in the team's queue."""
+
+    NOTHING_WAITS = ("NothingWaits", "Every workload of the team is admitted.")
+    WORK_WAITS = ("WorkWaits", "Workloads wait for quota; the message has what is available.")
+    CLOSED = ("Closed", "The queue admits nothing; condition Ready has the reason.")
+    NOT_READY = ("NotReady", "Kueue has not reported on the queue yet.")
+
+
+class WriteReason(Reason):
+    """Condition Ready of a ComputeAllocation or ClusterPolicy: an object of it is not written."""
+
+    NOT_OURS = ("NotOurs", "An object of the same name exists that Cede did not create.")
+    REFUSED = ("Refused", "The API server rejected the object.")
+    TRIED_AGAIN = ("TriedAgain", "The write failed for now and is repeated.")
+
+
+class PolicyReason(Reason):
+    """Condition Ready of the ClusterPolicy: whether what all teams share is as the spec says."""
+
+    IN_PLACE = ("InPlace", "The cohort, the flavors and the priority classes are written.")
+    NO_INSTANCE_TYPES = ("NoInstanceTypes", "spec.instanceTypes is empty: there is no quota.")
+    TYPES_OVERLAP = ("TypesOverlap", "Two instance types select the same nodes.")
+    TOPOLOGY_KEPT = ("TopologyKept", "A flavor keeps its levels and labels: Kueue forbids changes.")
+    ROOT_KEY_LOST = ("RootKeyLost", "The Secret of the root key has lost its entry.")
+    CANNOT_READ = ("CannotRead", "A kind that is needed cannot be read: nothing is changed.")
+
+
+class LeaderReason(Reason):
+    """Condition SchedulerLeads of the ClusterPolicy: who preempts, Cede or Kueue."""
+
+    LEADS = ("Leads", "A scheduler leads: jobs cede, and Kueue preempts nothing.")
+    OBSERVING = ("Observing", "The mode is Observe: Cede only records, and Kueue preempts.")
+    NO_LEADER = ("NoLeader", "No scheduler has renewed its lease in time: Kueue preempts.")
+
+
+class KueueReason(Reason):
+    """Condition KueueConfigured of the ClusterPolicy: whether Kueue's settings fit the policy."""
+
+    AS_THE_POLICY_WANTS = ("AsThePolicyWants", "Every setting of Kueue fits the policy.")
+    UNREADABLE = ("Unreadable", "Kueue's settings cannot be read.")
+    NOT_FOUND = ("NotFound", "Kueue's Deployment is not in its usual place.")
+    NO_SETTINGS = ("NoSettings", "Kueue's ConfigMap is not in its usual place.")
+    TOO_OLD = ("TooOld", "Kueue is older than the oldest version that Cede supports.")
+    NOT_RUNNING = ("NotRunning", "Kueue's Deployment is scaled to 0.")
+    WAIT_FOR_PODS_READY_OFF = ("WaitForPodsReadyOff", "A job without ready pods keeps its quota.")
+    FAIR_SHARING_OFF = ("FairSharingOff", "The policy uses weights, and Kueue ignores them.")
+    FAIR_SHARING_ON = ("FairSharingOn", "The policy is first come first served; Kueue is not.")
+    ELASTIC_SLICES_OFF = ("ElasticSlicesOff", "The feature gate of elastic jobs is off.")
+    ELASTIC_TOPOLOGY_OFF = ("ElasticTopologyOff", "Elastic jobs lose their placement on a resize.")
+    JOBS_NOT_QUEUED = ("JobsNotQueued", "Kueue does not queue Jobs.")
+    PODS_NOT_QUEUED = ("PodsNotQueued", "Kueue does not queue plain pods: they escape all quotas.")
+
+
+class EventReason(Reason):
+    """The reasons of the events that the quota_controller records beside those of Ready."""
+
+    PUT_BACK = ("PutBack", "Somebody edited or deleted an object of Cede; it is restored.")
+
+
+# --- Cession and Job (scheduler) ------------------------------------------------------------------
+class CessionReason(Reason):
+    """`spec.reason` of a Cession: why the preemptor may take capacity."""
+
+    RECLAIM_OWN_QUOTA = (
+        "ReclaimOwnQuota",
+        "Other teams borrow quota that the preemptor's team owns. All targets are their jobs.",
+    )
+    PRIORITY_IN_TEAM = (
+        "PriorityInTeam",
+        "All targets are jobs of the preemptor's own team with lower priority.",
+    )
+    RECLAIM_AND_PRIORITY = (
+        "ReclaimAndPriority",
+        "Some targets borrow the quota of the preemptor's team; others are jobs of the same team "
+        "with lower priority.",
+    )
+
+
+class CessionPhase(Reason):
+    """`status.phase` of a Cession, and the reason of its condition Ready."""
+
+    PENDING = ("Pending", "The Cession is recorded; no target has accepted its new size yet.")
+    ASKED = ("Asked", "A target accepted its new size and finishes its step.")
+    RELEASED = ("Released", "All targets were resized or stopped; Kueue admits the preemptor next.")
+    ADMITTED = ("Admitted", "Kueue admitted the preemptor; its pods are starting.")
+    COMPLETED = ("Completed", "The preemptor's pods were ready.")
+    CANCELLED = (
+        "Cancelled",
+        "The preemptor was deleted or deactivated; targets that were not resized keep their size.",
+    )
+    FAILED = ("Failed", "The preemptor was not admitted; the scheduler plans again.")
+
+
+class SchedulerEvent(Reason):
+    """The reasons of the events that the scheduler records on Workloads and Jobs."""
+
+    CESSION_OPENED = (
+        "CessionOpened",
+        "The Workload does not fit; other jobs are asked to release capacity for it.",
+    )
+    CEDED = ("Ceded", "The job released capacity for the Workload of another job.")
+    SHRUNK = ("Shrunk", "The job was set to fewer pods.")
+    RESIZED = ("Resized", "The job was set to more pods, or its growth was withdrawn.")
