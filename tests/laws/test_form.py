@@ -1,0 +1,165 @@
+"""The form of source files: length, width, comments, names, and where the environment is read."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.laws.sources import PACKAGES, all_sources, docstring, name, sources, tracked, tree_of
+from tests.paths import TREE
+
+MAX_LINES = 300
+MAX_COLUMNS = 100
+PRAGMAS = ("# type:", "# noqa", "# pragma:", "#!")
+GENERATED = ("deploy/crds/", "deploy/locks/")
+WIDE_FILES = (".py", ".md", ".yaml", ".yml", ".toml", ".sh", "Makefile", "Dockerfile")
+BANNED_NAMES = frozenset(
+    {"found", "said", "told", "held", "seen", "each", "one", "mine", "gives", "hears", "wish"}
+) | {"of", "at", "by", "to", "out"}
+"""A variable is named for the thing it holds."""
+NOT_RENAMED_YET: dict[str, set[str]] = {}
+"""File → banned names that it still uses. Nothing may be added here."""
+ENVIRONMENT_READERS = {
+    "cede/cli.py": "the command",
+    "elastic_runtime/agent/worker_process.py": "passes its environment on to a worker",
+    "elastic_runtime/agent/external_command.py": "passes its environment on to a command",
+    "elastic_runtime/training/agent_link.py": "what the agent gave this worker",
+}
+
+
+def report(violations: list[str]) -> str:
+    return "\n".join(["", *violations])
+
+
+# --- size -----------------------------------------------------------------------------------------
+def test_no_python_file_is_longer_than_300_lines() -> None:
+    long = [
+        f"{name(path)} has {count} lines: past {MAX_LINES} it has two subjects, give each a file"
+        for path in all_sources()
+        if (count := len(path.read_text().splitlines())) > MAX_LINES
+    ]
+    assert not long, report(long)
+
+
+def wide_lines(path: str) -> Iterator[str]:
+    """Lines above 100 columns, without rows of Markdown tables and without unbreakable ones."""
+    for number, line in enumerate((TREE / path).read_text().splitlines(), start=1):
+        row = path.endswith(".md") and line.lstrip().startswith("|")
+        unbreakable = " " not in line.strip(" -#") or "noqa: E501" in line
+        if len(line) > MAX_COLUMNS and not row and not unbreakable:
+            yield f"{path}:{number} has {len(line)} columns"
+
+
+def test_no_line_is_wider_than_100_columns() -> None:
+    files = [path for path in tracked() if path.endswith(WIDE_FILES)]
+    wide = [line for path in files if not path.startswith(GENERATED) for line in wide_lines(path)]
+    assert not wide, report(wide)
+
+
+# --- comments and docstrings ----------------------------------------------------------------------
+@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name)
+def test_a_module_opens_with_a_sentence_that_says_what_it_is_for(path: Path) -> None:
+    assert docstring(path), f"{name(path)} has no docstring"
+
+
+def comments(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """(line, comment, whether code stands before it)."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string, bool(token.line[: token.start[1]].strip())
+
+
+def test_a_comment_stands_above_its_line() -> None:
+    trailing = [
+        f"{name(path)}:{number} {text}"
+        for path in all_sources()
+        for number, text, behind_code in comments(path)
+        if behind_code and not text.startswith(PRAGMAS)
+    ]
+    assert not trailing, report(trailing)
+
+
+def test_nothing_is_hidden_from_the_formatter() -> None:
+    hidden = [
+        f"{name(path)}:{number}"
+        for path in all_sources()
+        for number, text, _ in comments(path)
+        if re.match(r"#\s*fmt:", text)
+    ]
+    assert not hidden, report(hidden)
+
+
+# --- names ----------------------------------------------------------------------------------------
+def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, name) of every variable, parameter, attribute and function that the file defines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=text, ctx=ast.Store()):
+                yield node.lineno, text
+            case ast.Attribute(attr=text, ctx=ast.Store()):
+                yield node.lineno, text
+            case ast.arg(arg=text):
+                yield node.lineno, text
+            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield node.lineno, text
+
+
+def banned_names(path: Path) -> Iterator[str]:
+    allowed = NOT_RENAMED_YET.get(name(path), set())
+    for number, text in bound_names(tree_of(path)):
+        if text in BANNED_NAMES - allowed:
+            yield f"{name(path)}:{number} {text!r}: name the thing that it holds"
+
+
+def test_a_variable_is_named_for_the_thing_it_holds() -> None:
+    banned = [line for path in all_sources() for line in banned_names(path)]
+    assert not banned, report(banned)
+
+
+def test_the_list_of_names_to_be_changed_only_shrinks() -> None:
+    done = [
+        f"{path}: {text} is not used any more, remove it from NOT_RENAMED_YET"
+        for path, texts in NOT_RENAMED_YET.items()
+        for text in texts
+        if not (TREE / path).exists()
+        or text not in {bound for _, bound in bound_names(tree_of(TREE / path))}
+    ]
+    assert not done, report(done)
+
+
+# --- the environment ------------------------------------------------------------------------------
+def reads_environment(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+            return (owner, attribute) in {("os", "environ"), ("os", "getenv"), ("sys", "argv")}
+        case ast.ImportFrom(module="os", names=names):
+            return any(alias.name in ("environ", "getenv") for alias in names)
+    return False
+
+
+def test_the_environment_is_read_at_the_entry_points_only() -> None:
+    """In `__main__.py` and in the files of ENVIRONMENT_READERS."""
+    inner = [
+        path
+        for path in sources(*PACKAGES)
+        if path.name != "__main__.py" and name(path) not in ENVIRONMENT_READERS
+    ]
+    reads = [
+        f"{name(path)} reads the environment: read it in __main__.py and pass it on"
+        for path in inner
+        if any(reads_environment(node) for node in ast.walk(tree_of(path)))
+    ]
+    assert not reads, report(reads)
+
+
+def test_every_named_reader_of_the_environment_reads_it() -> None:
+    readers = {
+        path
+        for path in ENVIRONMENT_READERS
+        if any(reads_environment(node) for node in ast.walk(tree_of(TREE / path)))
+    }
+    assert readers == set(ENVIRONMENT_READERS)

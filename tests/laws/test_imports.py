@@ -1,0 +1,110 @@
+"""The import laws hold, and they are about the modules that they should be about."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.laws.sources import (
+    PACKAGES,
+    PROJECT,
+    docstring,
+    module,
+    name,
+    sources,
+    tree_of,
+)
+from tests.paths import TREE
+
+PURITY = "Decisions are pure"
+SHELLS = "No decision imports a shell"
+
+
+def contract(title: str) -> dict[str, Any]:
+    contracts: list[dict[str, Any]] = PROJECT["tool"]["importlinter"]["contracts"]
+    return next(entry for entry in contracts if entry["name"] == title)
+
+
+def test_the_import_laws_hold() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    result = subprocess.run(
+        [str(program), "--no-cache"], cwd=TREE, text=True, capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_linter_knows_every_package(package: str) -> None:
+    assert package in PROJECT["tool"]["importlinter"]["root_packages"]
+
+
+# --- pure modules ---------------------------------------------------------------------------------
+def ignored_shells(title: str) -> set[str]:
+    """The modules whose imports the contract leaves out."""
+    ignored = [line.split(" -> ") for line in contract(title).get("ignore_imports", [])]
+    return {importer for importer, imported in ignored if imported == "**"}
+
+
+def under_the_law() -> set[str]:
+    """The modules below the contract's sources, without packages and without the shells."""
+    roots = contract(PURITY)["source_modules"]
+    return {
+        module(path)
+        for path in sources(*PACKAGES)
+        if path.name != "__init__.py"
+        and any(module(path) == root or module(path).startswith(f"{root}.") for root in roots)
+    } - ignored_shells(PURITY)
+
+
+def test_a_module_says_pure_if_and_only_if_it_is_under_the_law() -> None:
+    """Its docstring begins with `PURE. `; the law is the contract in pyproject.toml."""
+    modules = [path for path in sources(*PACKAGES) if path.name != "__init__.py"]
+    claimed = {module(path) for path in modules if docstring(path).startswith("PURE. ")}
+    assert claimed - under_the_law() == set(), "say PURE and are not under the law"
+    assert under_the_law() - claimed == set(), "are under the law and do not say PURE"
+
+
+def test_both_laws_of_purity_name_the_same_shells() -> None:
+    shells = ignored_shells(PURITY)
+    assert shells
+    assert shells == ignored_shells(SHELLS)
+    assert shells == set(contract(SHELLS)["forbidden_modules"])
+    assert set(contract(PURITY)["forbidden_modules"]) >= {"cede.kube", "torch", "os", "time"}
+
+
+# --- packages -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "package", ["cede", "cede/api", "cede/kube", "elastic_runtime", "elastic_runtime/agent"]
+)
+def test_importing_a_package_imports_nothing_else(package: str) -> None:
+    """Its `__init__.py` runs when any module below is imported, and the linter does not see that.
+    `typing` and `importlib` may be imported, and anything where only the type checker looks."""
+    path = TREE / package / "__init__.py"
+    assert docstring(path)
+    imported = {
+        alias.name if isinstance(node, ast.Import) else str(node.module)
+        for node in tree_of(path).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported <= {"typing", "importlib"}, f"{name(path)} imports {imported}"
+
+
+def test_the_extra_of_the_command_is_tested_with_the_controllers() -> None:
+    cli = set(PROJECT["project"]["optional-dependencies"]["cli"])
+    assert cli <= set(PROJECT["dependency-groups"]["controllers"])
+
+
+def test_the_wheel_requires_nothing() -> None:
+    assert PROJECT["project"]["dependencies"] == []
+
+
+def test_the_wheel_holds_the_command_and_the_runtime_and_no_controller() -> None:
+    """Two folders, nothing forced in, no path rewritten."""
+    build = PROJECT["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"] == {"packages": ["cede", "elastic_runtime"]}
+    assert set(build) == {"dev-mode-dirs", "targets"}
+    assert set(build["targets"]) == {"wheel", "sdist"}
