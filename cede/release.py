@@ -9,7 +9,7 @@ from cede.api.cession import Cession
 from cede.kube.client import ApiError, Client, NotFound
 
 PATIENCE_S = 60.0
-OURS = "app.kubernetes.io/part-of=cede"
+POD_SELECTOR = "app.kubernetes.io/part-of=cede"
 """The label of our pods in deploy/base."""
 Outcome = tuple[list[str], list[str]]
 """(what was done, what failed), a sentence each."""
@@ -48,7 +48,7 @@ async def release(client: Client) -> Outcome:
         "ClusterPolicy: mode Observe",
     )
     within = await _own_tasks(client)
-    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=names.OURS))[0]:
+    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR))[0]:
         name = queue["metadata"]["name"]
         own = {
             "withinClusterQueue": within.get(name, "LowerPriority"),
@@ -104,7 +104,7 @@ async def uninstall(client: Client) -> Outcome:
         )
         return done + steps.done, failed + steps.failed
     try:
-        allocations, _ = await client.list(objects.ALLOCATIONS, kueue.Plain)
+        allocations, _ = await client.list(objects.ALLOCATIONS, kueue.MetadataOnly)
     except NotFound:
         # its kind is gone already
         allocations = []
@@ -127,7 +127,7 @@ async def _gone(client: Client) -> bool:
     for _ in range(round(PATIENCE_S / 0.5)):
         if not (
             await client.list(
-                objects.PODS, kueue.Plain, namespace=names.SYSTEM_NAMESPACE, labels=OURS
+                objects.PODS, kueue.MetadataOnly, namespace=names.SYSTEM_NAMESPACE, labels=POD_SELECTOR
             )
         )[0]:
             return True
@@ -145,8 +145,8 @@ async def held_back(client: Client) -> list[tuple[str, str]]:
     stopped = {
         said.uid
         for c in cessions
-        if not c.status.ended
-        for said in c.status.victims
+        if not c.status.completionTime
+        for said in c.status.targets
         if said.stopped
     }
     if not stopped:

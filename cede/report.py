@@ -9,7 +9,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Job, Lease, LocalQueue, Workload
 from cede.api.objects import Condition, Json, Key, is_true, unix
-from cede.api.pods import asked_by
+from cede.api.pods import pod_requests
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Resources, describe_amounts, parse
 
@@ -355,7 +355,7 @@ def asks(w: Workload) -> Resources:
     total = Resources()
     for pods in w.spec.podSets:
         total.update(
-            {name: amount * pods.count for name, amount in asked_by(pods.template.spec).items()}
+            {name: amount * pods.count for name, amount in pod_requests(pods.template.spec).items()}
         )
     return total
 

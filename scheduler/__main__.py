@@ -13,7 +13,8 @@ from pathlib import Path
 from cede.api import names
 from cede.api.policy import PolicySpec
 from cede.kube import logs, service
-from cede.kube.client import Client, connect
+from cede.kube.client import Client
+from cede.kube.connection import connect
 from scheduler import snapshot, snapshot_dump
 from scheduler.controller import Controller, facts
 from scheduler.plan import plan
@@ -21,7 +22,7 @@ from scheduler.plan import plan
 
 @dataclass(frozen=True)
 class Settings:
-    service: service.Settings
+    service: service.Flags
     # write what is seen there, and leave; - is stdout
     dump: str
     # print the plan for such a file, and leave
@@ -30,7 +31,7 @@ class Settings:
 
 def settings(arguments: list[str]) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m scheduler", description=__doc__)
-    service.flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
+    service.add_flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
     parser.add_argument(
         "--dump",
         default="",
@@ -44,7 +45,7 @@ def settings(arguments: list[str]) -> Settings:
         help="print the plan for such a file, and leave; needs no cluster",
     )
     found = parser.parse_args(arguments)
-    return Settings(service.settings(found), found.dump, found.snapshot)
+    return Settings(service.read_flags(found), found.dump, found.snapshot)
 
 
 def explain(file: str) -> None:
@@ -81,7 +82,7 @@ async def work(client: Client) -> None:
     """Plans and acts for as long as we lead."""
     controller = Controller(client, asyncio.Event(), time.time)
     async with controller.runtimes:
-        await service.keep(controller, after=controller.caches)
+        await service.run_controller(controller, after=controller.caches)
 
 
 async def look(chosen: Settings) -> str:
@@ -104,6 +105,6 @@ if __name__ == "__main__":
             else 1
         )
     try:
-        asyncio.run(service.lead(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work))
+        asyncio.run(service.run_as_leader(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work))
     except asyncio.CancelledError:
         sys.exit(0)

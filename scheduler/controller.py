@@ -29,6 +29,7 @@ from cede.api.objects import (
     rfc3339,
 )
 from cede.api.policy import ClusterPolicy
+from cede.api.reasons import SchedulerEvent
 from cede.kube import events
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
@@ -146,7 +147,7 @@ class Controller:
         return list(cached.values())
 
     def _targets(self, seen: Snapshot) -> list[Target]:
-        giving = {v.uid for c in seen.cessions if c.open for v in c.spec.victims}
+        giving = {v.uid for c in seen.cessions if c.open for v in c.spec.targets}
         return [
             Target(r.job, r.job_uid, r.address, r.job_uid in giving or _is_resizing(r))
             for r in seen.running
@@ -212,7 +213,7 @@ class Controller:
         await self._keep(
             self.client.create(CESSIONS, {"metadata": metadata, "spec": cession.spec.model_dump()})
         )
-        by = cession.spec.claimant
+        by = cession.spec.preemptor
         claimant = {
             "apiVersion": WORKLOADS.api_version,
             "kind": "Workload",
@@ -220,7 +221,7 @@ class Controller:
             "namespace": by.namespace,
             "uid": by.uid,
         }
-        await self._note(claimant, "TakingBack", cession.spec.why)
+        await self._note(claimant, SchedulerEvent.CESSION_OPENED, cession.spec.why)
 
     async def _keep(self, written: Awaitable[Json]) -> None:
         found = Cession.model_validate(await written)
@@ -240,7 +241,7 @@ class Controller:
         await self._event(
             act.job,
             act.job_uid,
-            "Shrunk" if act.shrunk else "Resized",
+            SchedulerEvent.SHRUNK if act.shrunk else SchedulerEvent.RESIZED,
             f"to {act.size} pods: {act.why}",
         )
 

@@ -89,7 +89,7 @@ def excess(seen: Snapshot, giving: Collection[str]) -> Iterator[Ask | Resize]:
         if not over or not tree.queues[job.queue].ours or not tree.queues[job.queue].borrows(over):
             continue
         pods = max(-(-amount // job.each[key]) for key, amount in over.items())
-        size = sizes.at_most(job.allowed, job.size - pods) or job.smallest
+        size = sizes.largest_within(job.allowed, job.size - pods) or job.smallest
         tree = tree.using(
             job.queue, Quota({key: each * (job.size - size) for key, each in job.each.items()}), -1
         )
@@ -109,7 +109,7 @@ def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:
     """The largest allowed size within its desired size for which quota and nodes have room now."""
     most = job.size
     for size in job.allowed:
-        if size > min(job.desired_size, sizes.LIMIT) or size <= job.size:
+        if size > min(job.desired_size, sizes.MAX_SIZE) or size <= job.size:
             continue
         more = Quota({key: each * (size - job.size) for key, each in job.each.items()})
         if tree.fits(job.queue, more) and _place(room, job.each, size - job.size):

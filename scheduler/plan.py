@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cede.api.cession import Cession, CessionSpec, Claimant, Need, Victim
+from cede.api.cession import Cession, CessionSpec, Need, Preemptor, Target
 from cede.api.objects import Meta, rfc3339
 from cede.api.policy import PolicySpec
-from cede.api.resources import quantity
+from cede.api.resources import describe_amount
 from scheduler.actions import Act, Ask, Forget, Open, Queueing
 from scheduler.cession_lifecycle import advance, find, victim_of
 from scheduler.growth import excess, grow
@@ -36,7 +36,7 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
     for cession in running:
         acts += advance(cession, seen, now)
     left = _promised(seen, running)
-    for claim in claims(left, {c.spec.claimant.queue for c in running}, _barred(seen)):
+    for claim in claims(left, {c.spec.preemptor.queue for c in running}, _barred(seen)):
         way = choose(claim, left.tree, left.running, now, policy.preemption.minRuntimeSeconds)
         why.append(
             way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}"
@@ -46,10 +46,10 @@ def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
             # what it frees is promised: the next claim is looked at in the next pass
             break
     acts += _queues(seen, running)
-    giving = {v.uid for c in running for v in c.spec.victims}
+    giving = {v.uid for c in running for v in c.spec.targets}
     over = list(excess(seen, giving))
     acts += over
-    asked_back = {v.uid for c in running if find(c, seen).waiting for v in c.spec.victims}
+    asked_back = {v.uid for c in running if find(c, seen).waiting for v in c.spec.targets}
     acts += _levels(seen, asked_back | {act.job_uid for act in over})
     promised = bool(running) or any(isinstance(act, Open) for act in acts)
     acts += grow(seen, now, policy.preemption.growCooldownSeconds, promised)
@@ -64,7 +64,7 @@ def _promised(seen: Snapshot, running: Sequence[Cession]) -> Snapshot:
     giving = set[str]()
     for cession in running:
         waiting = find(cession, seen).waiting
-        for victim in cession.spec.victims:
+        for victim in cession.spec.targets:
             giving.add(victim.uid)
             job = victim_of(victim, seen)
             if job and waiting and victim.toSize < job.size:
@@ -87,8 +87,8 @@ def _barred(seen: Snapshot) -> set[str]:
     stopped = {
         v.uid
         for c in seen.cessions
-        if c.spec.claimant.uid in held
-        for v in c.status.victims
+        if c.spec.preemptor.uid in held
+        for v in c.status.targets
         if v.stopped
     }
     return {w.uid for w in seen.waiting if w.identity in stopped}
@@ -97,12 +97,12 @@ def _barred(seen: Snapshot) -> set[str]:
 def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: float) -> Cession:
     """Named after the claimant and the try, so that writing it twice is writing it once."""
     by = claim.by
-    tries = sum(1 for c in seen.cessions if c.spec.claimant.uid == by.uid)
+    tries = sum(1 for c in seen.cessions if c.spec.preemptor.uid == by.uid)
     grace = max(
         (give.job.grace_s or policy.preemption.graceSeconds for give in way.gives), default=0.0
     )
-    victims = [
-        Victim(
+    targets = [
+        Target(
             namespace=give.job.job[0] or give.job.key[0],
             job=give.job.job[1],
             uid=give.job.identity,
@@ -119,20 +119,21 @@ def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: fl
             name=f"{(by.job[1] or by.key[1])[:40].rstrip('.-')}-{by.uid[:8]}-{tries + 1}"
         ),
         spec=CessionSpec(
-            claimant=Claimant(
+            reason=way.reason,
+            preemptor=Preemptor(
                 namespace=by.key[0],
                 workload=by.key[1],
                 uid=by.uid,
                 job=by.job[1],
                 queue=by.queue,
                 priorityClass=by.priority_class,
-                created=by.created,
+                creationTime=by.created,
             ),
             need=[
-                Need(flavor=f, resource=r, amount=quantity(r, amount))
+                Need(flavor=f, resource=r, amount=describe_amount(r, amount).removesuffix(f" {r}"))
                 for (f, r), amount in sorted(claim.missing.items())
             ],
-            victims=victims,
+            targets=targets,
             deadline=rfc3339(now + min(grace, policy.preemption.maxGraceSeconds)),
             why=way.why,
             reserved=claim.reserved,
@@ -145,7 +146,9 @@ def _queues(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
     two writes."""
     waiting = {w.uid for w in seen.waiting if w.active}
     needed = {
-        c.spec.claimant.queue for c in running if c.spec.reserved and c.spec.claimant.uid in waiting
+        c.spec.preemptor.queue
+        for c in running
+        if c.spec.reserved and c.spec.preemptor.uid in waiting
     }
     for queue in seen.tree.queues.values():
         if queue.ours and queue.strategy == "StrictFIFO" and queue.name not in needed:

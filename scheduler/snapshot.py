@@ -9,7 +9,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
-from cede.api.pods import asked_by
+from cede.api.pods import pod_requests
 from cede.api.resources import Quota, Resources, amount
 from elastic_runtime.contract import Status
 from scheduler.cohort import Limit, Queue, Tree
@@ -199,7 +199,7 @@ def _waiting(workload: Workload, queue: str, held: set[Key]) -> Waiting:
         queue=queue,
         priority=workload.spec.priority,
         created=workload.metadata.creationTimestamp or "",
-        each=tuple((asked_by(s.template.spec), s.count) for s in workload.spec.podSets),
+        each=tuple((pod_requests(s.template.spec), s.count) for s in workload.spec.podSets),
         job=(workload.metadata.namespace, owner.name if owner else ""),
         job_uid=job_uid(workload),
         priority_class=ref.name if ref else "",
@@ -338,7 +338,7 @@ def _room(seen: Objects) -> tuple[Resources, ...]:
     used: dict[str, Resources] = defaultdict(Resources)
     for pod in seen.pods:
         if pod.spec.nodeName and pod.status.phase in ("Pending", "Running"):
-            used[pod.spec.nodeName] += asked_by(pod.spec)
+            used[pod.spec.nodeName] += pod_requests(pod.spec)
     rooms = []
     for node in seen.nodes:
         if node.spec.unschedulable or not is_true(node.status.conditions, names.READY):

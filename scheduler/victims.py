@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cede.api.reasons import CessionReason
 from cede.api.resources import Quota, describe_amounts
 from scheduler.cohort import Tree
 from scheduler.preemptors import Claim
@@ -33,6 +34,7 @@ class Give:
 class Way:
     gives: tuple[Give, ...]
     why: str
+    reason: CessionReason = CessionReason.RECLAIM_OWN_QUOTA
 
 
 Gives = dict[str, Give]
@@ -185,7 +187,14 @@ def _way(claim: Claim, tree: Tree, gives: Gives) -> Way:
         sizes = sorted((s for s in give.job.allowed if give.to < s < give.job.size), reverse=True)
         larger = (gives | {uid: Give(give.job, size)} for size in sizes)
         gives = next((better for better in larger if _enough(claim, tree, better)), gives)
-    return Way(tuple(gives.values()), _words(claim, gives.values()))
+    return Way(tuple(gives.values()), _words(claim, gives.values()), _reason(claim, gives.values()))
+
+
+def _reason(claim: Claim, gives: Iterable[Give]) -> CessionReason:
+    foreign = {_foreign(claim, give.job) for give in gives}
+    if foreign == {True, False}:
+        return CessionReason.RECLAIM_AND_PRIORITY
+    return CessionReason.RECLAIM_OWN_QUOTA if True in foreign else CessionReason.PRIORITY_IN_TEAM
 
 
 def _words(claim: Claim, gives: Iterable[Give]) -> str:

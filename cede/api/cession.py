@@ -1,5 +1,4 @@
-"""Cession: one take-back, from the claim to the hand-over. Made by the scheduler only, and kept as
-the record."""
+"""PURE. The Cession API: the record of one preemption, written by the scheduler only."""
 
 from typing import ClassVar, Literal
 
@@ -7,145 +6,261 @@ from pydantic import BaseModel, Field
 
 from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed
 from cede.api.objects import CESSIONS, Meta
+from cede.api.reasons import CessionPhase, CessionReason
 
-Phase = Literal["Planned", "Asked", "Released", "Admitted", "Running", "Cancelled", "Failed"]
-OPEN: tuple[Phase, ...] = ("Planned", "Asked", "Released", "Admitted")
+OPEN = (
+    CessionPhase.PENDING,
+    CessionPhase.ASKED,
+    CessionPhase.RELEASED,
+    CessionPhase.ADMITTED,
+)
+"""The phases in which work is left to do, so that the released capacity stays promised."""
 
 
-class Claimant(BaseModel):
-    """Whose claim it is."""
+class Preemptor(BaseModel):
+    """The pending Workload that needs capacity."""
 
-    namespace: str = Field(max_length=63, description="The team's namespace.")
-    workload: str = Field(max_length=253, description="The waiting Workload.")
-    uid: str = Field(
-        max_length=64, description="Its uid: another Workload of the same name is another claim."
+    namespace: str = Field(
+        max_length=63, description="The namespace of the team that needs capacity."
     )
-    job: str = Field(default="", max_length=253, description="The Job it stands for.")
-    queue: str = Field(max_length=253, description="The ClusterQueue it waits in.")
-    priorityClass: str = Field(default="", max_length=253, description="Its class of work.")
-    created: str = Field(max_length=32, description="When the Workload was created.")
+    workload: str = Field(max_length=253, description="The name of the pending Kueue Workload.")
+    uid: str = Field(
+        max_length=64,
+        description=(
+            "The uid of the Workload. A new Workload with the same name is another preemptor."
+        ),
+    )
+    job: str = Field(
+        default="",
+        max_length=253,
+        description="The Job that owns the Workload; empty if another kind of object owns it.",
+    )
+    queue: str = Field(
+        max_length=253, description="The ClusterQueue in which the Workload is pending."
+    )
+    priorityClass: str = Field(
+        default="",
+        max_length=253,
+        description="The WorkloadPriorityClass of the Workload; empty if it names none.",
+    )
+    creationTime: str = Field(
+        max_length=32, description="When the Workload was created (RFC 3339)."
+    )
 
 
 class Need(BaseModel):
-    """What must be freed."""
+    """One resource of one instance type that must be released."""
 
-    flavor: str = Field(max_length=253, description="The instance type.")
-    resource: str = Field(max_length=253, description="The resource.")
-    amount: str = Field(max_length=32, description="How much of it the claimant lacks.")
-
-
-class Victim(BaseModel):
-    """Who gives, and how."""
-
-    namespace: str = Field(max_length=63, description="Where it runs.")
-    job: str = Field(max_length=253, description="The Job.")
-    uid: str = Field(max_length=64, description="The Job's uid.")
-    workload: str = Field(
-        default="", max_length=253, description="Its Workload when this was planned."
+    flavor: str = Field(
+        max_length=253, description="The ResourceFlavor (instance type) that is short."
     )
-    queue: str = Field(max_length=253, description="The ClusterQueue it is admitted to.")
-    fromSize: int = Field(description="Pods before.")
-    toSize: int = Field(description="Pods afterwards; 0 stops it whole.")
+    resource: str = Field(
+        max_length=253, description="The resource that is short, such as nvidia.com/gpu."
+    )
+    amount: str = Field(
+        max_length=32,
+        description="How much of the resource the preemptor lacks, with its unit.",
+    )
+
+
+class Target(BaseModel):
+    """A running job that releases capacity, and how."""
+
+    namespace: str = Field(max_length=63, description="The namespace in which the job runs.")
+    job: str = Field(
+        max_length=253,
+        description="The name of the Job; empty if another kind of object owns the Workload.",
+    )
+    uid: str = Field(
+        max_length=64,
+        description="The uid of the Job, or of the Workload if no Job owns it.",
+    )
+    workload: str = Field(
+        default="",
+        max_length=253,
+        description="The name of the job's Workload at the time of planning.",
+    )
+    queue: str = Field(max_length=253, description="The ClusterQueue that admitted the job.")
+    fromSize: int = Field(description="The number of pods at the time of planning.")
+    toSize: int = Field(description="The number of pods afterwards; 0 if the job is stopped.")
     how: Literal["Shrink", "Stop"] = Field(
-        description="Shrink: it trains on. Stop: it saves, ends, and comes back later."
+        description=(
+            "Shrink: the job keeps training with fewer pods. Stop: the job is asked to save, "
+            "then suspended, and admitted again later."
+        )
     )
 
 
 class CessionSpec(BaseModel):
-    """The plan."""
+    """The plan. It never changes."""
 
-    claimant: Claimant = Field(description="Who asks.")
+    preemptor: Preemptor = Field(description="The pending Workload that needs capacity.")
+    reason: CessionReason = Field(
+        description=(
+            "Why the preemptor may take capacity. ReclaimOwnQuota: other teams borrow quota that "
+            "its team owns. PriorityInTeam: jobs of its own team have lower priority. "
+            "ReclaimAndPriority: both."
+        )
+    )
     need: list[Need] = Field(
         default_factory=list,
         max_length=64,
         json_schema_extra=ATOMIC,
-        description="What must be freed.",
+        description="The resources that the preemptor lacks.",
     )
-    victims: list[Victim] = Field(
-        default_factory=list, max_length=256, json_schema_extra=ATOMIC, description="Who gives it."
+    targets: list[Target] = Field(
+        default_factory=list,
+        max_length=256,
+        json_schema_extra=ATOMIC,
+        description="The jobs that release capacity for the preemptor.",
     )
-    deadline: str = Field(max_length=32, description="From then on nobody is waited for.")
+    deadline: str = Field(
+        max_length=32,
+        description=(
+            "The end of the grace period (RFC 3339). After it, targets are resized or stopped "
+            "even if they have not ceded."
+        ),
+    )
     reserved: bool = Field(
         default=True,
         description=(
-            "Kueue keeps what is freed for the claimant. If not, all victims are resized "
-            "in one burst."
+            "True if Kueue keeps the released capacity for the preemptor, so that each target is "
+            "resized as soon as it has ceded. If false, all targets are resized together at the "
+            "end."
         ),
     )
-    why: str = Field(default="", max_length=2048, description="The plan in a sentence.")
-
-
-class VictimStatus(BaseModel):
-    """How far one victim is; times are RFC 3339."""
-
-    uid: str = Field(max_length=64, description="The Job's uid.")
-    job: str = Field(default="", max_length=253, description="The Job.")
-    asked: str = Field(
-        default="", max_length=32, description="When its runtime accepted the new size."
+    why: str = Field(
+        default="", max_length=2048, description="The plan and its reason in one sentence."
     )
-    ceded: str = Field(
+
+
+class TargetStatus(BaseModel):
+    """The progress of one target. All times are RFC 3339, empty until it happens."""
+
+    uid: str = Field(max_length=64, description="The uid of the target in spec.targets.")
+    job: str = Field(default="", max_length=253, description="The name of the Job.")
+    askedTime: str = Field(
+        default="", max_length=32, description="When the job's runtime accepted the new size."
+    )
+    cededTime: str = Field(
         default="",
         max_length=32,
-        description="When its runtime said that nothing of value is left beyond it.",
+        description=(
+            "When the job's runtime reported that the pods above the new size hold no training "
+            "state any more."
+        ),
     )
-    step: int = Field(default=0, description="The training step it ceded after.")
-    durableStep: int = Field(default=0, description="The newest step it had saved by then.")
-    released: str = Field(
+    step: int = Field(
+        default=0, description="The last training step before the job ceded; 0 until then."
+    )
+    durableStep: int = Field(
+        default=0, description="The newest step that was saved when the job ceded; 0 until then."
+    )
+    releasedTime: str = Field(
         default="", max_length=32, description="When the Job was resized or stopped."
     )
-    forced: bool = Field(default=False, description="The deadline passed before it had ceded.")
+    forcedTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "When the Job was resized or stopped because the deadline passed before it had "
+            "ceded; empty if it ceded in time."
+        ),
+    )
     stopped: bool = Field(
-        default=False, description="Its Workload is inactive because of this Cession."
+        default=False,
+        description="True if this Cession set spec.active of the job's Workload to false.",
     )
 
 
 class CessionStatus(BaseModel):
-    """What happened."""
+    """What happened so far. All times are RFC 3339, empty until it happens."""
 
     observedGeneration: int = Field(
-        default=0, description="The generation of the spec this was said of."
+        default=0, description="The generation of the spec that this status describes."
     )
-    phase: Phase = Field(default="Planned", description="Where it stands.")
+    phase: CessionPhase = Field(
+        default=CessionPhase.PENDING,
+        description=(
+            "Pending: no target has been asked yet. Asked: a target is finishing its step. "
+            "Released: all targets were resized or stopped. Admitted: Kueue admitted the "
+            "preemptor. Completed: the preemptor's pods were ready. Cancelled: the preemptor was "
+            "deleted or deactivated. Failed: the preemptor was not admitted, and the scheduler "
+            "plans again."
+        ),
+    )
     conditions: Conditions = Field(
-        default_factory=list, description="Ready: the owner has what it asked for."
+        default_factory=list,
+        description=(
+            "Ready is True when the preemptor runs, False when the Cession was cancelled or "
+            "failed, Unknown before. Its reason is the phase."
+        ),
     )
-    victims: list[VictimStatus] = Field(
+    targets: list[TargetStatus] = Field(
         default_factory=list,
         max_length=256,
         json_schema_extra=keyed("uid"),
-        description="By victim.",
+        description="The progress of every target.",
     )
-    admitted: str = Field(
-        default="", max_length=32, description="When Kueue admitted the claimant."
+    admittedTime: str = Field(
+        default="", max_length=32, description="When Kueue admitted the preemptor."
     )
-    ready: str = Field(default="", max_length=32, description="When its pods were ready.")
-    ended: str = Field(default="", max_length=32, description="When there was nothing more to do.")
+    readyTime: str = Field(
+        default="", max_length=32, description="When the preemptor's pods were ready."
+    )
+    completionTime: str = Field(
+        default="",
+        max_length=32,
+        description="When the Cession ended, as Completed, Cancelled or Failed.",
+    )
     secondsToOwner: str = Field(
         default="",
         max_length=16,
-        description="From the claimant's creation to its pods being ready.",
+        description=(
+            "Seconds from the creation of the preemptor to its pods being ready; empty until then."
+        ),
     )
-    gives: str = Field(default="", max_length=1024, description="Who gives, in words.")
-    message: str = Field(default="", max_length=2048, description="What happened last, in words.")
+    targetSummary: str = Field(
+        default="",
+        max_length=1024,
+        description="The targets and their sizes in one line, such as gpt 8→4.",
+    )
+    message: str = Field(
+        default="", max_length=2048, description="What happened last, in one sentence."
+    )
 
 
 class Cession(BaseModel):
-    """One take-back: who asked, who gave, how long it took, and why it was they."""
+    """The record of one preemption: which Workload needed capacity, which jobs released it, and why."""
 
     CRD: ClassVar[Crd] = Crd(
         kind=CESSIONS,
         short_names=("ces",),
         columns=(
-            Column("Claimant", ".spec.claimant.job", description="Who asked."),
-            Column("Queue", ".spec.claimant.queue", description="Its queue."),
-            Column("Phase", ".status.phase", description="Where it stands."),
-            Column("Gives", ".status.gives", description="Who gives."),
+            Column("Preemptor", ".spec.preemptor.job", description="The Job that needs capacity."),
+            Column(
+                "Queue",
+                ".spec.preemptor.queue",
+                description="The ClusterQueue in which the preemptor is pending.",
+            ),
+            Column("Reason", ".spec.reason", description="Why the preemptor may take capacity."),
+            Column("Phase", ".status.phase", description="The progress of the Cession."),
+            Column(
+                "Targets",
+                ".status.targetSummary",
+                description="The jobs that release capacity, and their sizes.",
+            ),
             Column(
                 "Seconds",
                 ".status.secondsToOwner",
-                description="From the claim to its pods being ready.",
+                description="Seconds until the preemptor's pods were ready.",
             ),
-            Column("Why", ".spec.why", priority=1),
+            Column(
+                "Why",
+                ".spec.why",
+                description="The plan and its reason in one sentence.",
+                priority=1,
+            ),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
     )
@@ -156,9 +271,11 @@ class Cession(BaseModel):
 
     @property
     def open(self) -> bool:
-        """Whether something is still to be done, so that its capacity is promised."""
+        """Whether work is left to do, so that the released capacity stays promised."""
         return self.status.phase in OPEN
 
-    def of(self, uid: str) -> VictimStatus:
-        """How far the victim of this uid is."""
-        return next((v for v in self.status.victims if v.uid == uid), VictimStatus(uid=uid))
+    def target_status(self, uid: str) -> TargetStatus:
+        """The progress of the target with this uid."""
+        return next(
+            (target for target in self.status.targets if target.uid == uid), TargetStatus(uid=uid)
+        )

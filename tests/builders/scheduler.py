@@ -2,8 +2,9 @@
 
 from collections import Counter
 
-from cede.api.cession import Cession, CessionSpec, Claimant, Victim
+from cede.api.cession import Cession, CessionSpec, Preemptor, Target
 from cede.api.objects import Meta, rfc3339
+from cede.api.reasons import CessionReason
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import Status
 from scheduler.cohort import Limit, Queue, Tree
@@ -95,13 +96,13 @@ def snapshot(queues: Tree | None = None, **more: object) -> Snapshot:
 
 
 def cession(
-    phase: str = "Planned",
+    phase: str = "Pending",
     to: int = 4,
     how: str = "Shrink",
     deadline: float = NOW + 30,
     **status: object,
 ) -> Cession:
-    victim = Victim(
+    target = Target(
         namespace="research",
         job="gpt",
         uid="job-uid-gpt",
@@ -111,16 +112,20 @@ def cession(
         toSize=to,
         how=how,  # type: ignore[arg-type]
     )
-    claimant = Claimant(
+    preemptor = Preemptor(
         namespace="vision",
         workload="job-claim",
         uid="uid-claim",
         job="claim",
         queue="vision",
-        created=rfc3339(NOW - 1),
+        creationTime=rfc3339(NOW - 1),
     )
     spec = CessionSpec(
-        claimant=claimant, victims=[victim], deadline=rfc3339(deadline), why="because"
+        reason=CessionReason.RECLAIM_OWN_QUOTA,
+        preemptor=preemptor,
+        targets=[target],
+        deadline=rfc3339(deadline),
+        why="because",
     )
     return Cession.model_validate(
         {

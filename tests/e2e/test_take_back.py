@@ -108,8 +108,8 @@ def check_the_end(cluster: Cluster, step: int, known: int) -> None:
     )
     cluster.until(gpt(cluster).trains_on(4, step), "research to train on at 4", 60)
     cluster.until(
-        lambda: len(found := cessions(cluster)) > known and phase(found[-1]) == "Running",
-        "the Cession to say Running",
+        lambda: len(found := cessions(cluster)) > known and phase(found[-1]) == "Completed",
+        "the Cession to be Completed",
         30,
     )
     job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")

@@ -67,7 +67,7 @@ def test_while_cede_leads_it_takes_back_and_kueue_itself_evicts_nobody(admin: Ad
     victims = [
         v
         for one in admin.cluster.kubectl_json("get", "cessions")["items"]
-        for v in one["spec"]["victims"]
+        for v in one["spec"]["targets"]
     ]
     assert ("borrower", "Stop") in {(victim["job"], victim["how"]) for victim in victims}
 

@@ -94,15 +94,15 @@ def cede(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def cession(ended: str = "", stopped: bool = True) -> Json:
-    claimant = {
+    preemptor = {
         "namespace": "vision",
         "workload": "w",
         "uid": "1",
         "job": "inference",
         "queue": "vision",
-        "created": rfc3339(0),
+        "creationTime": rfc3339(0),
     }
-    victim = {
+    target = {
         "namespace": "research",
         "job": "gpt",
         "uid": "u",
@@ -111,10 +111,11 @@ def cession(ended: str = "", stopped: bool = True) -> Json:
         "toSize": 0,
         "how": "Stop",
     }
-    said = {"phase": "Released", "victims": [{"uid": "u", "stopped": stopped}], "ended": ended}
+    said = {"phase": "Released", "targets": [{"uid": "u", "stopped": stopped}], "completionTime": ended}
     spec = {
-        "claimant": claimant,
-        "victims": [victim],
+        "preemptor": preemptor,
+        "targets": [target],
+        "reason": "ReclaimOwnQuota",
         "deadline": rfc3339(0),
         "why": "it is theirs",
     }

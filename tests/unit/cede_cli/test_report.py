@@ -191,7 +191,7 @@ def test_who_may_not_read_the_lease_hears_the_policys_word() -> None:
 
 
 def ended(name: str, created: float) -> Cession:
-    one = cession("Running", secondsToOwner="3.2", admitted="x", ended="x")
+    one = cession("Completed", secondsToOwner="3.2", admittedTime="x", completionTime="x")
     return one.model_copy(update={"metadata": Meta(name=name, creationTimestamp=rfc3339(created))})
 
 
@@ -204,7 +204,7 @@ def test_take_backs_under_way_come_first_and_of_the_rest_the_last() -> None:
     ]
     assert [one.name for one in found.last] == ["c-8", "c-7", "c-6", "c-5", "c-4"]
     assert (
-        "c-8: vision/claim ← research/gpt 8 → 4; Running in 3.2 s, 16 min ago. because"
+        "c-8: vision/claim ← research/gpt 8 → 4; Completed in 3.2 s, 16 min ago. because"
         in "\n".join(report.lines(found))
     )
 
@@ -347,23 +347,23 @@ def test_of_many_slices_the_admitted_one_speaks() -> None:
     ("said", "says"),
     [
         ({}, "not asked yet."),
-        ({"asked": "x"}, "asked."),
+        ({"askedTime": "x"}, "asked."),
         (
-            {"asked": "x", "ceded": "x", "step": 12, "durableStep": 10},
+            {"askedTime": "x", "cededTime": "x", "step": 12, "durableStep": 10},
             "ceded after step 12, 10 saved; it trains on.",
         ),
         (
-            {"asked": "x", "ceded": "x", "step": 12, "durableStep": 12, "stopped": True},
+            {"askedTime": "x", "cededTime": "x", "step": 12, "durableStep": 12, "stopped": True},
             "it was stopped whole.",
         ),
-        ({"asked": "x", "forced": True}, "the deadline passed before it had ceded; it trains on."),
+        ({"askedTime": "x", "forcedTime": "x"}, "the deadline passed before it had ceded; it trains on."),
     ],
 )
 def test_who_gave_hears_to_whom_and_how(said: dict[str, object], says: str) -> None:
     job = Job(
         Meta(name="gpt", annotations={names.SIZES: "2-8", names.DESIRED_SIZE: "8"}), JobSpec(parallelism=4)
     )
-    given = cession("Asked", victims=[{"uid": "job-uid-gpt", **said}])
+    given = cession("Asked", targets=[{"uid": "job-uid-gpt", **said}])
     found = " ".join(
         report.explain(("research", "gpt"), seen(cessions=[given], job=job), NOW).sentences
     )

@@ -45,7 +45,7 @@ def test_a_job_that_ceded_is_resized_at_the_version_that_was_seen_and_its_step_k
     found = acts(cession("Asked"), full(CEDED))
     (resize,) = [act for act in found if isinstance(act, Resize)]
     assert (resize.size, resize.version, resize.shrunk) == (4, "7", True)
-    assert recorded(found).victims[0].step == 17
+    assert recorded(found).targets[0].step == 17
 
 
 def test_what_it_said_for_another_cession_counts_for_nothing() -> None:
@@ -64,18 +64,18 @@ def test_past_the_deadline_the_job_is_resized_all_the_same_and_that_is_recorded(
 ) -> None:
     found = acts(cession("Asked", deadline=NOW - 1), full(status))
     assert [act for act in found if isinstance(act, Resize)]
-    assert recorded(found).victims[0].forced
+    assert recorded(found).targets[0].forcedTime
 
 
 def test_a_job_that_is_not_elastic_is_stopped_by_its_workload() -> None:
     plain = full(allowed=(), address="")
     first = acts(cession(to=0, how="Stop"), plain)
-    assert recorded(first).victims[0].stopped
+    assert recorded(first).targets[0].stopped
     assert not [act for act in first if isinstance(act, Activate)], "the record comes first"
     noted = {"uid": "job-uid-gpt", "stopped": True}
     assert [
         act
-        for act in acts(cession(to=0, how="Stop", victims=[noted]), plain)
+        for act in acts(cession(to=0, how="Stop", targets=[noted]), plain)
         if isinstance(act, Activate) and not act.active
     ]
 
@@ -85,13 +85,13 @@ def test_all_released_is_released_and_the_runtime_is_not_asked_again() -> None:
     assert recorded(found).phase == "Released"
 
 
-def test_a_claimant_that_kueue_admitted_is_admitted_and_running_once_its_pods_are_ready() -> None:
+def test_a_claimant_that_kueue_admitted_is_admitted_and_completed_once_its_pods_are_ready() -> None:
     starting = running("claim", "vision", 4, ready=1)
     found = acts(cession("Released"), snapshot(running=(running(size=4), starting)))
     assert recorded(found).phase == "Admitted"
     ready = running("claim", "vision", 4, ready=4)
     done = recorded(acts(cession("Released"), snapshot(running=(running(size=4), ready)), NOW + 1))
-    assert (done.phase, done.secondsToOwner) == ("Running", "2.0")
+    assert (done.phase, done.secondsToOwner) == ("Completed", "2.0")
 
 
 @pytest.mark.parametrize("phase", OPEN)
@@ -102,30 +102,30 @@ def test_a_claimant_that_is_gone_cancels_in_every_phase(phase: str) -> None:
 
 
 def test_released_and_not_admitted_in_time_fails_so_that_it_is_planned_again() -> None:
-    victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 60)}
+    victim = {"uid": "job-uid-gpt", "releasedTime": rfc3339(NOW - 60)}
     thief = running("thief", "vision", size=4)
     found = acts(
-        cession("Released", victims=[victim]),
+        cession("Released", targets=[victim]),
         snapshot(running=(running(size=4), thief), waiting=(waiting(),)),
     )
     assert recorded(found).phase == "Failed"
 
 
 def test_released_and_there_is_room_waits_for_kueue_however_long_it_takes() -> None:
-    victim = {"uid": "job-uid-gpt", "released": rfc3339(NOW - 600)}
+    victim = {"uid": "job-uid-gpt", "releasedTime": rfc3339(NOW - 600)}
     found = acts(
-        cession("Released", victims=[victim]),
+        cession("Released", targets=[victim]),
         snapshot(running=(running(size=4),), waiting=(waiting(),)),
     )
     assert not [act for act in found if isinstance(act, Record) and act.status.phase != "Released"]
 
 
 def test_what_was_stopped_for_it_comes_back_when_the_owner_is_in() -> None:
-    stopped = {"uid": "job-uid-gpt", "stopped": True, "released": rfc3339(NOW)}
+    stopped = {"uid": "job-uid-gpt", "stopped": True, "releasedTime": rfc3339(NOW)}
     back = waiting("gpt", "research", active=False, job_uid="job-uid-gpt")
     owner = running("claim", "vision", 4)
     found = acts(
-        cession("Released", to=0, how="Stop", victims=[stopped]),
+        cession("Released", to=0, how="Stop", targets=[stopped]),
         snapshot(running=(owner,), waiting=(back,)),
     )
     assert [act for act in found if isinstance(act, Activate) and act.active]

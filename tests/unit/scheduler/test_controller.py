@@ -37,7 +37,7 @@ def cessions(server: ApiServer) -> list[Json]:
 
 
 def phases(server: ApiServer) -> list[str]:
-    return [c.get("status", {}).get("phase", "Planned") for c in cessions(server)]
+    return [c.get("status", {}).get("phase", "Pending") for c in cessions(server)]
 
 
 def size(server: ApiServer, job: tuple[str, str] = GPT) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def active(server: ApiServer) -> set[str]:
     }
 
 
-def done(server: ApiServer, phase: str = "Running") -> Callable[[], bool]:
+def done(server: ApiServer, phase: str = "Completed") -> Callable[[], bool]:
     return lambda: phases(server)[-1:] == [phase] and strategy(server) == "BestEffortFIFO"
 
 
@@ -79,10 +79,10 @@ async def test_a_hand_over_from_the_claim_to_the_owners_running_pods(server: Api
     (cession,) = cessions(server)
     assert size(server) == (4, 4)
     assert runtime.asked[1:] == [(4, cession["metadata"]["name"])]
-    (victim,) = cession["status"]["victims"]
-    assert victim["step"] == runtime.status.step
-    assert not victim["forced"]
-    assert victim["asked"] <= victim["ceded"] <= victim["released"]
+    (target,) = cession["status"]["targets"]
+    assert target["step"] == runtime.status.step
+    assert not target["forcedTime"]
+    assert target["askedTime"] <= target["cededTime"] <= target["releasedTime"]
     assert float(cession["status"]["secondsToOwner"]) < 10
 
 
@@ -154,10 +154,10 @@ async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_st
             lambda: runtime.status.wanted == 4 == runtime.status.size,
             "the runtime to be at its size",
         )
-    assert phases(server) == ["Running"]
+    assert phases(server) == ["Completed"]
     assert size(server) == (4, 4)
     assert active(server) == {"job-gpt", "job-inference"}
-    assert not cessions(server)[0]["status"]["victims"][0]["forced"]
+    assert not cessions(server)[0]["status"]["targets"][0]["forcedTime"]
 
 
 @pytest.mark.parametrize("writes", range(13))
@@ -171,7 +171,7 @@ async def test_killed_between_any_two_writes_of_a_stop_what_was_stopped_may_come
     await cluster.until(
         lambda: active(server) == {"job-rigid", "job-inference"}, "both to be active"
     )
-    assert phases(server) == ["Running"], "what comes back takes nothing back"
+    assert phases(server) == ["Completed"], "what comes back takes nothing back"
 
 
 async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_at_the_deadline(
@@ -183,7 +183,7 @@ async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_
     async with leading(server):
         await cluster.until(done(server), "the owner to run")
     assert size(server) == (4, 4)
-    assert cessions(server)[0]["status"]["victims"][0]["forced"]
+    assert cessions(server)[0]["status"]["targets"][0]["forcedTime"]
 
 
 async def test_a_claimant_deleted_half_way_cancels_and_the_job_is_asked_back(
@@ -270,7 +270,8 @@ async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> Non
     policy = server.get(POLICIES, ("", "default")) or {}
     server.put(
         POLICIES,
-        policy | {"spec": {"preemption": policy["spec"]["preemption"] | {"growCooldownSeconds": 0}}},
+        policy
+        | {"spec": {"preemption": policy["spec"]["preemption"] | {"growCooldownSeconds": 0}}},
     )
     async with (
         Runtime(
@@ -286,7 +287,7 @@ async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> Non
             "the job to be back at its size",
         )
     assert size(server) == (8, 8)
-    assert phases(server) == ["Running"]
+    assert phases(server) == ["Completed"]
 
 
 async def test_a_picture_of_it_explains_the_plan_anywhere(

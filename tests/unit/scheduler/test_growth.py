@@ -31,7 +31,9 @@ def sizes(seen: Snapshot, promised: bool = False) -> dict[str, int]:
     [
         pytest.param(snapshot(running=(running(size=2),)), {"gpt": 8}, id="to its desired size"),
         pytest.param(
-            snapshot(running=(running(size=2, desired_size=5),)), {"gpt": 5}, id="no further than its desired size"
+            snapshot(running=(running(size=2, desired_size=5),)),
+            {"gpt": 5},
+            id="no further than its desired size",
         ),
         pytest.param(
             snapshot(running=(running(size=2),), room=(Resources({GPU: 3}),)),

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cede.api.cession import Cession, VictimStatus
+from cede.api.cession import Cession, TargetStatus
 from cede.api.kueue import Workload
 from cede.api.objects import Meta
 from cede.api.policy import PolicySpec, Preemption
+from cede.api.reasons import CessionPhase
 from scheduler import snapshot_dump
 from scheduler.actions import Act, Ask, Forget, Open, Queueing, Resize
 from scheduler.growth import excess
@@ -31,7 +32,7 @@ def opened(acts: list[Act]) -> list[Cession]:
 def test_a_claim_opens_a_cession_named_after_the_claimant_and_the_try() -> None:
     (found,) = opened(decided(snapshot(running=(running(),), waiting=(waiting(),))))
     assert found.metadata.name == "claim-uid-clai-1"
-    assert [(v.job, v.fromSize, v.toSize, v.how) for v in found.spec.victims] == [
+    assert [(v.job, v.fromSize, v.toSize, v.how) for v in found.spec.targets] == [
         ("gpt", 8, 4, "Shrink")
     ]
 
@@ -58,8 +59,8 @@ def test_a_take_back_that_takes_long_keeps_no_other_team_waiting() -> None:
         cessions=(cession("Asked"),),
     )
     (second,) = opened(decided(seen))
-    assert second.spec.claimant.queue == "speech"
-    assert [v.job for v in second.spec.victims] == ["bert"], "gpt gives already"
+    assert second.spec.preemptor.queue == "speech"
+    assert [v.job for v in second.spec.targets] == ["bert"], "gpt gives already"
 
 
 def test_what_one_take_back_frees_is_promised_and_no_other_counts_on_it() -> None:
@@ -81,8 +82,8 @@ def test_nothing_grows_while_a_take_back_is_open() -> None:
 
 
 def test_who_was_stopped_asks_for_nothing_while_the_one_it_was_stopped_for_is_there() -> None:
-    stopped = VictimStatus(uid="job-uid-gpt", stopped=True)
-    record = cession("Running", to=0, how="Stop", victims=[stopped])
+    stopped = TargetStatus(uid="job-uid-gpt", stopped=True)
+    record = cession("Completed", to=0, how="Stop", targets=[stopped])
     back = waiting("gpt", "research", job_uid="job-uid-gpt", pods=4, priority=90)
     owner = running("claim", "vision", size=4, allowed=(), status=None)
     seen = snapshot(
@@ -94,7 +95,7 @@ def test_who_was_stopped_asks_for_nothing_while_the_one_it_was_stopped_for_is_th
     assert opened(decided(replace(seen, cessions=()))), "and otherwise it would"
 
 
-@pytest.mark.parametrize("phase", ["Running", "Cancelled", "Failed"])
+@pytest.mark.parametrize("phase", ["Completed", "Cancelled", "Failed"])
 def test_a_strict_queue_without_an_open_cession_is_put_back(phase: str) -> None:
     seen = snapshot(
         tree(queue("vision", strategy="StrictFIFO"), queue("research")), cessions=(cession(phase),)
@@ -110,7 +111,7 @@ def test_a_runtime_with_another_size_than_its_job_is_told_except_while_it_gives(
 
 
 def test_records_are_forgotten_after_thirty_days() -> None:
-    old = cession("Running").model_copy(
+    old = cession("Completed").model_copy(
         update={"metadata": Meta(name="c-0", uid="u", creationTimestamp="1970-01-01T00:00:00Z")}
     )
     assert decided(snapshot(cessions=(old,)), now=31 * 86400.0) == [Forget("c-0", "u")]
@@ -119,13 +120,13 @@ def test_records_are_forgotten_after_thirty_days() -> None:
 # --- no thrash ------------------------------------------------------------------------------------
 def settled(seen: Snapshot, made: Cession) -> Snapshot:
     """The cluster after the hand-over that was planned: everybody has given, the owner runs."""
-    to = {v.uid: v.toSize for v in made.spec.victims}
+    to = {v.uid: v.toSize for v in made.spec.targets}
     shrunk = [
         _sized(job, to[job.identity]) if job.identity in to else job
         for job in seen.running
         if to.get(job.identity, 1)
     ]
-    owner = next(w for w in seen.waiting if w.uid == made.spec.claimant.uid)
+    owner = next(w for w in seen.waiting if w.uid == made.spec.preemptor.uid)
     pods = sum(count for _, count in owner.each)
     came = running(
         owner.job[1],
@@ -141,9 +142,10 @@ def settled(seen: Snapshot, made: Cession) -> Snapshot:
         for job in seen.running
         if to.get(job.identity) == 0
     ]
-    made.status.phase = "Running"
-    made.status.victims = [
-        VictimStatus(uid=v.uid, stopped=v.how == "Stop", released="x") for v in made.spec.victims
+    made.status.phase = CessionPhase.COMPLETED
+    made.status.targets = [
+        TargetStatus(uid=v.uid, stopped=v.how == "Stop", releasedTime="x")
+        for v in made.spec.targets
     ]
     others = [w for w in seen.waiting if w.uid != owner.uid]
     return snapshot(

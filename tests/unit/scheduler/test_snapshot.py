@@ -62,7 +62,9 @@ def workload(
 
 
 def job(parallelism: int = 8, annotations: dict[str, str] | None = None) -> Job:
-    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.DESIRED_SIZE: "8"} | (annotations or {})
+    notes = {names.ELASTIC_JOB: "true", names.SIZES: "2-8", names.DESIRED_SIZE: "8"} | (
+        annotations or {}
+    )
     metadata = {
         "name": "gpt",
         "namespace": "research",
