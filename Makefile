@@ -1,55 +1,67 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-oldest bench bench-runtime lint fmt up down lock
+.PHONY: help demo test test-fast test-long test-oldest bench bench-runtime lint fmt up down lock
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
 CLUSTER ?= local
-UV := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/uv/bin/uv
-OLDEST := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/torch-2.13
+CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede
+UV := $(CACHE)/uv/bin/uv
+OLDEST := $(CACHE)/torch-2.13
+# Workers of pytest: one runs the tests of the cluster, which mostly wait, the others all the rest.
+WORKERS ?= 3
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
-demo:  ## a real cluster here, Kueue, Cede, and the story; leaves demo.json and demo.png (CLUSTER=kind: with Docker)
+demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
 
-test: setup-cluster lint  ## every test, on the cluster too; teams that are there (of `make demo`) are removed
+test: setup-cluster lint  ## every test, on the local cluster too; removes the teams that are there
 	@$(LOCAL) up
-	@$(PYTHON_) -m pytest -q --durations=15
+	@$(PYTHON_) -m pytest -q -n $(WORKERS) --dist loadgroup --durations=15
 
-test-fast: setup-python  ## what needs neither cluster nor training processes, in under a minute
-	@$(PYTHON_) -m pytest -q -m "not cluster and not gpu and not processes"
+test-fast: setup-python  ## the tests that need neither a cluster nor training processes
+	@$(PYTHON_) -m pytest -q -n 2 -m "not cluster and not gpu and not processes"
 
-test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch it supports, in an environment of its own (2 GB to fetch)
+test-long: setup-python  ## endurance: 500 resizes with kills, many random histories; 45 min
+	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
+	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
+		-m "not cluster and not gpu and not processes"
+
+test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)
-	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' numpy pytest pytest-asyncio pytest-aiohttp hypothesis
-	@$(OLDEST)/bin/python -m pytest -q --durations=5 tests/unit/elastic_runtime tests/processes tests/gpu
+	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
+		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
+	@$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime tests/processes tests/gpu
 
-bench: setup-cluster  ## what is promised, measured beside a peer; on a quiet machine, n = 5, median and spread
+bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine
 	@$(PYTHON_) -m tests.bench.webhook
 	@$(PYTHON_) -m tests.bench.quota_controller
 
-bench-runtime: setup-python  ## what elastic_runtime promises, beside torchft, NVRx, torchrun and DCP; leaves bench-runtime.json
+bench-runtime: setup-python  ## elastic_runtime beside torchft, NVRx, torchrun and DCP
 	@$(PYTHON_) -m tests.bench.runtime $(ARGS)
 
 lint: setup-python  ## ruff, mypy --strict, the import laws
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@.venv/bin/mypy && .venv/bin/lint-imports
 
-fmt: setup-python  ## put the code into shape
+fmt: setup-python  ## format the code
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
-up: setup-cluster  ## the cluster with Kueue and Cede
+up: setup-cluster  ## start the local cluster with Kueue and Cede
 	@$(LOCAL) up
 
-down:  ## end the cluster; nothing is left behind but the cache of programs and images
-	@if [ -e $${XDG_CACHE_HOME:-$$HOME/.cache}/cede/run ]; then deploy/local/setup.sh python && $(LOCAL) down; fi
-	@! command -v kind >/dev/null || ! kind get clusters 2>/dev/null | grep -qx cede || kind delete cluster --name cede
+down:  ## stop the local cluster; only the cache of programs and images is left
+	@if [ -e $(CACHE)/run ]; then deploy/local/setup.sh python && $(LOCAL) down; fi
+	@! command -v kind >/dev/null || ! kind get clusters 2>/dev/null | grep -qx cede || \
+		kind delete cluster --name cede
 
-lock: setup-python  ## lock the requirements anew, by hashes and without addresses
-	@$(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate --group controllers -o deploy/locks/controllers.txt
-	@$(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate --group dev -o deploy/locks/dev.txt
-	@echo 'hatchling>=1.27' | $(UV) pip compile -q --universal --generate-hashes --no-header --no-annotate -o deploy/locks/build.txt -
+COMPILE := pip compile -q --universal --generate-hashes --no-header --no-annotate
+lock: setup-python  ## lock the requirements again, by hashes and without addresses
+	@$(UV) $(COMPILE) --group controllers -o deploy/locks/controllers.txt
+	@$(UV) $(COMPILE) --group dev -o deploy/locks/dev.txt
+	@echo 'hatchling>=1.27' | $(UV) $(COMPILE) -o deploy/locks/build.txt -
 
 .PHONY: setup-python setup-cluster
 setup-python:

@@ -21,6 +21,7 @@ from tests.paths import TREE
 T = TypeVar("T")
 # speed is measured in tests/bench, and this machine may be busy
 settings.register_profile("cede", deadline=None)
+settings.register_profile("long", parent=settings.get_profile("cede"), max_examples=2000)
 settings.load_profile("cede")
 
 
@@ -52,6 +53,14 @@ def lacking(mark: str) -> str:
     import torch
 
     return "" if torch.cuda.is_available() else "no GPU"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (`-n`), one of them runs all tests of the cluster: there is only one."""
+    for item in items:
+        if item.get_closest_marker("cluster"):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -113,7 +122,7 @@ class Cluster:
                     "--wait=true",
                 )
             self.kubectl("delete", "computeallocation", name, "--timeout=120s")
-        self.kubectl("delete", "namespaces", "-l", f"{names.OURS},{names.TEAM}", "--timeout=120s")
+        self.kubectl("delete", "namespaces", "-l", f"{names.MANAGED_SELECTOR},{names.TEAM}", "--timeout=120s")
         self.kubectl("delete", "clusterpolicies", "--all")
 
     def fail(self, node: str) -> None:
