@@ -154,7 +154,8 @@ async def connected(chosen: Settings) -> "AsyncIterator[Client]":
     from kubernetes.aio.config import ConfigException
     from yaml import YAMLError
 
-    from cede.kube.client import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, connect
+    from cede.kube.client import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+    from cede.kube.connection import connect
 
     try:
         async with connect(
@@ -195,9 +196,9 @@ async def status(client: "Client", chosen: Settings) -> int:
 
 async def explain(client: "Client", chosen: Settings) -> int:
     from cede import report
-    from cede.kube.client import namespace_of
+    from cede.kube.connection import context_namespace
 
-    namespace = chosen.namespace or namespace_of(chosen.kubeconfig, chosen.context)
+    namespace = chosen.namespace or context_namespace(chosen.kubeconfig, chosen.context)
     found = report.explain(
         (namespace, chosen.name), await look(client, (namespace, chosen.name)), time.time()
     )

@@ -13,21 +13,21 @@ from cede.kube.client import Client
 from quota_controller.controller import Controller
 
 
-def settings(arguments: list[str]) -> service.Settings:
+def settings(arguments: list[str]) -> service.Flags:
     parser = argparse.ArgumentParser(prog="python -m quota_controller", description=__doc__)
-    service.flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
-    return service.settings(parser.parse_args(arguments))
+    service.add_flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
+    return service.read_flags(parser.parse_args(arguments))
 
 
 async def work(client: Client) -> None:
     """Keeps the cluster as the plan says, for as long as we lead."""
-    await service.keep(Controller(client, asyncio.Event(), time.time))
+    await service.run_controller(Controller(client, asyncio.Event(), time.time))
 
 
 if __name__ == "__main__":
     try:
         asyncio.run(
-            service.lead(
+            service.run_as_leader(
                 settings(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work
             )
         )

@@ -40,7 +40,7 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.kube.cache import Cache
 from cede.kube.client import AlreadyExists, Client, NotFound
-from cede.kube.expectations import Echoes
+from cede.kube.expectations import Expectations
 from quota_controller.apply import LAG_S, Acts, At
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.plan import Seen, plan
@@ -76,7 +76,7 @@ class Controller:
         self.client = client
         self.wake = wake
         self.clock = clock
-        self.echoes: dict[Kind, Echoes] = {}
+        self.expectations: dict[Kind, Expectations] = {}
         self.policies = self._cache(POLICIES, ClusterPolicy)
         self.allocations = self._cache(ALLOCATIONS, ComputeAllocation)
         self.nodes = self._cache(NODES, Node)
@@ -85,7 +85,7 @@ class Controller:
             LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed
         )
         self.raw: dict[Kind, Cache[Any]] = {
-            kind: self._cache(kind, dict, labels=names.OURS) for kind in LABELLED
+            kind: self._cache(kind, dict, labels=names.MANAGED_SELECTOR) for kind in LABELLED
         }
         self.raw[NAMESPACES] = self._cache(NAMESPACES, dict)
         self.raw[SECRETS] = self._cache(
@@ -101,12 +101,12 @@ class Controller:
         self.teller = Teller(client, self._wrote)
 
     def _cache(self, kind: Kind, cls: type[P], **more: Any) -> Cache[P]:
-        self.echoes[kind] = Echoes()
+        self.expectations[kind] = Expectations()
         return Cache(
             self.client,
             kind,
             cls,
-            **{"changed": self.wake.set, "echoes": self.echoes[kind], **more},
+            **{"changed": self.wake.set, "expectations": self.expectations[kind], **more},
         )
 
     def _named(self, kind: Kind, key: Key) -> Cache[Any]:
@@ -129,7 +129,7 @@ class Controller:
         ]
 
     def _wrote(self, kind: Kind, key: Key, body: Json) -> None:
-        self.echoes[kind].wrote(key, body["metadata"].get("resourceVersion", ""))
+        self.expectations[kind].record_write(key, body["metadata"].get("resourceVersion", ""))
 
     def _lease_changed(self) -> None:
         """A renewal is no news while its holder leads."""
@@ -140,8 +140,8 @@ class Controller:
     async def reconcile(self) -> float:
         """One pass: look, decide, act. Returns the seconds we may sleep if nothing changes."""
         now = self.clock()
-        for echoes in self.echoes.values():
-            echoes.forget()
+        for expectations in self.expectations.values():
+            expectations.clear_observed()
         if deaf := [
             cache
             for cache in self.caches
@@ -155,7 +155,7 @@ class Controller:
         # with what was just written
         seen = replace(seen, live=self._live(now))
         await self.teller.report(seen, decided, self.acts.clashes, self.acts.edits, now)
-        if all(echoes.only for echoes in self.echoes.values()):
+        if all(expectations.only_own_writes for expectations in self.expectations.values()):
             self.wake.clear()
         left = lease_watchdog.seconds_left(self.heard, _patience(seen.policy), now)
         rest = self._rest(now)

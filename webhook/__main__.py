@@ -19,7 +19,8 @@ from cede.api.objects import ALLOCATIONS, LOCAL_QUEUES, POLICIES
 from cede.api.policy import ClusterPolicy
 from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
-from cede.kube.client import Client, connect
+from cede.kube.client import Client
+from cede.kube.connection import connect
 from webhook.admission import Team
 from webhook.certificates.keeper import Keeper
 from webhook.server import application

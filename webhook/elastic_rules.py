@@ -219,7 +219,7 @@ def complaints_of_change(job: Json, old: Json) -> Iterator[str]:
 def _few(allowed: tuple[int, ...]) -> str:
     """A long list in the middle of a sentence helps nobody."""
     return (
-        sizes.in_words(allowed)
+        sizes.describe(allowed)
         if len(allowed) <= 16
-        else f"{sizes.in_words(allowed[:3])} … {allowed[-1]}"
+        else f"{sizes.describe(allowed[:3])} … {allowed[-1]}"
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cede.api.kueue import Container, PodSpec
 from cede.api.objects import Json
-from cede.api.pods import asked_by
+from cede.api.pods import pod_requests
 from cede.api.resources import Resources, amount, describe_amount, describe_amounts
 from webhook.admission import Team, entries, is_accelerator, kind_of, table
 from webhook.kinds import TRAIN_JOB, templates
@@ -39,7 +39,7 @@ def requests(job: Json) -> Iterator[tuple[str, Resources]]:
         kind_of(job) == TRAIN_JOB
         and (each := _asked(table(job, "spec", "trainer", "resourcesPerNode"))) is not None
     ):
-        yield "spec.trainer.resourcesPerNode", asked_by(PodSpec((Container(resources=each),)))
+        yield "spec.trainer.resourcesPerNode", pod_requests(PodSpec((Container(resources=each),)))
 
 
 def asked_in(pod: Json) -> Resources | None:
@@ -59,9 +59,9 @@ def asked_in(pod: Json) -> Resources | None:
     overhead = _asked({"requests": table(pod, "overhead")})
     if whole is None or overhead is None:
         return None
-    asks = asked_by(PodSpec(lists[0], lists[1], overhead["requests"]))
+    asks = pod_requests(PodSpec(lists[0], lists[1], overhead["requests"]))
     # KEP-2837: what the pod as a whole says comes before its containers
-    pod_level = asked_by(PodSpec((Container(resources=whole),)))
+    pod_level = pod_requests(PodSpec((Container(resources=whole),)))
     return Resources(
         {name: pod_level.get(name, asks[name]) for name in asks.keys() | pod_level.keys()}
     )

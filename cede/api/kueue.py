@@ -243,7 +243,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class MetadataOnly:
     """Any object of which we read the metadata only."""
 
     metadata: Meta = field(default_factory=Meta)

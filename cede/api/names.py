@@ -53,7 +53,7 @@ WEBHOOK = "cede-webhook"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY_CEDE = "cede"
-OURS = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
+MANAGED_SELECTOR = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
 """The selector of what we have made."""
 
 # --- Kueue's and Kubernetes', as they spell them --------------------------------------------------

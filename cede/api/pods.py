@@ -9,7 +9,7 @@ from cede.api.objects import Meta
 from cede.api.resources import Resources, amount
 
 
-def asked_by(spec: PodSpec) -> Resources:
+def pod_requests(spec: PodSpec) -> Resources:
     """What one pod asks of its node: its containers and sidecars together, or more while it starts;
     and its overhead.
 
@@ -145,7 +145,7 @@ class DaemonSet:
     def asks(self) -> Resources:
         """What its pod takes of each node it runs on."""
         pod = self.spec.template.spec
-        return asked_by(PodSpec(pod.containers, pod.initContainers, pod.overhead))
+        return pod_requests(PodSpec(pod.containers, pod.initContainers, pod.overhead))
 
     def runs_on(self, node: Node) -> bool:
         """Whether it has a pod there, when all is well with the node. Source:
@@ -188,7 +188,7 @@ def _keeps_away(taint: Taint) -> bool:
     return taint.effect in ("NoSchedule", "NoExecute") and taint.key not in _PASSING
 
 
-def taken_by_daemons(daemons: tuple[DaemonSet, ...], node: Node) -> Resources:
+def daemon_requests(daemons: tuple[DaemonSet, ...], node: Node) -> Resources:
     """What DaemonSets take of a node together."""
     out = Resources()
     for daemon in daemons:

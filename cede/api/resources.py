@@ -42,7 +42,7 @@ _SUFFIX = {
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(|[numkMGTPE]|[KMGTPE]i))"
 )
-MOST = 2**63 - 1
+MAX_AMOUNT = 2**63 - 1
 """More than this is as much as this, as for the API server."""
 
 
@@ -70,7 +70,7 @@ def _amount(resource: str, text: str) -> int:
             * _SUFFIX[suffix or ""]
             * (1000 if resource == "cpu" else 1)
         )
-    return ceil(min(max(value, Decimal(-MOST)), Decimal(MOST)))
+    return ceil(min(max(value, Decimal(-MAX_AMOUNT)), Decimal(MAX_AMOUNT)))
 
 
 # a tenth of a pass over 1,000 teams without it: they own the same few amounts

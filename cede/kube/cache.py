@@ -18,7 +18,7 @@ from cede.kube.client import (
     TooManyRequests,
     Unreadable,
 )
-from cede.kube.expectations import ALL, Echoes
+from cede.kube.expectations import WHOLE_KIND, Expectations
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Cache(Generic[P]):
         fields: str = "",
         changed: Callable[[], None] = lambda: None,
         backoff: Backoff | None = None,
-        echoes: Echoes | None = None,
+        expectations: Expectations | None = None,
     ) -> None:
         self._client = client
         self.kind = kind
@@ -79,7 +79,7 @@ class Cache(Generic[P]):
         self._objects: dict[Key, P] = {}
         self._version = ""
         self.synced = asyncio.Event()
-        self._echoes = echoes
+        self._expectations = expectations
         # why nothing will be heard until somebody acts: the kind is not there, or not for us
         self.trouble = ""
 
@@ -145,17 +145,17 @@ class Cache(Generic[P]):
         self.synced.set()
         self.trouble = ""
         if differs:
-            self._news(ALL, version)
+            self._news(WHOLE_KIND, version)
             self._changed()
 
     def _troubled(self, reason: str) -> None:
         if reason != self.trouble and not self.synced.is_set():
             self.trouble = reason
-            self._news(ALL, reason)
+            self._news(WHOLE_KIND, reason)
             self._changed()
 
     def _news(self, key: Key, version: str) -> bool:
-        return self._echoes is None or self._echoes.is_news(key, version)
+        return self._expectations is None or self._expectations.observe(key, version)
 
     async def _watch(self) -> None:
         """Events until the server ends the stream."""
@@ -175,8 +175,8 @@ class Cache(Generic[P]):
             key = meta(event.object).key  # type: ignore[arg-type]
             if event.type == "DELETED":
                 self._objects.pop(key, None)
-                if self._echoes:
-                    self._echoes.gone(key)
+                if self._expectations:
+                    self._expectations.observe_deletion(key)
             else:
                 self._objects[key] = event.object
                 if not self._news(key, meta(event.object).resourceVersion):  # type: ignore[arg-type]

@@ -1,8 +1,6 @@
 """The verbs of the API server, over the official package's configuration, credentials and TLS."""
 
 import random
-import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
@@ -12,8 +10,6 @@ import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
-from kubernetes.aio.config.incluster_config import load_incluster_config
-from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
 
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
@@ -34,9 +30,7 @@ from cede.kube.errors import (
 
 P = TypeVar("P")
 PAGE = 500
-# bytes; aiohttp's own default fails above 128 KiB a line
-LINE_LIMIT = 1 << 21
-TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 # the server ends a watch after this long, or up to twice that: not all at once
 WATCH_S = 300
 # a quiet kind may say nothing for the whole of a watch; that the server is gone, TCP keep-alive
@@ -226,7 +220,7 @@ class HttpClient:
     ) -> bytes:
         headers = {"Content-Type": media} if media else {}
         async with self._asked(
-            method, path, query, headers=headers, data=body, timeout=TIMEOUT
+            method, path, query, headers=headers, data=body, timeout=REQUEST_TIMEOUT
         ) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
@@ -293,85 +287,6 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
     )
 
 
-async def load(
-    into: Configuration, kubeconfig: str | None = None, context: str | None = None
-) -> None:
-    """Where the API server is and how to speak to it.
-
-    By the kubeconfig or context named, else as the pod's service account, else by the user's
-    kubeconfig.
-    """
-    if kubeconfig is None and context is None:
-        try:
-            load_incluster_config(client_configuration=into)
-            return
-        except ConfigException:
-            pass
-    await load_kube_config(config_file=kubeconfig, context=context, client_configuration=into)
-
-
-def namespace_of(kubeconfig: str | None = None, context: str | None = None) -> str:
-    """The namespace of the kubeconfig's context, as kubectl takes it: `default` when nothing says
-    another."""
-    try:
-        every, current = list_kube_config_contexts(kubeconfig)
-    except ConfigException:
-        return "default"
-    found = next((one for one in every if one["name"] == context), current)
-    return str(found["context"].get("namespace") or "default")
-
-
-def trust(context: ssl.SSLContext, found: Configuration) -> None:
-    """The context takes the CA and client certificate of these files; new connections use them at
-    once."""
-    if found.ssl_ca_cert:
-        context.load_verify_locations(found.ssl_ca_cert)
-    if found.cert_file:
-        context.load_cert_chain(found.cert_file, found.key_file)
-    if not found.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-
-
-def _kept_alive(address: Any) -> socket.socket:
-    """A socket that notices within half a minute that its peer is gone: a powered-off server sends
-    no farewell."""
-    made = socket.socket(*address[:3])
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds_or_times in (
-        ("TCP_KEEPIDLE", 15),
-        ("TCP_KEEPINTVL", 5),
-        ("TCP_KEEPCNT", 3),
-    ):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds_or_times)
-    return made
-
-
-@asynccontextmanager
-async def connect(
-    *, manager: str, kubeconfig: str | None = None, context: str | None = None
-) -> AsyncIterator[HttpClient]:
-    """A client for as long as the context lasts. Raises kubernetes' ConfigException when nothing
-    says where the API server is."""
-    found = Configuration()
-    await load(found, kubeconfig, context)
-    own = ssl.create_default_context(cafile=found.ssl_ca_cert)
-    # clusters' own CAs often lack a key identifier; kubectl accepts them too
-    own.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    trust(own, found)
-
-    async def renew() -> None:
-        await load(found, kubeconfig, context)
-        trust(own, found)
-
-    connector = aiohttp.TCPConnector(limit=100, ssl=own, socket_factory=_kept_alive)
-    async with aiohttp.ClientSession(
-        connector=connector, read_bufsize=LINE_LIMIT, timeout=TIMEOUT, proxy=found.proxy
-    ) as session:
-        yield HttpClient(session, found, manager, renew)
-
-
 __all__ = [
     "AlreadyExists",
     "ApiError",
@@ -387,5 +302,4 @@ __all__ = [
     "Unreachable",
     "Unreadable",
     "WatchEvent",
-    "connect",
 ]

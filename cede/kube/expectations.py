@@ -1,40 +1,46 @@
-"""What we hear of our own writes: telling it from news spares every write a pass of its own."""
+"""Tells our own writes from other changes, so that a write does not cause another pass.
+
+client-go and Kueue call this expectations.
+"""
 
 from cede.api.objects import Key
 
-ALL: Key = ("", "")
+WHOLE_KIND: Key = ("", "")
+"""Stands for all objects of a kind, which a new list has replaced."""
 
 
-class Echoes:
-    """One per kind that is written and watched. An echo may come after the write's answer, or
-    before it."""
+class Expectations:
+    """The versions that our writes made of one kind, and the versions that the watch reported.
+
+    The watch may report a write before or after the API server has answered it.
+    """
 
     def __init__(self) -> None:
         # the version that our last write of this object made
         self._written: dict[Key, str] = {}
-        # since the last `forget`
-        self._heard: dict[Key, str] = {}
+        # the newest version reported since the last `clear_observed`
+        self._observed: dict[Key, str] = {}
 
-    def wrote(self, key: Key, version: str) -> None:
+    def record_write(self, key: Key, version: str) -> None:
         self._written[key] = version
 
-    def is_news(self, key: Key, version: str) -> bool:
-        """Whether hearing of this version is more than hearing ourselves; `ALL` is the whole kind,
-        listed anew."""
-        self._heard[key] = version
+    def observe(self, key: Key, version: str) -> bool:
+        """Notes what the watch reported. Returns False when it is the result of our own write."""
+        self._observed[key] = version
         return self._written.get(key) != version
 
-    def gone(self, key: Key) -> None:
-        """The object is deleted."""
+    def observe_deletion(self, key: Key) -> None:
         self._written.pop(key, None)
-        self._heard[key] = ""
+        self._observed[key] = ""
 
-    def forget(self) -> None:
-        """From here on."""
-        self._heard.clear()
+    def clear_observed(self) -> None:
+        """Starts a new period for `only_own_writes`."""
+        self._observed.clear()
 
     @property
-    def only(self) -> bool:
-        """Whether nothing but our own writes was heard since: those that came before their answer
-        were taken for news."""
-        return all(self._written.get(key) == version for key, version in self._heard.items())
+    def only_own_writes(self) -> bool:
+        """Whether everything observed since `clear_observed` was written by us.
+
+        This also recognizes writes that the watch reported before they were answered.
+        """
+        return all(self._written.get(key) == version for key, version in self._observed.items())

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 from cede.api import names
 from cede.kube import health, lease, logs, loop
 from cede.kube.cache import Cache
-from cede.kube.client import Client, connect
+from cede.kube.client import Client
+from cede.kube.connection import connect
 
 
 @dataclass(frozen=True)
-class Settings:
+class Flags:
     # who we are in the lease
     identity: str
     kubeconfig: str | None
@@ -24,7 +25,7 @@ class Settings:
     log_level: str
 
 
-def flags(parser: argparse.ArgumentParser, identity: str) -> None:
+def add_flags(parser: argparse.ArgumentParser, identity: str) -> None:
     """The flags every controller has."""
     parser.add_argument("--identity", default=identity, help="who we are in the lease")
     parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
@@ -32,12 +33,12 @@ def flags(parser: argparse.ArgumentParser, identity: str) -> None:
     parser.add_argument("--log-level", default="INFO")
 
 
-def settings(found: argparse.Namespace) -> Settings:
-    return Settings(found.identity, found.kubeconfig, found.port, found.log_level)
+def read_flags(found: argparse.Namespace) -> Flags:
+    return Flags(found.identity, found.kubeconfig, found.port, found.log_level)
 
 
-async def lead(
-    chosen: Settings, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
+async def run_as_leader(
+    chosen: Flags, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
 ) -> None:
     """Works for as long as we lead, until told to end. Raises LostLease when another may lead."""
     logs.setup(chosen.log_level)
@@ -67,7 +68,7 @@ class Controller(Protocol):
     async def reconcile(self) -> float: ...
 
 
-async def keep(controller: Controller, *, after: Iterable[Cache[Any]] = ()) -> None:
+async def run_controller(controller: Controller, *, after: Iterable[Cache[Any]] = ()) -> None:
     """Pass after pass, for ever; the first once the caches `after` have been heard."""
     async with asyncio.TaskGroup() as tasks:
         for cache in controller.caches:

@@ -9,7 +9,7 @@ from functools import cached_property
 from cede.api.allocation import AllocationSpec, TypeQuota
 from cede.api.kueue import Node
 from cede.api.objects import is_true
-from cede.api.pods import DaemonSet, taken_by_daemons
+from cede.api.pods import DaemonSet, daemon_requests
 from cede.api.policy import InstanceType
 from cede.api.resources import Quota, Resources, amount
 
@@ -180,7 +180,7 @@ def _counts(type_: InstanceType, holds: Resources, whole: Resources, most: int) 
 def _for_jobs(type_: InstanceType, node: Node, daemons: tuple[DaemonSet, ...]) -> Resources:
     """What the node can give to jobs: its allocatable amounts less what DaemonSets take there;
     never below zero."""
-    taken = taken_by_daemons(daemons, node)
+    taken = daemon_requests(daemons, node)
     return Counter(
         {
             name: max(0, amount(name, node.status.allocatable.get(name, 0)) - taken[name])

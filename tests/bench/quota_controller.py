@@ -19,7 +19,8 @@ from contextlib import contextmanager
 
 from cede.api import names
 from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, Json
-from cede.kube.client import Client, connect
+from cede.kube.client import Client
+from cede.kube.connection import connect
 from tests.bench import bare
 from tests.bench.bare import Bare
 

@@ -23,7 +23,8 @@ from cede.api.objects import (
     Key,
     Kind,
 )
-from cede.kube.client import Client, Invalid, NotFound, connect
+from cede.kube.client import Client, Invalid, NotFound
+from cede.kube.connection import connect
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,7 @@ import pytest
 
 from cede.api.kueue import Container, Node, NodeSpec, PodSpec, Taint
 from cede.api.objects import Json, Meta
-from cede.api.pods import DaemonSet, asked_by, taken_by_daemons
+from cede.api.pods import DaemonSet, pod_requests, daemon_requests
 
 
 def holds(cpu: str, restart: str = "") -> Container:
@@ -52,7 +52,7 @@ def holds(cpu: str, restart: str = "") -> Container:
     ],
 )
 def test_what_a_pod_asks(spec: PodSpec, cpu: int) -> None:
-    assert asked_by(spec)["cpu"] == cpu
+    assert pod_requests(spec)["cpu"] == cpu
 
 
 def daemon(**pod: object) -> DaemonSet:
@@ -178,10 +178,10 @@ def test_where_a_daemon_runs(pod: Json, taints: tuple[Taint, ...], runs: bool) -
 
 def test_daemons_take_together_what_each_asks_where_it_runs() -> None:
     node = Node(Meta(name="n", labels={"zone": "a"}))
-    taken = taken_by_daemons((daemon(), daemon(), daemon(nodeSelector={"zone": "b"})), node)
+    taken = daemon_requests((daemon(), daemon(), daemon(nodeSelector={"zone": "b"})), node)
     assert taken == {"cpu": 200, "memory": 2 * 2**30}
 
 
 def test_a_daemonset_that_is_being_deleted_takes_nothing() -> None:
     going = DaemonSet(Meta(name="d", deletionTimestamp="2026-01-01T00:00:00Z"), daemon().spec)
-    assert not taken_by_daemons((going,), Node())
+    assert not daemon_requests((going,), Node())

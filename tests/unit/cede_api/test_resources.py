@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.resources import MOST, amount, describe_amount, describe_amounts, parse, quantity
+from cede.api.resources import MAX_AMOUNT, amount, describe_amount, describe_amounts, parse, quantity
 
 RESOURCES = st.sampled_from(
     ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu", "pods"]
@@ -50,9 +50,9 @@ SUFFIXES = {
         pytest.param("memory", "+1Ki", 1024, id="a sign"),
         pytest.param("memory", ".5Ki", 512, id="no leading digit"),
         pytest.param(
-            "memory", "100E", MOST, id="more than the server counts is the most it counts"
+            "memory", "100E", MAX_AMOUNT, id="more than the server counts is the most it counts"
         ),
-        pytest.param("memory", "1e9999", MOST, id="an absurd exponent costs nothing"),
+        pytest.param("memory", "1e9999", MAX_AMOUNT, id="an absurd exponent costs nothing"),
         pytest.param("memory", "1e-9999", 1, id="nor does a tiny one"),
     ],
 )
@@ -95,13 +95,13 @@ def test_a_quantity_reads_back_as_the_amount_it_spells(resource: str, value: int
 
 @given(st.decimals(min_value=0, max_value=10**6, places=3), st.sampled_from(sorted(SUFFIXES)))
 def test_an_amount_is_the_quantity_rounded_up(number: Decimal, suffix: str) -> None:
-    assert amount("memory", f"{number}{suffix}") == min(ceil(number * SUFFIXES[suffix]), MOST)
+    assert amount("memory", f"{number}{suffix}") == min(ceil(number * SUFFIXES[suffix]), MAX_AMOUNT)
 
 
 @given(RESOURCES, st.text(max_size=12))
 def test_any_text_is_an_amount_or_a_sentence(resource: str, text: str) -> None:
     with suppress(ValueError):
-        assert abs(amount(resource, text)) <= MOST
+        assert abs(amount(resource, text)) <= MAX_AMOUNT
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.sizes import LIMIT, at_most, in_words, parse, parse_one
+from cede.api.sizes import MAX_SIZE, largest_within, describe, parse, parse_one
 
-SIZES = st.integers(min_value=1, max_value=LIMIT)
+SIZES = st.integers(min_value=1, max_value=MAX_SIZE)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_sizes(text: str, expected: tuple[int, ...]) -> None:
         pytest.param("2-8/0", "has step 0", id="no step"),
         pytest.param("0-8", "would complete the job", id="size 0 in a range"),
         pytest.param("0,4", "would complete the job", id="size 0 in a list"),
-        pytest.param(f"1-{LIMIT + 1}", f"at most {LIMIT} pods", id="too large a range"),
-        pytest.param(f"1,{LIMIT + 1}", f"at most {LIMIT} pods", id="too large a size"),
+        pytest.param(f"1-{MAX_SIZE + 1}", f"at most {MAX_SIZE} pods", id="too large a range"),
+        pytest.param(f"1,{MAX_SIZE + 1}", f"at most {MAX_SIZE} pods", id="too large a size"),
     ],
 )
 def test_what_is_wrong_with_sizes_is_said(text: str, says: str) -> None:
@@ -53,7 +53,7 @@ def test_what_is_wrong_with_sizes_is_said(text: str, says: str) -> None:
         parse(text)
 
 
-@given(SIZES, SIZES, st.integers(min_value=1, max_value=LIMIT))
+@given(SIZES, SIZES, st.integers(min_value=1, max_value=MAX_SIZE))
 def test_a_range_holds_its_start_and_nothing_past_its_end(a: int, b: int, step: int) -> None:
     low, high = sorted((a, b))
     assert parse(f"{low}-{high}/{step}") == tuple(range(low, high + 1, step))
@@ -61,7 +61,7 @@ def test_a_range_holds_its_start_and_nothing_past_its_end(a: int, b: int, step: 
 
 @given(st.sets(SIZES, min_size=1, max_size=20))
 def test_what_is_said_in_words_reads_back(wanted: set[int]) -> None:
-    assert parse(in_words(sorted(wanted))) == tuple(sorted(wanted))
+    assert parse(describe(sorted(wanted))) == tuple(sorted(wanted))
 
 
 @given(st.text(alphabet="0123456789-/, ", max_size=12))
@@ -72,12 +72,12 @@ def test_any_text_is_sizes_that_rise_from_one_or_a_sentence(text: str) -> None:
         return
     assert found[0] >= 1
     assert list(found) == sorted(set(found))
-    assert found[-1] <= LIMIT
+    assert found[-1] <= MAX_SIZE
 
 
-@given(st.lists(SIZES, max_size=10), st.integers(min_value=0, max_value=LIMIT))
+@given(st.lists(SIZES, max_size=10), st.integers(min_value=0, max_value=MAX_SIZE))
 def test_at_most_is_the_largest_that_fits(sizes: list[int], limit: int) -> None:
-    found = at_most(sizes, limit)
+    found = largest_within(sizes, limit)
     if found is None:
         assert all(size > limit for size in sizes)
     else:

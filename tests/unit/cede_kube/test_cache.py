@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
 from cede.kube.cache import Backoff, Cache
-from cede.kube.expectations import Echoes
+from cede.kube.expectations import Expectations
 from tests.fakes.api_faults import drops, in_stream, refuses, says
 from tests.fakes.api_server import Answer, ApiServer, line
 
@@ -304,29 +304,29 @@ async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() ->
     async with ApiServer() as server, server.client() as client:
         stored = server.put(JOBS, job("a"))
         changed = asyncio.Event()
-        echoes = Echoes()
-        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded(), echoes=echoes)
+        expectations = Expectations()
+        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded(), expectations=expectations)
         task = asyncio.create_task(cache.run())
         await changed.wait()
         changed.clear()
-        echoes.forget()
+        expectations.clear_observed()
         [key] = cache.objects
         version = str(server.version + 1)
-        echoes.wrote(key, version)
+        expectations.record_write(key, version)
         server.put(JOBS, stored | {"spec": {"parallelism": 7}})
         async with asyncio.timeout(5):
             while cache.objects[key].metadata.resourceVersion != version:  # noqa: ASYNC110  # nothing tells: that is the point
                 await asyncio.sleep(0)
         assert not changed.is_set()
-        assert echoes.only
+        assert expectations.only_own_writes
         server.put(JOBS, stored | {"spec": {"parallelism": 8}})
         await asyncio.wait_for(changed.wait(), 5)
-        assert not echoes.only
-        echoes.wrote(key, cache.objects[key].metadata.resourceVersion)
-        assert echoes.only, "it came before the answer"
+        assert not expectations.only_own_writes
+        expectations.record_write(key, cache.objects[key].metadata.resourceVersion)
+        assert expectations.only_own_writes, "it came before the answer"
         changed.clear()
         server.remove(JOBS, key)
         await asyncio.wait_for(changed.wait(), 5)
-        assert not echoes.only
+        assert not expectations.only_own_writes
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

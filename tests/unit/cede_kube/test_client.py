@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
-from cede.api.kueue import ClusterQueue, Job, Plain
+from cede.api.kueue import ClusterQueue, Job, MetadataOnly
 from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, JOBS, NODES, PODS, Json, Kind
 from cede.api.policy import ClusterPolicy
 from cede.kube.client import (
@@ -51,7 +51,7 @@ async def client(server: ApiServer) -> AsyncIterator[HttpClient]:
 async def test_a_long_list_comes_in_pages_and_whole(server: ApiServer, client: Client) -> None:
     for i in range(1201):
         server.put(NODES, {"metadata": {"name": f"n{i:04}"}})
-    found, version = await client.list(NODES, Plain)
+    found, version = await client.list(NODES, MetadataOnly)
     assert [one.metadata.name for one in found] == [f"n{i:04}" for i in range(1201)]
     assert version == str(server.version)
     assert server.count()["GET"] == 3
@@ -60,7 +60,7 @@ async def test_a_long_list_comes_in_pages_and_whole(server: ApiServer, client: C
 async def test_a_list_is_of_a_namespace_and_of_labels(server: ApiServer, client: Client) -> None:
     for name, namespace, labels in (("x", "a", {"t": "1"}), ("y", "a", {}), ("z", "b", {"t": "1"})):
         server.put(JOBS, {"metadata": {"name": name, "namespace": namespace, "labels": labels}})
-    found, _ = await client.list(JOBS, Plain, namespace="a", labels="t=1")
+    found, _ = await client.list(JOBS, MetadataOnly, namespace="a", labels="t=1")
     assert [one.metadata.name for one in found] == ["x"]
 
 
@@ -103,7 +103,7 @@ async def heard(
 ) -> list[tuple[str, str]]:
     """The first `count` events: type, and name or version."""
     found = list[tuple[str, str]]()
-    async for event in client.watch(kind, Plain, version=version, initial=initial):
+    async for event in client.watch(kind, MetadataOnly, version=version, initial=initial):
         found.append((event.type, event.object.metadata.name if event.object else event.version))
         if len(found) == count:
             break
@@ -114,7 +114,7 @@ async def test_a_watch_tells_what_happens_after_its_version(
     server: ApiServer, client: Client
 ) -> None:
     server.put(JOBS, job("old"))
-    _, version = await client.list(JOBS, Plain)
+    _, version = await client.list(JOBS, MetadataOnly)
     server.put(JOBS, job("new"))
     server.put(JOBS, job("new", parallelism=2))
     server.remove(JOBS, ("a", "old"))
@@ -136,7 +136,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(
     server: ApiServer, client: Client
 ) -> None:
     server.put(JOBS, job("x"))
-    events = client.watch(JOBS, Plain, version="", initial=True)
+    events = client.watch(JOBS, MetadataOnly, version="", initial=True)
     assert [(event.type, event.initial_end) async for event in _first(events, 2)] == [
         ("ADDED", False),
         ("BOOKMARK", True),
@@ -144,8 +144,8 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(
 
 
 async def _first(
-    events: AsyncIterator[WatchEvent[Plain]], count: int
-) -> AsyncIterator[WatchEvent[Plain]]:
+    events: AsyncIterator[WatchEvent[MetadataOnly]], count: int
+) -> AsyncIterator[WatchEvent[MetadataOnly]]:
     async for event in events:
         yield event
         count -= 1
@@ -161,7 +161,7 @@ async def test_who_leaves_the_selection_is_deleted_for_the_watch(
     types = [
         event.type
         async for event in _first(
-            client.watch(PODS, Plain, version="1", initial=False, labels="t"), 2
+            client.watch(PODS, MetadataOnly, version="1", initial=False, labels="t"), 2
         )
     ]
     assert types == ["ADDED", "DELETED"]

@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 from kubernetes.aio.config import ConfigException, incluster_config
 
 from cede.api.objects import JOBS, NODES
-from cede.kube.client import Unauthorized, Unreachable, connect, namespace_of
+from cede.kube.client import Unauthorized, Unreachable
+from cede.kube.connection import connect, context_namespace
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kubeconfig import kubeconfig
 
@@ -155,12 +156,12 @@ async def test_a_kubeconfig_names_the_server_the_user_and_the_namespace(tmp_path
         path = kubeconfig(tmp_path / "config", server, "team-a")
         async with connect(manager="test", kubeconfig=path) as client:
             await client.list(JOBS, dict)
-        assert namespace_of(path) == "team-a"
-        assert namespace_of(path, "two") == "default"
+        assert context_namespace(path) == "team-a"
+        assert context_namespace(path, "two") == "default"
 
 
 async def test_without_a_kubeconfig_nothing_is_guessed(tmp_path: Path) -> None:
     with pytest.raises(ConfigException):
         async with connect(manager="test", kubeconfig=str(tmp_path / "none")):
             pass
-    assert namespace_of(str(tmp_path / "none")) == "default"
+    assert context_namespace(str(tmp_path / "none")) == "default"

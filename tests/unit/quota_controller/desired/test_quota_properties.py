@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cede.api.allocation import AllocationSpec
 from cede.api.kueue import Node
 from cede.api.names import GPU
-from cede.api.pods import DaemonSet, taken_by_daemons
+from cede.api.pods import DaemonSet, daemon_requests
 from cede.api.resources import Resources, amount
 from quota_controller.desired import capacity
 from quota_controller.desired.capacity import divided, owned, shared_out, supplies
@@ -75,7 +75,7 @@ def packed(pod: Resources, live: list[Node], daemons: list[DaemonSet]) -> int:
     """How many of these pods the healthy nodes of a type hold together."""
     count = 0
     for one in filter(capacity.is_healthy, live):
-        taken = taken_by_daemons(tuple(daemons), one)
+        taken = daemon_requests(tuple(daemons), one)
         has = {
             name: max(0, amount(name, one.status.allocatable[name]) - taken[name]) for name in pod
         }

@@ -1,0 +1,101 @@
+"""Opens a connection to the API server: finds it, trusts it, and renews the credentials."""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException
+from kubernetes.aio.config.incluster_config import load_incluster_config
+from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
+
+from cede.kube.client import REQUEST_TIMEOUT, HttpClient
+
+# bytes; with aiohttp's default, a watch fails on a line above 128 KiB
+MAX_LINE_BYTES = 1 << 21
+DEFAULT_NAMESPACE = "default"
+
+
+@asynccontextmanager
+async def connect(
+    *, manager: str, kubeconfig: str | None = None, context: str | None = None
+) -> AsyncIterator[HttpClient]:
+    """A client for as long as the context lasts; `manager` is the field manager of its writes.
+
+    Raises ConfigException of the kubernetes package when no configuration names an API server.
+    """
+    configuration = Configuration()
+    await load_configuration(configuration, kubeconfig, context)
+    tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # the CAs of many clusters lack a key identifier; kubectl accepts them too
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    load_certificates(tls, configuration)
+
+    async def renew() -> None:
+        await load_configuration(configuration, kubeconfig, context)
+        load_certificates(tls, configuration)
+
+    connector = aiohttp.TCPConnector(limit=100, ssl=tls, socket_factory=_socket_with_keepalive)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        read_bufsize=MAX_LINE_BYTES,
+        timeout=REQUEST_TIMEOUT,
+        proxy=configuration.proxy,
+    ) as session:
+        yield HttpClient(session, configuration, manager, renew)
+
+
+async def load_configuration(
+    target: Configuration, kubeconfig: str | None = None, context: str | None = None
+) -> None:
+    """Fills `target` with the address of the API server, its CA and our credentials.
+
+    Uses the given kubeconfig or context; else the service account of this pod; else the
+    kubeconfig of the user.
+    """
+    if kubeconfig is None and context is None:
+        try:
+            load_incluster_config(client_configuration=target)
+            return
+        except ConfigException:
+            pass
+    await load_kube_config(config_file=kubeconfig, context=context, client_configuration=target)
+
+
+def load_certificates(tls: ssl.SSLContext, configuration: Configuration) -> None:
+    """Loads the CA and the client certificate again; new connections use them at once."""
+    if configuration.ssl_ca_cert:
+        tls.load_verify_locations(configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+
+
+def context_namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """The namespace of a kubeconfig's context, as kubectl chooses it; `default` if none is set."""
+    try:
+        contexts, current = list_kube_config_contexts(kubeconfig)
+    except ConfigException:
+        return DEFAULT_NAMESPACE
+    chosen = next((entry for entry in contexts if entry["name"] == context), current)
+    return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)
+
+
+def _socket_with_keepalive(address: Any) -> socket.socket:
+    """A socket that detects within half a minute that its peer is gone.
+
+    A server that loses power closes no connection.
+    """
+    connection = socket.socket(*address[:3])
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # seconds, seconds, count
+    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+    for name, value in options.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection
