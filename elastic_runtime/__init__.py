@@ -1,1 +1,36 @@
-"""Training jobs that change size while they run. Scripts import `elastic_runtime.session`."""
+"""The part of Cede that runs in the pods of an elastic PyTorch job.
+
+A training script uses the names below. Each is imported on first use, because the agent, which is
+the pod's first process, must not import torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elastic_runtime.checkpointing import restore
+    from elastic_runtime.session import Session
+    from elastic_runtime.strategies.deterministic import Deterministic
+    from elastic_runtime.strategies.sharded import Sharded
+
+__all__ = ["Deterministic", "Session", "Sharded", "restore"]
+
+_MODULE_OF = {
+    "Deterministic": "elastic_runtime.strategies.deterministic",
+    "Session": "elastic_runtime.session",
+    "Sharded": "elastic_runtime.strategies.sharded",
+    "restore": "elastic_runtime.checkpointing.restore",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_MODULE_OF[name])
+    value = module if name == "restore" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

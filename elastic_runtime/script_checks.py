@@ -1,53 +1,70 @@
-"""What scripts get wrong, each said in a line that names it and its cure."""
+"""Finds mistakes in a training script and reports each in one line that names its cure.
+
+A function named `..._mistakes` yields one message for each mistake; `raise_mistakes` raises
+ValueError with all of them.
+"""
 
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from elastic_runtime.distributed.state_transfer import pack, unpack
+from elastic_runtime.state.state_tree import pack, unpack
 
 log = logging.getLogger(__name__)
-LEFT = (
-    "step %d is not committed: the loop over session.steps(%d) was left by break, return or an "
-    "error; to end early, give it another end"
+LOOP_LEFT_EARLY = (
+    "step %d is not committed: the script left the loop over session.steps(%d) by break, return or "
+    "an error; to end earlier, pass a smaller number to session.steps"
 )
-LATE = (
-    "a gradient came after its bucket had gone: give step.backward all of a micro-batch's "
-    "loss, and checkpoint() use_reentrant=False"
+LATE_GRADIENT = (
+    "a gradient arrived after its bucket was reduced: pass the whole loss of a micro-batch to "
+    "step.backward, and use checkpoint(..., use_reentrant=False)"
 )
-AGAIN = (
-    "session.steps was called a second time: the job ends with the first; take one loop over "
-    "all steps, and look at step.number"
+SECOND_LOOP = (
+    "session.steps was called a second time, but a job ends with its first loop: use one loop over "
+    "all steps and branch on step.number"
 )
-STEPPED = (
-    "optimizer.step was called by the script: leave it out, the session steps when a step "
-    "of all ranks is committed"
+OPTIMIZER_STEPPED = (
+    "optimizer.step was called by the script: remove the call, the session steps the optimizer "
+    "when all ranks commit a step"
 )
-EARLY = (
-    "session.rank and session.world are known in the loop over session.steps, not before: what "
-    "one process is to do once, it does there, "
-    "or outside of the job"
+RANK_UNKNOWN = (
+    "session.rank and session.world are known only inside the loop over session.steps: move code "
+    "that a single process runs into the loop, or out of the job"
 )
-DROPPED = (
-    "gradients were dropped between step.backward and the end of the step: leave zero_grad "
-    "out, every step begins with none"
+GRADIENTS_CLEARED = (
+    "gradients were cleared between step.backward and the end of the step: call step.backward "
+    "without zero_grad(), the session clears gradients"
 )
 
 
-def of_session(
+class ParameterPlace(NamedTuple):
+    parameter: torch.nn.Parameter
+    device: torch.device
+    dtype: torch.dtype
+
+
+def raise_mistakes(messages: Iterable[str]) -> None:
+    """Raises ValueError with all messages in one line, if there are any."""
+    if text := "; ".join(messages):
+        raise ValueError(text)
+
+
+# --- what a session is created with ---------------------------------------------------------------
+
+
+def session_mistakes(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     samples: int | None,
     micro_batches: int,
     micro_batch_size: int,
 ) -> Iterator[str]:
-    """Everything wrong with what a session is made of."""
     if samples is not None and (not isinstance(samples, Integral) or samples < 1):
         yield f"samples is {samples}: give the length of the dataset, at least 1"
     for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
@@ -55,218 +72,234 @@ def of_session(
             yield f"{name} is {count!r}: give a whole number, at least 1"
     if isinstance(model, DistributedDataParallel | DataParallel):
         yield (
-            f"the model is wrapped in {type(model).__name__}: give the bare one, the session "
-            f"averages gradients"
+            f"the model is wrapped in {type(model).__name__}: pass the model itself, the session "
+            "averages gradients"
         )
         return
     own = set(model.parameters())
     if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
-        yield from of_devices(on_gpus)
+        yield from device_mistakes(on_gpus)
     if not any(parameter.requires_grad for parameter in own):
-        yield "the model has no parameter that requires a gradient: there is nothing to train"
-    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if foreign := sum(parameter not in own for parameter in held):
         yield (
-            f"{foreign} of the optimizer's {len(held)} tensors are no parameters of the model: "
-            f"make it from this model's parameters()"
+            "the model has no parameter that requires a gradient: set requires_grad on those that "
+            "are to be trained"
+        )
+    optimized = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if foreign := sum(parameter not in own for parameter in optimized):
+        yield (
+            f"{foreign} of the optimizer's {len(optimized)} tensors are not parameters of the "
+            "model: create the optimizer with model.parameters()"
         )
 
 
-def of_saves(
-    shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
-) -> Iterator[str]:
-    """`shared`, `local`: directories."""
-    if save_every < 0:
-        yield (
-            f"save_every is {save_every}: give a number of steps, or 0 for none but those asked for"
-        )
-    if local and local_save_every < 1:
-        yield (
-            f"local_save_every is {local_save_every}: give how many steps lie between two saves "
-            f"in local_checkpoint"
-        )
-    if local_save_every and not local:
-        yield (
-            f"local_save_every is {local_save_every}, with no local_checkpoint: give a "
-            f"directory on the pod's own disk"
-        )
-    if local and shared and Path(local).absolute() == Path(shared).absolute():
-        yield (
-            f"checkpoint and local_checkpoint are both {local}: give a directory that all pods "
-            f"share, and one of each pod's own"
-        )
-    if local and not shared:
-        yield (
-            "local_checkpoint is given without checkpoint: a pod's disk goes with the pod, give "
-            "a directory that all pods share too"
-        )
-
-
-def of_schedules(schedules: Iterable[Any]) -> Iterator[str]:
-    for schedule in schedules:
-        if isinstance(schedule, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            yield (
-                "ReduceLROnPlateau looks at a figure, and schedules step without one: take one "
-                "that depends on the step, as LambdaLR"
-            )
-
-
-def ticks(schedules: Iterable[Any]) -> list[int | None]:
-    """How often each was stepped, as far as it says."""
-    return [getattr(schedule, "last_epoch", None) for schedule in schedules]
-
-
-def of_ticks(before: Sequence[int | None], schedules: Sequence[Any]) -> Iterator[str]:
-    """`before`: when the step began."""
-    for schedule, was, now in zip(schedules, before, ticks(schedules), strict=True):
-        if was != now:
-            yield (
-                f"{type(schedule).__name__}.step was called by the script: leave it out, the "
-                f"session steps it when a step is committed"
-            )
-
-
-def let_nobody_else_step(optimizer: torch.optim.Optimizer, ours: Callable[[], bool]) -> None:
-    """From now on a step of the optimizer raises ValueError unless it is `ours`: ranks that step on
-    gradients of their own drift apart."""
-
-    def refuse_others(*_: Any) -> None:
-        if not ours():
-            raise ValueError(STEPPED)
-
-    # or what only looks like one
-    if isinstance(optimizer, torch.optim.Optimizer):
-        optimizer.register_step_pre_hook(refuse_others)
-
-
-def of_start(before: Sequence["Place"] | None, now: Sequence["Place"], data: bool) -> Iterator[str]:
-    """What is wrong when the first step begins. `before`: None if it began before. `data`: whether
-    anybody said which samples there are."""
-    if before is None:
-        yield AGAIN
-        return
-    yield from of_move(before, now)
-    if not data:
-        yield (
-            "nobody said what to train on: give samples=len(dataset), or use "
-            "session.loader(dataset) or session.streams(open_stream)"
-        )
-
-
-def of_devices(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
+def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
     first, *others = dict.fromkeys(parameter.device for parameter in parameters)
     if others:
         yield f"the model is on {first} and on {others[0]}: put it on one device"
 
 
-Place = tuple[torch.nn.Parameter, torch.device, torch.dtype]
+def save_mistakes(
+    shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
+) -> Iterator[str]:
+    """`shared`, `local`: the directories `checkpoint` and `local_checkpoint`."""
+    if save_every < 0:
+        yield (
+            f"save_every is {save_every}: give a number of steps, or 0 to save only on request, "
+            "after a shrink and before a stop"
+        )
+    if local and local_save_every < 1:
+        yield (
+            f"local_save_every is {local_save_every}: give the number of steps between two saves "
+            "in local_checkpoint, at least 1"
+        )
+    if local_save_every and not local:
+        yield (
+            f"local_save_every is {local_save_every} without local_checkpoint: set "
+            "local_checkpoint to a directory on the pod's own disk"
+        )
+    if local and shared and Path(local).absolute() == Path(shared).absolute():
+        yield (
+            f"checkpoint and local_checkpoint are both {local}: set checkpoint to a directory "
+            "that all pods share, and local_checkpoint to one on the pod's own disk"
+        )
+    if local and not shared:
+        yield (
+            "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
+            "also set checkpoint to a directory that all pods share"
+        )
 
 
-def places(model: torch.nn.Module) -> list[Place]:
-    """Where the parameters are, for `of_move`."""
-    return [(parameter, parameter.device, parameter.dtype) for parameter in model.parameters()]
-
-
-def of_move(before: Sequence[Place], now: Sequence[Place]) -> Iterator[str]:
-    """Whether a model was moved, converted or rebuilt after its session was made."""
-    for (was, device, dtype), (is_, new_device, new_dtype) in zip(before, now, strict=False):
-        if (device, dtype) != (new_device, new_dtype):
+def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
+    for scheduler in lr_schedulers:
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             yield (
-                f"the model was {dtype} on {device} when the session was made and is "
-                f"{new_dtype} on {new_device}: move it before"
+                "ReduceLROnPlateau needs a metric, and the session calls step() without one: use "
+                "a scheduler that depends on the step only, such as LambdaLR"
+            )
+
+
+def forbid_optimizer_step(
+    optimizer: torch.optim.Optimizer, is_session_step: Callable[[], bool]
+) -> None:
+    """From now on `optimizer.step` raises ValueError unless `is_session_step` returns True.
+
+    Ranks that step with their own gradients would diverge.
+    """
+
+    def check(*_: Any) -> None:
+        if not is_session_step():
+            raise ValueError(OPTIMIZER_STEPPED)
+
+    # An object that only behaves like an optimizer has no hooks.
+    if isinstance(optimizer, torch.optim.Optimizer):
+        optimizer.register_step_pre_hook(check)
+
+
+# --- what holds when the first step begins --------------------------------------------------------
+
+
+def start_mistakes(
+    before: Sequence[ParameterPlace] | None, now: Sequence[ParameterPlace], has_data: bool
+) -> Iterator[str]:
+    """`before`: the parameters when the session was created; None if its loop has already begun."""
+    if before is None:
+        yield SECOND_LOOP
+        return
+    yield from _model_change_mistakes(before, now)
+    if not has_data:
+        yield (
+            "the session has no data: give samples=len(dataset), or use session.loader(dataset) or "
+            "session.streams(open_stream)"
+        )
+
+
+def parameter_places(model: torch.nn.Module) -> list[ParameterPlace]:
+    return [
+        ParameterPlace(parameter, parameter.device, parameter.dtype)
+        for parameter in model.parameters()
+    ]
+
+
+def _model_change_mistakes(
+    before: Sequence[ParameterPlace], now: Sequence[ParameterPlace]
+) -> Iterator[str]:
+    for old, new in zip(before, now, strict=False):
+        if (old.device, old.dtype) != (new.device, new.dtype):
+            yield (
+                f"the model was {old.dtype} on {old.device} when the session was created and is "
+                f"now {new.dtype} on {new.device}: move or convert it before you create the session"
             )
             return
-        if was is not is_:
+        if old.parameter is not new.parameter:
             break
     else:
         if len(before) == len(now):
             return
-    yield "the model has other parameters than when the session was made: build it whole before"
+    yield (
+        "the model has other parameters than when the session was created: finish building it "
+        "before you create the session"
+    )
 
 
-def of_backward(number: int, waiting: int | None, loss: torch.Tensor) -> Iterator[str]:
-    """A call of `backward` in step `number` while micro-batch `waiting` is in the script's hands,
-    or none."""
-    if waiting is None:
-        yield (
-            f"step.backward was called in step {number} with no micro-batch in hand: call it "
-            f"once in each round of `for batch in step`"
-        )
-    elif loss.numel() != 1:
-        yield (
-            f"the loss of micro-batch {waiting} has shape {tuple(loss.shape)}: give its mean, "
-            f"one number"
-        )
-    elif not loss.requires_grad:
-        yield (
-            f"the loss of micro-batch {waiting} depends on no parameter: was it computed under "
-            f"no_grad, or detached?"
-        )
-
-
-def of_pass(number: int, waiting: int | None) -> Iterator[str]:
-    """The script comes back for more, with micro-batch `waiting` still in hand."""
-    if waiting is not None:
-        yield (
-            f"micro-batch {waiting} of step {number} had no step.backward(loss): each needs it "
-            f"once, in place of loss.backward()"
-        )
-
-
-def of_step(number: int, waiting: int | None, left: int) -> Iterator[str]:
-    """A step that is to be committed with micro-batch `waiting` still in hand, or `left` not even
-    taken."""
-    if left:
-        yield (
-            f"step {number} ended with {left} of its micro-batches not taken: a step is whole, "
-            f"do not leave `for batch in step` early"
-        )
-    else:
-        yield from of_pass(number, waiting)
-
-
-def refuse(found: Iterable[str]) -> None:
-    """Raises ValueError with everything found, in one line."""
-    if said := "; ".join(found):
-        raise ValueError(said)
-
-
-def of_also(also: Iterable[Any]) -> Iterator[str]:
-    for part in also:
-        if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+def stateful_mistakes(stateful: Iterable[Any]) -> Iterator[str]:
+    for item in stateful:
+        if not (hasattr(item, "state_dict") and hasattr(item, "load_state_dict")):
             yield (
-                f"{type(part).__name__} in also=[...] has no state_dict and load_state_dict: "
-                f"give an object that has both"
+                f"{type(item).__name__} in stateful=[...] has no state_dict and load_state_dict: "
+                "pass an object that has both"
             )
             continue
         try:
-            unpack(pack(part.state_dict()))
+            unpack(pack(item.state_dict()))
         except (pickle.PickleError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             yield (
-                f"the state of {type(part).__name__} is not plain data ({why[:100]}): give "
-                f"numbers, texts, lists, dicts and tensors"
+                f"the state of {type(item).__name__} is not plain data ({reason[:100]}): use "
+                "numbers, strings, lists, dicts and tensors only"
             )
 
 
-def check_rest(state: Mapping[str, Any], also: Sequence[Any], data: Mapping[str, int]) -> None:
-    """A state that a session with `also` and `data` is given. Raises ValueError if it does not fit;
-    what may be meant is a line of log.
+def check_saved_state(
+    state: Mapping[str, Any], stateful: Sequence[Any], data: Mapping[str, int]
+) -> None:
+    """Checks a saved state against the session that is to load it.
 
-    `data`: what decides on which samples a step takes.
+    `data`: the numbers that decide which samples a step takes. Another value of one of them may be
+    intended, so it is logged. Raises ValueError if the number of stateful objects differs.
     """
-    if len(state["also"]) != len(also):
+    if len(state["also"]) != len(stateful):
         raise ValueError(
-            f"the state holds {len(state['also'])} schedules, streams and other things, the "
-            f"session has {len(also)}: "
-            "give it as many, in the order of the script that saved them"
+            f"the saved state has {len(state['also'])} lr_schedulers, streams and other stateful "
+            f"objects, the session has {len(stateful)}: pass as many, in the order of the script "
+            "that saved them"
         )
-    if changed := [
-        f"{name} was {state['data'].get(name)} and is {now}"
-        for name, now in data.items()
-        if state["data"].get(name) != now
-    ]:
+    changes = [
+        f"{name} was {state['data'].get(name)} and is {value}"
+        for name, value in data.items()
+        if state["data"].get(name) != value
+    ]
+    if changes:
         log.warning(
-            "%s: samples are counted by steps, so some may be taken again now and others left out",
-            ", ".join(changed),
+            "%s: samples are counted by steps, so some samples may be repeated or skipped",
+            ", ".join(changes),
         )
+
+
+# --- a step ---------------------------------------------------------------------------------------
+
+
+def backward_mistakes(step: int, pending: int | None, loss: torch.Tensor) -> Iterator[str]:
+    """`pending`: the micro-batch that still needs its backward pass, None if there is none."""
+    if pending is None:
+        yield (
+            f"step.backward was called in step {step} with no micro-batch pending: call it exactly "
+            "once in each iteration of `for batch in step`"
+        )
+    elif loss.numel() != 1:
+        yield (
+            f"the loss of micro-batch {pending} has shape {tuple(loss.shape)}: pass its mean, a "
+            "single number"
+        )
+    elif not loss.requires_grad:
+        yield (
+            f"the loss of micro-batch {pending} does not depend on any parameter: compute it "
+            "without no_grad() and without detach()"
+        )
+
+
+def missing_backward_mistakes(step: int, pending: int | None) -> Iterator[str]:
+    """The script asks for the next micro-batch, or for the next step."""
+    if pending is not None:
+        yield (
+            f"micro-batch {pending} of step {step} had no step.backward(loss): call it once for "
+            "each micro-batch, in place of loss.backward()"
+        )
+
+
+def unfinished_step_mistakes(step: int, pending: int | None, remaining: int) -> Iterator[str]:
+    """`remaining`: how many micro-batches of this rank the script has not taken."""
+    if remaining:
+        yield (
+            f"step {step} ended with {remaining} of its micro-batches not taken: run `for batch in "
+            "step` to its end"
+        )
+    else:
+        yield from missing_backward_mistakes(step, pending)
+
+
+def step_counts(lr_schedulers: Iterable[Any]) -> list[int | None]:
+    """How often each was stepped; None for a scheduler that does not count."""
+    return [getattr(scheduler, "last_epoch", None) for scheduler in lr_schedulers]
+
+
+def scheduler_step_mistakes(
+    counts_before: Sequence[int | None], lr_schedulers: Sequence[Any]
+) -> Iterator[str]:
+    """`counts_before`: `step_counts` when the step began."""
+    counts = step_counts(lr_schedulers)
+    for scheduler, before, now in zip(lr_schedulers, counts_before, counts, strict=True):
+        if before != now:
+            yield (
+                f"{type(scheduler).__name__}.step was called by the script: remove the call, the "
+                "session steps lr_schedulers when a step is committed"
+            )

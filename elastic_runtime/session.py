@@ -23,14 +23,14 @@ import torch
 
 from elastic_runtime import script_checks
 from elastic_runtime.agent.membership import Record
-from elastic_runtime.checkpointing.local_saves import LocalTier
+from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.partition import Place
 from elastic_runtime.checkpointing.saver import Order, Saver
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import Open, Streams
 from elastic_runtime.distributed import state_transfer
-from elastic_runtime.distributed.group import Group, all_say
-from elastic_runtime.distributed.recovery import Said, Standing
+from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.distributed.recovery import RankState, RecoveryPlan
 from elastic_runtime.json_logging import write_lines
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import Buffers
@@ -57,9 +57,8 @@ class Session:
     when asked, at a shrink and before a stop).
     `local_checkpoint`: a directory of each pod's own; every `local_save_every` steps each writes
     its part there. See local_tier.py.
-    `schedules`: learning-rate schedulers; each is stepped once when a step is committed, so do not
-    step them yourself.
-    `also`: other things with a state_dict that are part of the state.
+    `lr_schedulers`: each is stepped once when a step is committed, so do not step them yourself.
+    `stateful`: other objects with a state_dict that are part of the state.
     `journal`: a directory for lines of every step and every sample used.
     `strategy`: how the model is spread over the ranks; Replicated when left out.
     Without a parent (plain `python train.py`) it is a job of one. Raises ValueError with all that
@@ -79,28 +78,28 @@ class Session:
         save_every: int = 0,
         local_checkpoint: str | Path | None = None,
         local_save_every: int = 0,
-        schedules: Sequence[Schedule] = (),
-        also: Sequence[Stateful] = (),
+        lr_schedulers: Sequence[Schedule] = (),
+        stateful: Sequence[Stateful] = (),
         journal: str | Path | None = None,
         strategy: Strategy | None = None,
     ) -> None:
         wrong = [
-            *script_checks.of_session(model, optimizer, samples, micro_batches, micro_batch_size),
-            *script_checks.of_schedules(schedules),
+            *script_checks.session_mistakes(model, optimizer, samples, micro_batches, micro_batch_size),
+            *script_checks.lr_scheduler_mistakes(lr_schedulers),
         ]
-        script_checks.refuse(
+        script_checks.raise_mistakes(
             [
                 *wrong,
-                *script_checks.of_saves(checkpoint, save_every, local_checkpoint, local_save_every),
+                *script_checks.save_mistakes(checkpoint, save_every, local_checkpoint, local_save_every),
             ]
         )
-        self._places: list[script_checks.Place] | None = script_checks.places(model)
+        self._places: list[script_checks.ParameterPlace] | None = script_checks.parameter_places(model)
         # where the loss is added up
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
         self.model = model
         self.optimizer = optimizer
-        self.schedules = list(schedules)
-        self.also = [*schedules, *also]
+        self.lr_schedulers = list(lr_schedulers)
+        self.stateful = [*lr_schedulers, *stateful]
         self.samples = int(samples or 0)
         self.micro_batches = int(micro_batches)
         self.micro_batch_size = int(micro_batch_size)
@@ -126,7 +125,7 @@ class Session:
         self._pause: float | None = None
         local_tier = None
         if checkpoint and local_checkpoint:
-            local_tier = LocalTier(
+            local_tier = LocalSaves(
                 Path(local_checkpoint), Path(checkpoint), local_save_every, self._say_progress
             )
         self._saver = Saver(
@@ -136,7 +135,7 @@ class Session:
         self._streams: Streams | None = None
         self.buffers = Buffers(model)
         self.strategy.attach(self)
-        script_checks.let_nobody_else_step(optimizer, lambda: self._full)
+        script_checks.forbid_optimizer_step(optimizer, lambda: self._full)
 
     @property
     def rank(self) -> int:
@@ -161,20 +160,20 @@ class Session:
         """Micro-batches of data that can be read in its own order only; `options`: `collate_fn`.
         See streams.py."""
         self._streams = Streams(self, open_stream, **options)
-        self.also.append(self._streams)
+        self.stateful.append(self._streams)
         return self._streams
 
     def steps(self, until: int) -> Iterator[Step]:
         """The steps from where the job is to `until`, each once; the body computes, the session
         commits."""
-        script_checks.refuse(
-            script_checks.of_start(
-                self._places, script_checks.places(self.model), bool(self.samples or self._streams)
+        script_checks.raise_mistakes(
+            script_checks.start_mistakes(
+                self._places, script_checks.parameter_places(self.model), bool(self.samples or self._streams)
             )
         )
         # a strategy may put other parameters in their place
         self._places = None
-        script_checks.refuse(script_checks.of_also(self.also))
+        script_checks.raise_mistakes(script_checks.stateful_mistakes(self.stateful))
         self._seat.take(newest_generation(self.journal.directory))
         while True:
             while self.step < until:
@@ -192,7 +191,7 @@ class Session:
         try:
             yield step
         except GeneratorExit:
-            log.error(script_checks.LEFT, self.step, until)
+            log.error(script_checks.LOOP_LEFT_EARLY, self.step, until)
             raise
         step.check()
         if not self._commit(step):
@@ -260,8 +259,8 @@ class Session:
         self.loss, self.gradient_norm = self.strategy.give_gradients()
         self.buffers.give()
         self.optimizer.step()
-        for schedule in self.schedules:
-            schedule.step()
+        for scheduler in self.lr_schedulers:
+            scheduler.step()
         self.step = self.step + 1
         self._full = False
         now = time.monotonic()
@@ -275,8 +274,8 @@ class Session:
 
     # --- what the seat asks -----------------------------------------------------------------------
 
-    def stand(self) -> Said:
-        return Said(self.step, self._full, self._has_state)
+    def stand(self) -> RankState:
+        return RankState(self.step, self._full, self._has_state)
 
     def newest_save(self) -> int:
         return self._saver.newest_step()
@@ -287,12 +286,12 @@ class Session:
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         self.strategy.hand_over(group, places, world)
 
-    def enter(self, group: Group | None, standing: Standing) -> None:
+    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         """Bring this rank to the newest step."""
-        if (group.rank if group else 0) in standing.commit:
+        if (group.rank if group else 0) in recovery.committers:
             self._apply()
-        self._full = self._full and not standing.fresh
-        self.strategy.enter(group, standing)
+        self._full = self._full and not recovery.cold_start
+        self.strategy.enter(group, recovery)
         self._has_state = True
         self._torn = False
         self._full = False
@@ -305,7 +304,7 @@ class Session:
         shards = self.shards(self.world)
         name = f"{self.generation}-{record.store.rpartition(':')[2]}"
         self._saver.entered(
-            Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_cut),
+            Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_aborted),
             left=left,
         )
         self.journal.begin(self._seat.name, self._data() if self.rank == 0 else None)
@@ -356,11 +355,11 @@ class Session:
             "gradient_norm": self.gradient_norm,
             "data": self._data(),
         }
-        return {**done, "also": [part.state_dict() for part in self.also]}
+        return {**done, "also": [part.state_dict() for part in self.stateful]}
 
     def set_rest(self, state: dict[str, Any]) -> None:
-        script_checks.check_rest(state, self.also, self._data())
-        for part, said in zip(self.also, state["also"], strict=True):
+        script_checks.check_saved_state(state, self.stateful, self._data())
+        for part, said in zip(self.stateful, state["also"], strict=True):
             part.load_state_dict(said)
         self.step = int(state["step"])
         self.loss = state["loss"]
@@ -395,7 +394,7 @@ class Session:
             except RuntimeError as error:
                 # elsewhere it says that a rank was lost
                 wrong = f"the newest save is not of this model: {error}"
-        if wrong := all_say(group, wrong)[0]:
+        if wrong := all_gather_object(group, wrong)[0]:
             raise LookupError(wrong)
         return bool(found)
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import Standing
+from elastic_runtime.distributed.recovery import RecoveryPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,6 @@ class Strategy(Protocol):
         next generation's size.
         """
 
-    def enter(self, group: Group | None, standing: Standing) -> None:
-        """Every rank of the new group (None: a job of one) has the state of `standing.step`. Raises
+    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
+        """Every rank of the new group (None: a job of one) has the state of `recovery.step`. Raises
         RuntimeError if a peer is lost."""

@@ -23,7 +23,7 @@ from elastic_runtime.strategies.base import Training, Turn
 from elastic_runtime.strategies.replicated import Replicated
 
 
-class Tree(Replicated):
+class Deterministic(Replicated):
     """Every rank holds the whole state. The gradients are summed when all of a rank's passes are
     done."""
 
@@ -31,7 +31,7 @@ class Tree(Replicated):
         self._session = session
         self._parameters = [p for p in session.model.parameters() if p.requires_grad]
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
-        script_checks.refuse(script_checks.of_devices(session.model.parameters()))
+        script_checks.raise_mistakes(script_checks.device_mistakes(session.model.parameters()))
         self._lost, self._loss = False, torch.zeros(1, device=self._parameters[0].device)
         self._group: Group | None = None
 
@@ -61,7 +61,7 @@ class Tree(Replicated):
 
     def after(self, turn: Turn) -> None:
         if all(p.grad is None for p in self._parameters):
-            script_checks.refuse([script_checks.DROPPED])
+            script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
         # (all parameters,)
         flat = torch.cat([g.reshape(-1).to(self._dtype) for g in gradients])

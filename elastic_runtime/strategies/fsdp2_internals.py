@@ -65,9 +65,9 @@ def make_mesh(group: Group, device: str) -> DeviceMesh:
     drop_mesh()
     _current[:] = [group.shard]
     dist.init_process_group(
-        BACKEND, store=HashStore(), rank=group.rank % group.shards, world_size=group.shards
+        BACKEND, store=HashStore(), rank=group.rank % group.shard_group_size, world_size=group.shard_group_size
     )
-    return init_device_mesh(device, (group.shards,))
+    return init_device_mesh(device, (group.shard_group_size,))
 
 
 def drop_mesh() -> None:

@@ -4,7 +4,7 @@ Every gradient lives in its bucket."""
 import torch
 
 from elastic_runtime import script_checks
-from elastic_runtime.distributed.group import Call, Group
+from elastic_runtime.distributed.group import Group, Work
 
 BUCKET_BYTES = 8 << 20
 
@@ -40,7 +40,7 @@ class Buckets:
         self.expect_last = False
         self.broken = False
         self._group: Group | None = None
-        self._works: list[Call | None] = []
+        self._works: list[Work | None] = []
         self._missing: list[int] = []
         # by the last backward pass of the step
         self._reached: set[torch.nn.Parameter] = set()
@@ -68,7 +68,7 @@ class Buckets:
             if first:
                 self._place(at)
             elif any(parameter.grad is None for parameter in self._buckets[at]):
-                script_checks.refuse([script_checks.DROPPED])
+                script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
 
     def _renew(self, at: int) -> None:
         self._memory[at] = torch.empty_like(self._memory[at])
@@ -87,7 +87,7 @@ class Buckets:
             return
         at = self._bucket_of[parameter]
         if at < len(self._works):
-            script_checks.refuse([script_checks.LATE])
+            script_checks.raise_mistakes([script_checks.LATE_GRADIENT])
         self._missing[at] -= parameter not in self._reached
         self._reached.add(parameter)
         while (

@@ -8,7 +8,7 @@ import torch
 
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.state import reshard_plan
-from elastic_runtime.state.reshard_plan import Move, Part
+from elastic_runtime.state.reshard_plan import Move, Shard
 from elastic_runtime.strategies.sharded_state import Held, carry
 
 
@@ -18,12 +18,12 @@ class Spare(NamedTuple):
     held: Held
     # of the session's state
     rest: dict[str, Any]
-    neighbour: Part
+    neighbour: Shard
     # the neighbour's rows
     theirs: list[torch.Tensor]
 
     @property
-    def parts(self) -> dict[Part, list[torch.Tensor]]:
+    def parts(self) -> dict[Shard, list[torch.Tensor]]:
         return {self.neighbour: self.theirs, self.held.part: self.held.tensors}
 
 
@@ -40,7 +40,7 @@ class Spares:
         """Also at the first step in a new group, whose neighbours are others."""
         return (
             bool(self.every)
-            and group.shards > 1
+            and group.shard_group_size > 1
             and (step % self.every == 0 or self._group is not group)
         )
 
@@ -57,22 +57,22 @@ class Spares:
             [t.to("cpu", copy=True) for t in held.tensors],
             _copied(held.rest),
         )
-        of = group.shards
-        first = group.rank - group.rank % group.shards
-        neighbour = Part((held.part.at - 1) % of, of)
+        of = group.shard_group_size
+        first = group.rank - group.rank % group.shard_group_size
+        neighbour = Shard((held.part.index - 1) % of, of)
         theirs = held.table.empty(neighbour, "cpu")
         moves = [
             Move(
                 tensor,
                 first + at,
-                Part(at, of),
+                Shard(at, of),
                 first + (at + 1) % of,
-                Part(at, of),
-                *Part(at, of).rows(count),
+                Shard(at, of),
+                *Shard(at, of).rows(count),
             )
             for tensor, count in enumerate(held.table.counts)
             for at in range(of)
-            if Part(at, of).rows(count)[0] < Part(at, of).rows(count)[1]
+            if Shard(at, of).rows(count)[0] < Shard(at, of).rows(count)[1]
         ]
         carry(group, moves, held.table.counts, {held.part: copied.tensors}, {neighbour: theirs})
         self._kept = [
@@ -97,17 +97,17 @@ class Spares:
 
 def newest_whole(
     counts: Sequence[int], said: Sequence[Sequence[Any]]
-) -> tuple[int, dict[int, list[Part]]] | None:
+) -> tuple[int, dict[int, list[Shard]]] | None:
     """The newest step of which every row is somewhere, and who holds what. `said`: by rank, as
     `Spares.said`."""
     for step in sorted({spare[0] for spares in said for spare in spares}, reverse=True):
         held = {
-            rank: [Part(*part) for part in spare[1:]]
+            rank: [Shard(*part) for part in spare[1:]]
             for rank, spares in enumerate(said)
             for spare in spares
             if spare[0] == step
         }
-        if reshard_plan.whole(counts, held):
+        if reshard_plan.is_complete(counts, held):
             return step, held
     return None
 

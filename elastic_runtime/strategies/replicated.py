@@ -6,7 +6,7 @@ import torch
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import Standing
+from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.strategies.base import Training, Turn
 from elastic_runtime.strategies.gradient_buckets import Buckets
 
@@ -53,11 +53,11 @@ class Replicated:
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         """Nobody holds anything alone."""
 
-    def enter(self, group: Group | None, standing: Standing) -> None:
+    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         rank = group.rank if group else 0
-        holders = [*standing.holders, *standing.commit]
-        behind = list(standing.behind)
-        if standing.fresh:
+        holders = [*recovery.holders, *recovery.committers]
+        behind = list(recovery.receivers)
+        if recovery.cold_start:
             self._session.load(group)
             holders = [0]
             behind = behind[1:]

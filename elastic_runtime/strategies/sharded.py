@@ -21,9 +21,9 @@ from elastic_runtime import script_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import Standing
+from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
-from elastic_runtime.state.reshard_plan import Part
+from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.base import Training, Turn
 from elastic_runtime.strategies.peer_copies import Spares, newest_whole
@@ -36,13 +36,13 @@ class Sharded:
     """`wrap(model, mesh)` calls `fully_shard` on what the script wants wrapped, mixed precision
     included; it is called at every resize.
 
-    Without `copies_of` each rank holds its own part of the state and nobody else does (FSDP). With
+    Without `shard_group_size` each rank holds its own part of the state and nobody else does (FSDP). With
     it, that many ranks or a few more share
     one copy and there are as many copies as fit (HSDP): the smallest divisor of the job's size that
-    is at least `copies_of`. Where a lost
+    is at least `shard_group_size`. Where a lost
     part has a copy, nothing is lost but the step in flight. Where it has none the job goes back to
     the newest spare, which every rank
-    leaves with its neighbour each `spare_every` steps (0: never; it costs the memory of two parts,
+    leaves with its neighbour each `peer_copy_every` steps (0: never; it costs the memory of two parts,
     four while it is taken), else to the
     newest save, and does those steps again. Each pass gathers the parameters, so ranks with fewer
     micro-batches run passes of weight 0.
@@ -53,15 +53,15 @@ class Sharded:
         self,
         wrap: Callable[[Any, DeviceMesh], None],
         *,
-        copies_of: int | None = None,
-        spare_every: int = 0,
+        shard_group_size: int | None = None,
+        peer_copy_every: int = 0,
     ) -> None:
         self._wrap = wrap
-        self._copies_of = copies_of
+        self._copies_of = shard_group_size
         self.broken = False
-        self._spares = Spares(spare_every)
+        self._spares = Spares(peer_copy_every)
         # handed over by those who leave
-        self._staged: dict[Part, list[torch.Tensor]] = {}
+        self._staged: dict[Shard, list[torch.Tensor]] = {}
         # what this rank held when a regrouping began that has not succeeded yet
         self._last: Held | None = None
         self._max_norm: float | None = None
@@ -73,7 +73,7 @@ class Sharded:
         self._names = [
             [name_of[id(p)] for p in group["params"]] for group in session.optimizer.param_groups
         ]
-        script_checks.refuse(script_checks.of_devices(session.model.parameters()))
+        script_checks.raise_mistakes(script_checks.device_mistakes(session.model.parameters()))
         device = next(session.model.parameters()).device
         if device.type == "cuda":
             # fully_shard takes the current one
@@ -83,7 +83,7 @@ class Sharded:
         self._totals = torch.zeros(2, device=device)
 
     def shards(self, world: int) -> int:
-        return reshard_plan.shards(world, self._copies_of or world)
+        return reshard_plan.shard_group_size(world, self._copies_of or world)
 
     def turns(self, rank: int, world: int, micro_batches: int) -> list[Turn]:
         of = self.shards(world)
@@ -116,7 +116,7 @@ class Sharded:
 
     def check_gradients(self, *, first: bool) -> None:
         if not first and all(p.grad is None for p in self._parameters()):
-            script_checks.refuse([script_checks.DROPPED])
+            script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
 
     def after(self, turn: Turn) -> None:
         """Its gradients have been reduced."""
@@ -145,7 +145,7 @@ class Sharded:
         self._totals[1] = 0.0
         # every copy of a part has the same gradients
         if max_norm is not None:
-            copies = self._group.world // self._group.shards
+            copies = self._group.world // self._group.shard_group_size
             self._totals[1] = (
                 sum(float(g.double().square().sum()) for g in self._gradients()) / copies
             )
@@ -153,12 +153,12 @@ class Sharded:
         return not self.broken
 
     def _reduce_copies(self) -> None:
-        if self._group.world == self._group.shards:
+        if self._group.world == self._group.shard_group_size:
             return
         for dtype in sorted({g.dtype for g in self._gradients()}, key=str):
             gradients = [g for g in self._gradients() if g.dtype == dtype]
             flat = torch.cat([g.reshape(-1) for g in gradients])
-            self._group.all_reduce_copies(flat)
+            self._group.all_reduce_replicas(flat)
             for g, summed in zip(
                 gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True
             ):
@@ -185,13 +185,13 @@ class Sharded:
 
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
         parts = {rank: _part(group, rank) for rank in range(group.world)}
-        needed = reshard_plan.staging(parts, places, self.shards(world))
+        needed = reshard_plan.plan_handover(parts, places, self.shards(world))
         if not needed:
             return
         held = self._read()
         table = held.table
         mine = needed.get(group.rank, [])
-        moves = reshard_plan.plan(
+        moves = reshard_plan.plan_moves(
             table.counts, {rank: [part] for rank, part in parts.items()}, needed, table.row_bytes
         )
         # the old group holds everything
@@ -202,11 +202,11 @@ class Sharded:
         # nobody leaves before all have what they need
         group.all_reduce(torch.zeros(1)).wait()
 
-    def enter(self, group: Group | None, standing: Standing) -> None:
-        group = group or Group(0, 0, 1, 1).alone()
-        if standing.fresh:
+    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
+        group = group or Group(0, 0, 1, 1).connect_alone()
+        if recovery.cold_start:
             self._begin(group, must_load=False)
-        elif not self._regroup(group, {*standing.holders, *standing.commit}):
+        elif not self._regroup(group, {*recovery.holders, *recovery.committers}):
             self._begin(group, must_load=True)
         self._group = group
         self._staged = {}
@@ -232,11 +232,11 @@ class Sharded:
                 raise LookupError(
                     "a part of the state was lost, with no spare or save of it to go back to: "
                     "set "
-                    "spare_every or save_every"
+                    "peer_copy_every or save_every"
                 )
             for to in range(1, group.world):
                 state_transfer.send(group, self._session.state(), to)
-        whole = sharded_state.read(model, optimizer, Part(0, 1))
+        whole = sharded_state.read(model, optimizer, Shard(0, 1))
         part = _part(group)
         mine = [
             tensor[slice(*part.rows(n))].clone()
@@ -255,12 +255,12 @@ class Sharded:
             if held and group.rank in level
             else ({}, {})
         )
-        said = group.all_gather_said([list(kept), self._spares.said()])
+        said = group.all_gather_object([list(kept), self._spares.said()])
         counts = [p.shape[0] for p in self._session.model.parameters()]
         having = {
-            rank: [Part(*part) for part in parts] for rank, (parts, _) in enumerate(said) if parts
+            rank: [Shard(*part) for part in parts] for rank, (parts, _) in enumerate(said) if parts
         }
-        if not reshard_plan.whole(counts, having):
+        if not reshard_plan.is_complete(counts, having):
             found = newest_whole(counts, [spares for _, spares in said])
             if not found:
                 return False
@@ -285,9 +285,9 @@ class Sharded:
     def _fill(
         self,
         group: Group,
-        having: dict[int, list[Part]],
+        having: dict[int, list[Shard]],
         held: Held,
-        kept: dict[Part, list[torch.Tensor]],
+        kept: dict[Shard, list[torch.Tensor]],
         rest: dict[str, Any],
     ) -> None:
         """The model is wrapped for this group, with its part of the state from those `having`
@@ -299,7 +299,7 @@ class Sharded:
             for rank in range(group.world)
             if _part(group, rank) not in having.get(rank, ())
         }
-        moves = reshard_plan.plan(table.counts, having, needed, table.row_bytes)
+        moves = reshard_plan.plan_moves(table.counts, having, needed, table.row_bytes)
         # it was whole
         assert moves is not None
         mine = (
@@ -331,5 +331,5 @@ class Sharded:
         return sharded_state.read(self._session.model, self._session.optimizer, _part(self._group))
 
 
-def _part(group: Group, rank: int | None = None) -> Part:
-    return Part((group.rank if rank is None else rank) % group.shards, group.shards)
+def _part(group: Group, rank: int | None = None) -> Shard:
+    return Shard((group.rank if rank is None else rank) % group.shard_group_size, group.shard_group_size)

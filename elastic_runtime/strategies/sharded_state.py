@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.state.reshard_plan import Move, Part
+from elastic_runtime.state.reshard_plan import Move, Shard
 from elastic_runtime.strategies.fsdp2_internals import like
 
 # the kind of a tensor that is the parameter itself; any other is the optimizer's name for it, as
@@ -42,7 +42,7 @@ class Table:
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
 
-    def empty(self, part: Part, device: str) -> list[torch.Tensor]:
+    def empty(self, part: Shard, device: str) -> list[torch.Tensor]:
         """Room for one part of each, unfilled: (rows of the part, the other dimensions)."""
         shapes = [
             (part.rows(shape[0])[1] - part.rows(shape[0])[0], *shape[1:]) for shape in self.shapes
@@ -61,7 +61,7 @@ class Held:
     """`tensors`: the rows of `part`, in the table's order. `rest`: all that is not split, equal on
     every rank."""
 
-    part: Part
+    part: Shard
     table: Table
     tensors: list[torch.Tensor]
     rest: dict[str, Any]
@@ -75,7 +75,7 @@ class Held:
         }
 
 
-def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Part) -> Held:
+def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Shard) -> Held:
     """The live tensors, none copied; of a model that is not wrapped, as the only part of one."""
     keys: list[tuple[str, str]] = []
     wholes: list[torch.Tensor] = []
@@ -151,8 +151,8 @@ def carry(
     group: Group,
     moves: Sequence[Move],
     counts: Sequence[int],
-    held: Mapping[Part, Sequence[torch.Tensor]],
-    made: Mapping[Part, Sequence[torch.Tensor]],
+    held: Mapping[Shard, Sequence[torch.Tensor]],
+    made: Mapping[Shard, Sequence[torch.Tensor]],
 ) -> int:
     """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises
     RuntimeError if a peer is lost.
@@ -166,27 +166,27 @@ def carry(
     received = 0
     for move in moves:
         here = move.source == group.rank
-        there = move.to == group.rank
-        tag = tags[move.source, move.to] = tags.get((move.source, move.to), FIRST_TAG) + 1
+        there = move.target == group.rank
+        tag = tags[move.source, move.target] = tags.get((move.source, move.target), FIRST_TAG) + 1
         if here:
-            given = _slice(held[move.held][move.tensor], move.held, counts[move.tensor], move)
+            given = _slice(held[move.source_shard][move.tensor], move.source_shard, counts[move.tensor], move)
         if there:
-            place = _slice(made[move.part][move.tensor], move.part, counts[move.tensor], move)
+            place = _slice(made[move.target_shard][move.tensor], move.target_shard, counts[move.tensor], move)
         if here and there:
             place.copy_(given)
         elif here:
-            posted += group.post([given.cpu()], move.to, out=True, tag=tag)
+            posted.append(group.isend(given.cpu(), move.target, tag))
         elif there:
             landing = torch.empty_like(place, device="cpu") if place.is_cuda else place
-            posted += group.post([landing], move.source, out=False, tag=tag)
+            posted.append(group.irecv(landing, move.source, tag))
             arriving += [(place, landing)] if place.is_cuda else []
             received += place.nbytes
-    group.finish(posted)
+    group.wait_all(posted)
     for place, landing in arriving:
         place.copy_(landing)
     return received
 
 
-def _slice(tensor: torch.Tensor, part: Part, count: int, move: Move) -> torch.Tensor:
+def _slice(tensor: torch.Tensor, part: Shard, count: int, move: Move) -> torch.Tensor:
     first = part.rows(count)[0]
     return tensor[move.first - first : move.last - first]

@@ -69,7 +69,7 @@ class Link:
 
     def _cut_if_lost(self) -> None:
         if self._group and self._record.generation > self._group.generation and self._record.abrupt:
-            self._group.cut()
+            self._group.abort()
 
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:

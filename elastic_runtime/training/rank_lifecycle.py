@@ -10,7 +10,7 @@ import torch
 from elastic_runtime import script_checks
 from elastic_runtime.agent.membership import Record
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import Said, Standing, compare
+from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
 from elastic_runtime.training.agent_link import Link
 
 log = logging.getLogger(__name__)
@@ -23,11 +23,11 @@ class Training(Protocol):
 
     @property
     def device(self) -> torch.device: ...
-    def stand(self) -> Said: ...
+    def stand(self) -> RankState: ...
     def newest_save(self) -> int: ...
     def shards(self, world: int) -> int: ...
     def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
-    def enter(self, group: Group | None, standing: Standing) -> None: ...
+    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None: ...
     def entered(
         self, record: Record, before: int, pause_s: float | None, *, left: bool
     ) -> None: ...
@@ -56,7 +56,7 @@ class Seat:
     def place(self) -> tuple[int, int]:
         """This rank, and how many there are. Raises ValueError while nobody knows."""
         if self.link and not self.generation:
-            script_checks.refuse([script_checks.EARLY])
+            script_checks.raise_mistakes([script_checks.RANK_UNKNOWN])
         return self.rank, self.world
 
     @property
@@ -70,7 +70,7 @@ class Seat:
             self.link.say("ready", newest=newest)
             self.move()
         else:
-            self._training.enter(None, compare([self._training.stand()]))
+            self._training.enter(None, plan_recovery([self._training.stand()]))
             self._training.entered(Record(), 1, None, left=False)
 
     @property
@@ -119,7 +119,7 @@ class Seat:
         assert self.link
         if self.group:
             # errors reach ring neighbours only: pass it on
-            self.group.cut()
+            self.group.abort()
         self.link.say("broken", generation=generation)
 
     def move_on(self) -> None:
@@ -137,7 +137,7 @@ class Seat:
             except RuntimeError as error:
                 reason = {"generation": record.generation, "reason": str(error)}
                 log.warning("somebody was lost while leaving ranks handed over", extra=reason)
-                self.group.cut()
+                self.group.abort()
         self.move()
 
     def _hand_over(self, group: Group, record: Record) -> None:
@@ -160,7 +160,7 @@ class Seat:
         while True:
             record = link.newer_than(tried)
             tried = record.generation
-            if self.group and self.group.is_cut and not (record.abrupt or record.stop):
+            if self.group and self.group.is_aborted and not (record.abrupt or record.stop):
                 # it was planned for a whole group: who leaves with it has handed nothing over
                 self._give_up(tried)
                 continue
@@ -177,14 +177,14 @@ class Seat:
             )
             link.guard(group)
             try:
-                group.form(record.store)
+                group.connect(record.store)
                 self._enter(group, record, began)
             except RuntimeError as error:
                 log.warning(
                     "generation given up",
                     extra={"generation": record.generation, "reason": str(error)},
                 )
-                group.cut()
+                group.abort()
                 link.guard(None)
                 group.close()
                 link.say("broken", generation=record.generation)
@@ -195,11 +195,11 @@ class Seat:
         said = self._training.stand()
         saved = -1 if self.group else self._training.newest_save()
         # (4,)
-        mine = torch.tensor([said.step, int(said.full), int(said.has_state), saved])
-        standing = compare(
-            [Said(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)]
+        mine = torch.tensor([said.step, int(said.gradients_reduced), int(said.has_state), saved])
+        recovery = plan_recovery(
+            [RankState(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)]
         )
-        self._training.enter(group, standing)
+        self._training.enter(group, recovery)
         before = self.group
         before_world = self.world if self.group else 0
         left = record.abrupt or not {*self._members} <= {*record.members}
@@ -211,7 +211,7 @@ class Seat:
         if before:
             before.close()
         # who was parked was not training
-        pause_s = time.monotonic() - began if before and said.has_state and standing.step else None
+        pause_s = time.monotonic() - began if before and said.has_state and recovery.step else None
         self._training.entered(record, before_world, pause_s, left=left)
 
     def _park(self, record: Record) -> None:

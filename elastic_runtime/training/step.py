@@ -33,7 +33,7 @@ class Step:
         self.number = number
         # (1,) this rank's part of the mean loss
         self.loss = torch.zeros(1, device=session.device)
-        self._weight, self._ticks = 1.0, script_checks.ticks(session.schedules)
+        self._weight, self._ticks = 1.0, script_checks.step_counts(session.lr_schedulers)
         # the micro-batch that is in the script's hands
         self._waiting: int | None = None
         # how many it has not taken yet
@@ -62,7 +62,7 @@ class Step:
             self._left = self._left - 1
             self._waiting = turn.number
             yield Batch(turn.number, indices, turn.counts)
-            script_checks.refuse(script_checks.of_pass(self.number, self._waiting))
+            script_checks.raise_mistakes(script_checks.missing_backward_mistakes(self.number, self._waiting))
             s.strategy.after(turn)
             s.buffers.after(turn.number, counts=turn.counts)
 
@@ -73,7 +73,7 @@ class Step:
         Raises ValueError for anything but one number that depends on the parameters, once for each
         micro-batch.
         """
-        script_checks.refuse(script_checks.of_backward(self.number, self._waiting, loss))
+        script_checks.raise_mistakes(script_checks.backward_mistakes(self.number, self._waiting, loss))
         self._waiting = None
         if not self.broken:
             self._session.strategy.check_gradients(first=not self._passes)
@@ -98,10 +98,10 @@ class Step:
                 if self._left is None
                 else self._left
             )
-            script_checks.refuse(
+            script_checks.raise_mistakes(
                 [
-                    *script_checks.of_step(self.number, self._waiting, left),
-                    *script_checks.of_ticks(self._ticks, s.schedules),
+                    *script_checks.unfinished_step_mistakes(self.number, self._waiting, left),
+                    *script_checks.scheduler_step_mistakes(self._ticks, s.lr_schedulers),
                 ]
             )
             if self._passes:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from model import GPT, Text, loss_of
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--text", default=str(Path(__file__).with_name("LICENSE")))

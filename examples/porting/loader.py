@@ -9,7 +9,7 @@ from made_up import Digits
 from torch import nn
 from torch.nn import functional
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=200)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, default_collate
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Trainer:
         session = Session(
             self.model,
             self.optimizer,
-            schedules=[self.scheduler],
+            lr_schedulers=[self.scheduler],
             micro_batches=args.gradient_accumulation_steps,
             micro_batch_size=args.per_device_train_batch_size,
             checkpoint=args.output_dir / "save",

@@ -24,9 +24,9 @@ TWO = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two G
 SCRIPT = """
 import os, sys, time, torch
 from torch.distributed.fsdp import fully_shard
-from elastic_runtime.session import Session
-from elastic_runtime.strategies.sharded import Sharded
-from elastic_runtime.strategies.deterministic import Tree
+from elastic_runtime import Session
+from elastic_runtime import Sharded
+from elastic_runtime import Deterministic
 device = torch.device("cuda", int(os.environ.get("JOB_COMPLETION_INDEX", "0")) % GPUS)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64).double().to(device), torch.randn(97, 8).double().to(device)  # (samples, width)
@@ -46,7 +46,7 @@ for step in session.steps(int(sys.argv[1])):
         step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
     step.clip(0.5)
 """
-STRATEGIES = ["None", "Tree()", "Sharded(wrap)", "Sharded(wrap, spare_every=4)"]
+STRATEGIES = ["None", "Deterministic()", "Sharded(wrap)", "Sharded(wrap, peer_copy_every=4)"]
 
 
 def script(strategy: str, gpus: int) -> str:
@@ -78,23 +78,23 @@ def communicator(monkeypatch: pytest.MonkeyPatch) -> object:
     return made
 
 
-def test_a_sum_is_there_when_it_was_waited_for(communicator: nccl.Alone) -> None:
+def test_a_sum_is_there_when_it_was_waited_for(communicator: nccl.SingleRankGroup) -> None:
     # (elements,)
     given = torch.full((1 << 24,), 3.0, device="cuda:0")
-    nccl.Call(Group(1, 0, 1), communicator.allreduce([given])).wait()
+    nccl.Work(Group(1, 0, 1), communicator.allreduce([given])).wait()
     assert given.sum() == 3 << 24
     nccl.abort([communicator])
 
 
-def test_a_cut_frees_who_waits_for_a_sum_that_does_not_come(communicator: nccl.Alone) -> None:
+def test_a_cut_frees_who_waits_for_a_sum_that_does_not_come(communicator: nccl.SingleRankGroup) -> None:
     """The stream it is queued behind is busy for seconds."""
     group = Group(1, 0, 1)
     group._communicators.append(communicator)
     torch.cuda._sleep(10_000_000_000)  # type: ignore[no-untyped-call]
-    call = nccl.Call(group, communicator.allreduce([torch.ones(1, device="cuda:0")]))
+    call = nccl.Work(group, communicator.allreduce([torch.ones(1, device="cuda:0")]))
     began = time.monotonic()
-    threading.Timer(0.2, group.cut).start()
-    with pytest.raises(RuntimeError, match="was cut"):
+    threading.Timer(0.2, group.abort).start()
+    with pytest.raises(RuntimeError, match="was aborted"):
         call.wait()
     assert time.monotonic() - began < 2
     torch.cuda.synchronize()
@@ -109,7 +109,7 @@ def goes_on(before: Status, now: Status) -> bool:
     )
 
 
-def until_aborted(communicator: nccl.Alone, seconds: float = 30) -> None:
+def until_aborted(communicator: nccl.SingleRankGroup, seconds: float = 30) -> None:
     """Afterwards it takes no more."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -140,7 +140,7 @@ def test_a_job_of_one_trains_saves_and_goes_on(
 def test_two_ranks_on_one_gpu_are_told(job: Job) -> None:
     (job.directory / "train.py").write_text(script("None", 1))
     job.start(0, 1)
-    job.until(lambda _: "ranks 0 and 1 have their model on one GPU" in job.said())
+    job.until(lambda _: "ranks 0 and 1 have their model on the same GPU" in job.said())
 
 
 @TWO
@@ -158,7 +158,7 @@ def test_a_job_of_two_shrinks_grows_and_trains_as_if_it_had_not(
 
 
 @TWO
-@pytest.mark.parametrize("job", ["None", "Tree()", "Sharded(wrap, copies_of=1)"], indirect=True)
+@pytest.mark.parametrize("job", ["None", "Deterministic()", "Sharded(wrap, shard_group_size=1)"], indirect=True)
 def test_a_killed_rank_costs_the_step_in_flight_only(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_killed_rank_costs_the_step_in_flight_only(
 
 
 @TWO
-@pytest.mark.parametrize("job", ["Sharded(wrap, spare_every=4)"], indirect=True)
+@pytest.mark.parametrize("job", ["Sharded(wrap, peer_copy_every=4)"], indirect=True)
 def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:

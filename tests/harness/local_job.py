@@ -38,7 +38,7 @@ def lost(name):
 """
 SCRIPT = """
 import sys, time, torch
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 torch.set_num_threads(1)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)

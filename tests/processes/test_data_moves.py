@@ -14,7 +14,7 @@ pytestmark = pytest.mark.processes
 
 SCRIPT = """
 import json, os, sys, time, torch
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 torch.set_num_threads(1)
 torch.manual_seed(0)
 points = torch.randn(97, 64)  # (samples, width)

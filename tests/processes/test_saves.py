@@ -16,7 +16,7 @@ from tests.harness.local_job import Job
 pytestmark = pytest.mark.processes
 SCRIPT = """
 import sys, time, torch
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 torch.set_num_threads(1)
 torch.manual_seed(0)
 data = torch.randn(97, 300)  # (samples, width)

@@ -15,8 +15,7 @@ pytestmark = pytest.mark.processes
 SCRIPT = """
 import sys, time, torch
 from torch.distributed.fsdp import fully_shard
-from elastic_runtime.session import Session
-from elastic_runtime.strategies.sharded import Sharded
+from elastic_runtime import Session, Sharded
 torch.set_num_threads(1)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
@@ -29,7 +28,7 @@ def wrap(model, mesh):
     fully_shard(model, mesh=mesh)
 
 session = Session(
-    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, schedules=[schedule], strategy=STRATEGY,
+    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, lr_schedulers=[schedule], strategy=STRATEGY,
     checkpoint="save", journal="log",
 )
 for step in session.steps(int(sys.argv[1])):
@@ -59,12 +58,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], lis
 
 
 STRATEGIES = pytest.mark.parametrize(
-    "job", ["Sharded(wrap)", "Sharded(wrap, copies_of=2)"], ids=["fsdp", "hsdp"], indirect=True
+    "job", ["Sharded(wrap)", "Sharded(wrap, shard_group_size=2)"], ids=["fsdp", "hsdp"], indirect=True
 )
 NO_COPIES = pytest.mark.parametrize(
-    "job", ["Sharded(wrap, spare_every=4)"], ids=["spares"], indirect=True
+    "job", ["Sharded(wrap, peer_copy_every=4)"], ids=["spares"], indirect=True
 )
-COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, copies_of=2)"], ids=["hsdp"], indirect=True)
+COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, shard_group_size=2)"], ids=["hsdp"], indirect=True)
 
 
 @STRATEGIES
@@ -133,7 +132,7 @@ def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
 LOSES = (
     LOST
     + """
-from elastic_runtime import sharded
+from elastic_runtime.strategies import sharded
 
 def carry(group, *words):
     lost(f"carry-{group.rank}")

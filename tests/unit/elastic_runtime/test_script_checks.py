@@ -8,7 +8,7 @@ import numpy
 import pytest
 import torch
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 from elastic_runtime.training.step import Batch, Step
 from tests.harness.local_job import Job
 
@@ -58,18 +58,18 @@ def wrapped() -> torch.nn.Module:
         pytest.param({"save_every": -1}, "save_every is -1", id="saves at a negative interval"),
         pytest.param(
             {"optimizer": torch.optim.SGD(model().parameters())},
-            "2 of the optimizer's 2 tensors are no parameters",
+            "2 of the optimizer's 2 tensors are not parameters",
             id="foreign",
         ),
         pytest.param({"model": frozen()}, "no parameter that requires a gradient", id="frozen"),
         pytest.param(
             {"model": wrapped()},
-            "the model is wrapped in DataParallel: give the bare one",
+            "the model is wrapped in DataParallel: pass the model itself",
             id="wrapped",
         ),
         pytest.param(
-            {"schedules": [plateau()]},
-            "ReduceLROnPlateau looks at a figure, .*: take one that depends on the step",
+            {"lr_schedulers": [plateau()]},
+            "ReduceLROnPlateau needs a metric, .*: use a scheduler that depends on the step",
             id="plateau",
         ),
         pytest.param(
@@ -109,15 +109,14 @@ def without_data(own: Session) -> None:
         pytest.param(
             moved,
             (
-                "was torch.float32 on cpu when the session was made and is torch.float64 on cpu: "
-                "move "
-                "it before"
+                "was torch.float32 on cpu when the session was created and is now torch.float64 on "
+                "cpu: move or convert it before"
             ),
             id="moved",
         ),
-        pytest.param(rebuilt, "other parameters than when the session was made", id="rebuilt"),
-        pytest.param(grown, "other parameters than when the session was made", id="grown"),
-        pytest.param(without_data, "nobody said what to train on", id="no data"),
+        pytest.param(rebuilt, "other parameters than when the session was created", id="rebuilt"),
+        pytest.param(grown, "other parameters than when the session was created", id="grown"),
+        pytest.param(without_data, "the session has no data: give samples=len", id="no data"),
     ],
 )
 def test_what_changed_before_the_first_step_is_said(
@@ -210,8 +209,8 @@ def detached(own: Session, step: Step) -> None:
         pytest.param(
             leaves_early,
             (
-                "step 0 ended with 1 of its micro-batches not taken: .* do not leave `for batch in "
-                "step`"
+                "step 0 ended with 1 of its micro-batches not taken: run `for batch in step` to its "
+                "end"
             ),
             id="break",
         ),
@@ -224,16 +223,16 @@ def detached(own: Session, step: Step) -> None:
             id="break in the last",
         ),
         pytest.param(calls_the_loss, r"in place of loss.backward\(\)", id="loss.backward"),
-        pytest.param(twice, "no micro-batch in hand", id="backward twice"),
-        pytest.param(outside, "called in step 0 with no micro-batch in hand", id="before the loop"),
-        pytest.param(after_the_loop, "no micro-batch in hand", id="after the loop"),
+        pytest.param(twice, "no micro-batch pending", id="backward twice"),
+        pytest.param(outside, "called in step 0 with no micro-batch pending", id="before the loop"),
+        pytest.param(after_the_loop, "no micro-batch pending", id="after the loop"),
         pytest.param(
-            no_scalar, r"loss of micro-batch 0 has shape \(3,\): give its mean", id="no scalar"
+            no_scalar, r"loss of micro-batch 0 has shape \(3,\): pass its mean", id="no scalar"
         ),
-        pytest.param(detached, "depends on no parameter", id="detached"),
+        pytest.param(detached, "does not depend on any parameter", id="detached"),
         pytest.param(
             steps_the_optimizer,
-            "optimizer.step was called by the script: leave it out",
+            "optimizer.step was called by the script: remove the call",
             id="optimizer.step",
         ),
     ],
@@ -266,14 +265,14 @@ def test_a_schedule_that_the_script_steps_is_said() -> None:
         fine(own, step)
         schedule.step()
 
-    with pytest.raises(ValueError, match=r"ConstantLR.step was called by the script: leave it out"):
-        train(session(model=own_model, optimizer=optimizer, schedules=[schedule]), body)
+    with pytest.raises(ValueError, match=r"ConstantLR.step was called by the script: remove the call"):
+        train(session(model=own_model, optimizer=optimizer, lr_schedulers=[schedule]), body)
 
 
 def test_a_second_loop_over_steps_is_said() -> None:
     train(own := session(), fine)
     with pytest.raises(
-        ValueError, match=r"session.steps was called a second time: .* take one loop over all steps"
+        ValueError, match=r"session.steps was called a second time, .* use one loop over all steps"
     ):
         train(own, fine)
 
@@ -286,7 +285,7 @@ def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(
     next(again.steps(2))
     assert (again.step, again.loss, again.gradient_norm) == (1, before.loss, before.gradient_norm)
     assert (
-        "seed was 0 and is 3: samples are counted by steps, so some may be taken again now"
+        "seed was 0 and is 3: samples are counted by steps, so some samples may be repeated or skipped"
         in caplog.text
     )
 
@@ -295,16 +294,16 @@ def test_what_has_no_state_is_no_part_of_it() -> None:
     with pytest.raises(
         ValueError,
         match=(
-            r"dict in also=\[...\] has no state_dict and load_state_dict: give an object that "
+            r"dict in stateful=\[...\] has no state_dict and load_state_dict: pass an object that "
             r"has both"
         ),
     ):
-        next(session(also=[{"best": 1.0}]).steps(1))
+        next(session(stateful=[{"best": 1.0}]).steps(1))
 
 
 def test_a_state_of_a_session_with_fewer_schedules_is_said() -> None:
     with pytest.raises(
-        ValueError, match="the state holds 1 schedules, streams and other things, the session has 0"
+        ValueError, match="the saved state has 1 lr_schedulers, streams and other stateful objects, the session has 0"
     ):
         session().set_rest({"step": 1, "also": [{}]})
 
@@ -327,18 +326,18 @@ def test_a_state_that_could_be_saved_and_never_loaded_is_said_before_the_first_s
     with pytest.raises(
         ValueError,
         match=(
-            r"the state of Holds is not plain data .*: give numbers, texts, lists, dicts and "
-            r"tensors"
+            r"the state of Holds is not plain data .*: use numbers, strings, lists, dicts and "
+            r"tensors only"
         ),
     ):
-        next(session(also=[Holds(held)]).steps(1))
+        next(session(stateful=[Holds(held)]).steps(1))
 
 
 @pytest.mark.parametrize(
     "held", [{"a": [1, 2.5, "x", None, (True,)]}, torch.ones(2)], ids=["plain data", "a tensor"]
 )
 def test_a_state_that_can_be_loaded_is_no_mistake(held: Any) -> None:
-    next(session(also=[Holds(held)]).steps(1))
+    next(session(stateful=[Holds(held)]).steps(1))
 
 
 def test_nothing_is_said_of_a_script_that_is_right() -> None:
@@ -372,9 +371,8 @@ def test_leaving_the_steps_by_break_is_said(caplog: pytest.LogCaptureFixture) ->
     assert own.step == 1
     assert [record.getMessage() for record in caplog.records] == [
         (
-            "step 1 is not committed: the loop over session.steps(3) was left by break, return or "
-            "an "
-            "error; to end early, give it another end"
+            "step 1 is not committed: the script left the loop over session.steps(3) by break, "
+            "return or an error; to end earlier, pass a smaller number to session.steps"
         )
     ]
 
@@ -389,7 +387,7 @@ def test_a_job_whose_script_ends_before_its_last_step_has_failed(tmp_path: Path)
 
 ENDS_EARLY = """
 import torch
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 model = torch.nn.Linear(1, 1)
 for step in Session(model, torch.optim.SGD(model.parameters()), samples=9, micro_batches=1).steps(5):
     break

@@ -12,7 +12,7 @@ import torch
 from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 from tests.bench.runtime import memory
 from tests.bench.runtime.workers import job
 from tests.bench.runtime.workers.ballast import MIB, Heavy, ballast, loss_of

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 from tests.bench.runtime.workers import job
 from tests.bench.runtime.workers.ballast import Heavy, ballast, loss_of
 

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from elastic_runtime import Session
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.session import Session
 from elastic_runtime.strategies.gradient_buckets import Buckets
 from tests.bench.runtime.workers import job
 

@@ -2,7 +2,7 @@
 
 import os
 
-from elastic_runtime.session import Session
+from elastic_runtime import Session
 from tests.bench.runtime.workers import job
 
 MICRO_BATCHES = int(os.environ.get("BENCH_MICRO_BATCHES", "4"))

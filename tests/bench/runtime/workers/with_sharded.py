@@ -17,8 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from elastic_runtime.session import Session
-from elastic_runtime.strategies.sharded import Sharded
+from elastic_runtime import Session, Sharded
 from tests.bench.runtime.workers import job
 
 # steps; the one in each period that DCP is tried after

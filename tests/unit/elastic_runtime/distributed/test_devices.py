@@ -4,11 +4,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from elastic_runtime.session import Session
+from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.strategies.base import Strategy
-from elastic_runtime.strategies.deterministic import Tree
 from elastic_runtime.strategies.gradient_buckets import Buckets
-from elastic_runtime.strategies.sharded import Sharded
 
 # tensors without memory, on devices that are not there
 FAKE = FakeTensorMode()
@@ -52,7 +50,7 @@ def test_the_loss_is_added_up_where_the_model_is(devices: list[str], expected: s
     ("devices", "strategy"),
     [
         pytest.param(["cuda:0", "cuda:1"], None, id="two GPUs"),
-        pytest.param(["cpu", "cuda:0"], Tree(), id="a tree over two"),
+        pytest.param(["cpu", "cuda:0"], Deterministic(), id="a tree over two"),
         pytest.param(["cpu", "cuda:0"], Sharded(lambda model, mesh: None), id="shards of two"),
     ],
 )

@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elastic_runtime import Deterministic
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import summation_tree
-from elastic_runtime.strategies.deterministic import Tree
 
 
 @given(st.integers(1, 40), st.data())
@@ -56,7 +56,7 @@ class OneRank:
             torch.nn.Linear(37, 41), torch.nn.Tanh(), torch.nn.Linear(41, 3)
         )
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
-        self.strategy = Tree()
+        self.strategy = Deterministic()
         self.strategy.attach(self)  # type: ignore[arg-type]
 
     def train(
@@ -84,7 +84,7 @@ def run(ranks: list[OneRank], steps: range, micro_batches: int) -> None:
 
     def one(rank: int) -> None:
         group = Group(steps.start, rank, len(ranks))
-        group.form(f"127.0.0.1:{port}")
+        group.connect(f"127.0.0.1:{port}")
         ranks[rank].train(group, rank, len(ranks), steps, micro_batches)
         group.close()
 

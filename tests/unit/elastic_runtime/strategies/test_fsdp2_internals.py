@@ -11,10 +11,9 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from elastic_runtime.distributed.recovery import Standing
-from elastic_runtime.session import Session
+from elastic_runtime import Session, Sharded
+from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.strategies import fsdp2_internals
-from elastic_runtime.strategies.sharded import Sharded
 
 HALF = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
@@ -65,7 +64,7 @@ def train(
     losses = list[float]()
     for step in session.steps(8):
         if step.number in rewrap_at:
-            session.strategy.enter(None, Standing(step.number, (), (0,), ()))
+            session.strategy.enter(None, RecoveryPlan(step.number, (), (0,), ()))
         for batch in step:
             words = torch.tensor(batch.indices) % 11
             step.backward(nn.functional.cross_entropy(call(words).float(), (words + 1) % 11))
@@ -128,7 +127,7 @@ def test_going_in_and_out_of_the_wrapping_leaves_nothing_behind() -> None:
 
     first = 0
     for step in session.steps(4):
-        session.strategy.enter(None, Standing(step.number, (), (0,), ()))
+        session.strategy.enter(None, RecoveryPlan(step.number, (), (0,), ()))
         first = first or hooks()
         assert hooks() == first
         for _ in step:
@@ -160,7 +159,7 @@ def test_a_wrapped_model_goes_back_to_the_newest_save(tmp_path: Path) -> None:
     saved = copy.deepcopy(all_of_it())
     for tensor in all_of_it():
         tensor.zero_()
-    session.strategy.enter(None, Standing(0, (), (), (0,)))
+    session.strategy.enter(None, RecoveryPlan(0, (), (), (0,)))
     assert all(torch.equal(now, was) for now, was in zip(all_of_it(), saved, strict=True))
     assert session.step == 3
 

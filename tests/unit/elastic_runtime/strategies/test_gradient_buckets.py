@@ -9,13 +9,11 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
+from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.session import Session
 from elastic_runtime.strategies import fsdp2_internals
-from elastic_runtime.strategies.deterministic import Tree
 from elastic_runtime.strategies.gradient_buckets import Buckets
 from elastic_runtime.strategies.replicated import Replicated
-from elastic_runtime.strategies.sharded import Sharded
 
 
 class Sum:
@@ -119,7 +117,7 @@ def whole(of: torch.nn.Module, mesh: DeviceMesh) -> None:
 
 STRATEGIES: dict[str, Callable[[], Any]] = {
     "replicated": Replicated,
-    "tree": Tree,
+    "tree": Deterministic,
     "sharded": lambda: Sharded(whole),
 }
 

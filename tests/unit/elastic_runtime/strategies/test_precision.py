@@ -12,8 +12,8 @@ SCRIPT = """
 import sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
-from elastic_runtime.session import Session
-from elastic_runtime.strategies.deterministic import Tree
+from elastic_runtime import Session
+from elastic_runtime import Deterministic
 torch.set_num_threads(1)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
@@ -22,7 +22,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 200)
 compiled = torch.compile(model, backend="eager")
 session = Session(
-    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, schedules=[schedule], strategy=Tree(), journal="log"
+    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, lr_schedulers=[schedule], strategy=Deterministic(), journal="log"
 )
 for step in session.steps(int(sys.argv[1])):
     for batch in step:
@@ -38,7 +38,7 @@ for step in session.steps(int(sys.argv[1])):
 def test_a_compiled_job_in_bfloat16_takes_the_same_steps_at_every_size(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Its sums are in one order (Tree): a bit that differed would be a bfloat16 that rounds the
+    """Its sums are in one order (Deterministic): a bit that differed would be a bfloat16 that rounds the
     other way, and be seen in the loss."""
     job = Job(tmp_path, SCRIPT)
     try:

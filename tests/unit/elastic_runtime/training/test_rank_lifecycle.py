@@ -13,8 +13,8 @@ def test_a_rank_is_not_told_before_anybody_knows_it() -> None:
     with pytest.raises(
         ValueError,
         match=(
-            r"session.rank and session.world are known in the loop over session.steps, not "
-            r"before"
+            r"session.rank and session.world are known only inside the loop over session.steps: "
+            r"move code that a single process runs into the loop"
         ),
     ):
         print(seat.place)
