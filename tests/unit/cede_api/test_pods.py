@@ -5,7 +5,7 @@ import pytest
 
 from cede.api.kueue import Container, Node, NodeSpec, PodSpec, Taint
 from cede.api.objects import Json, Meta
-from cede.api.pods import DaemonSet, pod_requests, daemon_requests
+from cede.api.pods import DaemonSet, daemon_requests, pod_requests
 
 
 def holds(cpu: str, restart: str = "") -> Container:

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.resources import MAX_AMOUNT, amount, describe_amount, describe_amounts, parse, quantity
+from cede.api.resources import (
+    MAX_AMOUNT,
+    amount,
+    describe_amount,
+    describe_amounts,
+    parse,
+    quantity,
+)
 
 RESOURCES = st.sampled_from(
     ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu", "pods"]

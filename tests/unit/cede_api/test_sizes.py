@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.sizes import MAX_SIZE, largest_within, describe, parse, parse_one
+from cede.api.sizes import MAX_SIZE, describe, largest_within, parse, parse_one
 
 SIZES = st.integers(min_value=1, max_value=MAX_SIZE)
 

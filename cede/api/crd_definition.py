@@ -1,0 +1,77 @@
+"""PURE. Turns a pydantic model into a CustomResourceDefinition."""
+
+from pydantic import BaseModel
+
+from cede.api.crd_schema import Column, Crd, rules
+from cede.api.objects import Json
+from cede.api.structural_schema import structural
+
+
+def definition(model: type[BaseModel]) -> Json:
+    """The CustomResourceDefinition of a model that has `CRD`, the field `spec` and maybe `status`.
+
+    Raises ValueError that names the field for which there is no structural schema.
+    """
+    crd: Crd = vars(model)["CRD"]
+    kind = crd.kind
+    kind_names = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+    }
+    if crd.short_names:
+        kind_names["shortNames"] = list(crd.short_names)
+    kind_names["categories"] = ["cede"]
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [_column(column) for column in crd.columns],
+        "schema": {"openAPIV3Schema": _object_schema(model, crd)},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": {
+            "group": kind.group,
+            "names": kind_names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def _column(column: Column) -> Json:
+    body: Json = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.description:
+        body["description"] = column.description
+    if column.priority:
+        body["priority"] = column.priority
+    return body
+
+
+def _object_schema(model: type[BaseModel], crd: Crd) -> Json:
+    """The schema of the whole object: ours for spec and status, the server's for its metadata."""
+    generated = model.model_json_schema()
+    fields = {name: value for name, value in generated["properties"].items() if name != "metadata"}
+    own = structural({**generated, "properties": fields}, kind=crd.kind.kind)
+    schema: Json = {
+        "type": "object",
+        "description": crd.description or own.get("description", ""),
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            **own["properties"],
+        },
+    }
+    schema["properties"].get("status", {}).pop("default", None)
+    required = [name for name in own.get("required", []) if name != "metadata"]
+    if required:
+        schema["required"] = required
+    if crd.rules:
+        schema |= rules(*crd.rules)
+    return schema
