@@ -24,8 +24,8 @@ import torch
 from elastic_runtime import script_checks
 from elastic_runtime.agent.membership import Record
 from elastic_runtime.checkpointing.local_saves import LocalSaves
-from elastic_runtime.checkpointing.partition import Place
-from elastic_runtime.checkpointing.saver import Order, Saver
+from elastic_runtime.checkpointing.partition import Writer
+from elastic_runtime.checkpointing.saver import Saver, SaveOrder
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import Open, Streams
 from elastic_runtime.distributed import state_transfer
@@ -216,7 +216,7 @@ class Session:
                 if self._seat.called():
                     self._seat.move_on()
                     return False
-            self._saver.settle()
+            self._saver.wait()
         except RuntimeError:
             self._seat.recover()
             return False
@@ -230,10 +230,10 @@ class Session:
         lost on the way."""
         # (2,)
         wish = self._seat.wish(
-            save=self._saver.due(self.step + 1, self._seat.asked) if self.rank == 0 else Order.NONE
+            save=self._saver.order_for(self.step + 1, self._seat.asked) if self.rank == 0 else SaveOrder.NONE
         )
         if self._streams:
-            wish = torch.cat([wish, self._streams.ride(self.step + 1)])
+            wish = torch.cat([wish, self._streams.pack_states(self.step + 1)])
         if step.broken or not (
             self.strategy.reduce(step.loss, self.max_norm) and self.buffers.reduce()
         ):
@@ -247,9 +247,9 @@ class Session:
                 return False
         self._apply()
         if self._streams:
-            self._streams.landed(wish[2:])
+            self._streams.unpack_states(wish[2:])
         if wish[1]:
-            self._saver.soon(self.step, self.state, Order(int(wish[1])))
+            self._saver.save_in_background(self.step, self.state, SaveOrder(int(wish[1])))
         if int(wish[0]) > self.generation:
             self._seat.move_on()
         return True
@@ -303,9 +303,9 @@ class Session:
         group = self._seat.group
         shards = self.shards(self.world)
         name = f"{self.generation}-{record.store.rpartition(':')[2]}"
-        self._saver.entered(
-            Place(self.rank, self.world, shards, name, lambda: group is not None and group.is_aborted),
-            left=left,
+        self._saver.enter_generation(
+            Writer(self.rank, self.world, shards, name, lambda: group is not None and group.is_aborted),
+            writer_left=left,
         )
         self.journal.begin(self._seat.name, self._data() if self.rank == 0 else None)
         samples = self.micro_batches * self.micro_batch_size
@@ -317,7 +317,7 @@ class Session:
             samples=samples,
         )
         if self.world < before and not record.abrupt:
-            self._saver.owe()
+            self._saver.request()
         if pause_s and self.rank == 0:
             self._say_progress(pause_s=pause_s)
 
@@ -326,10 +326,10 @@ class Session:
         RuntimeError if a rank is lost."""
         if not self._saver.directory:
             return True
-        if not self._seat.agree(self.rank == 0 and self._saver.needed(self.step)):
+        if not self._seat.agree(self.rank == 0 and self._saver.is_needed(self.step)):
             return True
-        self._saver.now(self.step, self.state)
-        return self._seat.agree(self._saver.durable == self.step)
+        self._saver.save_and_wait(self.step, self.state)
+        return self._seat.agree(self._saver.durable_step == self.step)
 
     # --- state ------------------------------------------------------------------------------------
 

@@ -21,10 +21,10 @@ import torch
 
 from elastic_runtime.checkpointing import direct_io, restore, save_format
 from elastic_runtime.checkpointing.direct_io import Desk
-from elastic_runtime.checkpointing.partition import Piece, Place, owned
+from elastic_runtime.checkpointing.partition import Piece, Writer, owned
 from elastic_runtime.checkpointing.save_format import said_of, step_of
 from elastic_runtime.checkpointing.staging import Stage
-from elastic_runtime.distributed.group import Group, all_say
+from elastic_runtime.distributed.group import Group, all_gather_object
 
 log = logging.getLogger(__name__)
 # the newest may not be whole yet on every pod, nor the one before it on a slow one
@@ -41,7 +41,7 @@ Part = tuple[str, int, int, int]
 Source = tuple[int, int, int]
 
 
-class LocalTier:
+class LocalSaves:
     """`every`: so many steps. The saves of each job lie apart, by an `id` that the job's `shared`
     directory keeps."""
 
@@ -65,7 +65,7 @@ class LocalTier:
         return step % self.every == 0 and not self._desk.busy
 
     def soon(
-        self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Place
+        self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Writer
     ) -> None:
         """This rank's pieces are copied now and written in the background; a rank that still writes
         its last ones leaves these out."""
@@ -79,7 +79,7 @@ class LocalTier:
         self._desk.settle()
 
     def _write(
-        self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Place
+        self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Writer
     ) -> None:
         # as NAME has it
         name = f"{save_format.folder(step)}.{place.name}.{place.world}"
@@ -92,7 +92,7 @@ class LocalTier:
                 pieces,
                 save_format.items(form) if form else {},
                 self._desk,
-                place.is_cut,
+                place.is_aborted,
             )
             for changed in (folder, self.directory):
                 save_format.sync_directory(changed)
@@ -128,16 +128,16 @@ class LocalTier:
         them. Raises RuntimeError if a rank is lost.
         """
         rank = group.rank if group else 0
-        self._id = all_say(group, self._new_id() if rank == 0 else "")[0]
+        self._id = all_gather_object(group, self._new_id() if rank == 0 else "")[0]
         self.forget()
-        said = all_say(group, [beyond, list(self._parts())])
+        said = all_gather_object(group, [beyond, list(self._parts())])
         step = said[0][0]
         saved = None
         for folder, parts in complete([of for _, of in said], step):
             mine = [part for part, (source, *_) in parts.items() if source == rank]
-            if all(all_say(group, all(self._is_whole(folder, part) for part in mine))):
+            if all(all_gather_object(group, all(self._is_whole(folder, part) for part in mine))):
                 saved = self._bring(group, rank, folder, parts)
-                if all_say(group, rank > 0 or saved is not None)[0]:
+                if all_gather_object(group, rank > 0 or saved is not None)[0]:
                     step = step_of(folder)
                     break
             log.warning(

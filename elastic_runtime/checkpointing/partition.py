@@ -6,13 +6,14 @@ by dots.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from elastic_runtime.state.reshard_plan import Part
+from elastic_runtime.state.reshard_plan import Shard
+from elastic_runtime.state.state_tree import named_tensors
 
 # bytes: below it the first rank writes the whole tensor. Buffers that differ by rank (batch norm's)
 # are such.
@@ -20,15 +21,15 @@ SMALL = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where this rank stands among the writers. `name`: of their generation; `is_cut`: whether one
+class Writer:
+    """Where this rank stands among the writers. `name`: of their generation; `is_aborted`: whether one
     of them is known to be lost."""
 
     rank: int = 0
     world: int = 1
     shards: int = 0
     name: str = "alone"
-    is_cut: Callable[[], bool] = lambda: False
+    is_aborted: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,6 @@ class Piece:
     shape: tuple[int, ...]
 
 
-def named(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor of a state by its name, in the order of `reshard.take_apart`."""
-    if isinstance(state, torch.Tensor):
-        yield ".".join(path), state.detach()
-    elif isinstance(state, Mapping):
-        for key, value in state.items():
-            yield from named(value, (*path, str(key)))
-    elif isinstance(state, (list, tuple)):
-        for number, value in enumerate(state):
-            yield from named(value, (*path, str(number)))
-
-
 def owned(state: Mapping[str, Any], rank: int, world: int, shards: int = 0) -> list[Piece]:
     """What `rank` of `world` writes. `shards`: so many neighbouring ranks hold a sharded tensor
     together; others are equal on all ranks.
@@ -64,12 +53,12 @@ def owned(state: Mapping[str, Any], rank: int, world: int, shards: int = 0) -> l
     copies: list[tuple[str, torch.Tensor, int, tuple[int, ...]]] = []
     parts: list[tuple[str, torch.Tensor, int, tuple[int, ...]]] = []
     mine: list[Piece] = []
-    for name, tensor in sorted(named(state), key=lambda found: found[0]):
+    for name, tensor in sorted(named_tensors(state), key=lambda found: found[0]):
         shape = tuple(tensor.shape)
         # a DTensor, whose class takes long to import
         if hasattr(tensor, "to_local"):
             parts.append(
-                (name, tensor.to_local(), Part(rank % shards, shards).rows(shape[0])[0], shape)
+                (name, tensor.to_local(), Shard(rank % shards, shards).rows(shape[0])[0], shape)
             )
         elif tensor.ndim and tensor.nbytes >= SMALL and name.startswith(("model.", "optimizer.")):
             copies.append((name, tensor, 0, shape))

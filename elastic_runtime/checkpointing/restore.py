@@ -25,7 +25,7 @@ from elastic_runtime.checkpointing.save_format import (
     set_aside,
     unseal,
 )
-from elastic_runtime.distributed.state_transfer import fits, put_together, unpack
+from elastic_runtime.state.state_tree import can_hold, unflatten, unpack
 
 log = logging.getLogger(__name__)
 # of a file that is not what was written
@@ -165,7 +165,7 @@ def _state(
         tensors[name][0] if name in tensors else torch.empty(shape, dtype=dtype)
         for name, shape, dtype in listed_tensors
     ]
-    state: dict[str, Any] = put_together(skeleton, made)
+    state: dict[str, Any] = unflatten(skeleton, made)
     return state
 
 
@@ -198,7 +198,7 @@ def _room(
 ) -> tuple[torch.Tensor, memoryview]:
     """A tensor and the bytes it is made of, there as long as it is; `live` if it is such a tensor,
     for fresh memory costs time."""
-    if live is not None and fits(live, shape, dtype):
+    if live is not None and can_hold(live, shape, dtype):
         return live, memoryview((ctypes.c_char * live.nbytes).from_address(live.data_ptr())).cast(
             "B"
         )

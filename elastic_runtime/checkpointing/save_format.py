@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from elastic_runtime.checkpointing.direct_io import Desk, Out, checksum
-from elastic_runtime.checkpointing.partition import SMALL, Piece, named
-from elastic_runtime.distributed.state_transfer import pack, take_apart
+from elastic_runtime.checkpointing.partition import SMALL, Piece
+from elastic_runtime.state.state_tree import flatten, named_tensors, pack
 
 KEEP = 2
 VERSION = 4
@@ -72,9 +72,9 @@ def items(state: Mapping[str, Any]) -> dict[str, bytes]:
 
     flat, _ = flatten_state_dict(dict(state))
     tensors: list[torch.Tensor] = []
-    skeleton = take_apart(state, tensors)
+    skeleton = flatten(state, tensors)
     found = {name: value for name, value in flat.items() if not isinstance(value, torch.Tensor)}
-    found[SKELETON] = (skeleton, [(name, tuple(t.shape), t.dtype) for name, t in named(state)])
+    found[SKELETON] = (skeleton, [(name, tuple(t.shape), t.dtype) for name, t in named_tensors(state)])
     return {name: pack(value) for name, value in found.items()}
 
 

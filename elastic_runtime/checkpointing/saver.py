@@ -19,11 +19,11 @@ import torch
 
 from elastic_runtime.checkpointing import restore, save_format
 from elastic_runtime.checkpointing.direct_io import Desk
-from elastic_runtime.checkpointing.local_saves import LocalTier
-from elastic_runtime.checkpointing.partition import Piece, Place, named, owned
+from elastic_runtime.checkpointing.local_saves import LocalSaves
+from elastic_runtime.checkpointing.partition import Piece, Writer, owned
 from elastic_runtime.checkpointing.staging import Stage, as_they_are
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.state_transfer import put_together, take_apart
+from elastic_runtime.state.state_tree import flatten, named_tensors, unflatten
 
 log = logging.getLogger(__name__)
 # for the other ranks' files, once the leading rank's own is durable
@@ -33,7 +33,7 @@ LOOK_S = 0.01
 STUCK_S = 1.0
 
 
-class Order(IntEnum):
+class SaveOrder(IntEnum):
     """What the leading rank wishes saved after a step."""
 
     NONE = 0
@@ -49,50 +49,50 @@ class Saver:
         directory: Path | None,
         every: int,
         said: Callable[..., None],
-        local: LocalTier | None = None,
+        local: LocalSaves | None = None,
     ) -> None:
         self.directory = directory
         self.every = every
         self._said = said
         self._local = local
-        self.durable = -1
+        self.durable_step = -1
         self._owed = False
         self._asked = 0
         # the step of the last save and when; whether it was said to take too long
         self._begun = -1
         self._began = 0.0
         self._stuck = False
-        self._place = Place()
+        self._place = Writer()
         self._stage, self._desk = Stage(), Desk()
         self._given_up = threading.Event()
 
-    def entered(self, place: Place, *, left: bool) -> None:
+    def enter_generation(self, place: Writer, *, writer_left: bool) -> None:
         """A new generation. A save that the last one began goes on, unless one of its writers
         `left`: then it is due again."""
         if left:
             self._given_up.set()
             # one too many, where another rank led and had ended it
-            self._owed = self._owed or self._begun > self.durable
+            self._owed = self._owed or self._begun > self.durable_step
         self._place = place
 
-    def owe(self) -> None:
+    def request(self) -> None:
         """A save is due."""
         self._owed = True
 
-    def due(self, step: int, asked: int) -> Order:
+    def order_for(self, step: int, requests: int) -> SaveOrder:
         """Asked of the leading rank: where the state after `step` is to be saved. `asked`: how
         often somebody wished a save so far."""
-        wished = asked > self._asked
-        self._asked = max(asked, self._asked)
+        wished = requests > self._asked
+        self._asked = max(requests, self._asked)
         if not self.directory:
             if wished:
                 self._said(
                     message="nothing is saved: the session was given no checkpoint directory"
                 )
-            return Order.NONE
+            return SaveOrder.NONE
         self._owed = self._owed or wished or (self.every > 0 and step % self.every == 0)
         if self._owed and (not self._desk.busy or self._given_up.is_set()):
-            return Order.SHARED
+            return SaveOrder.SHARED
         if self._owed and not self._stuck and time.monotonic() - self._began > PATIENCE_S:
             self._stuck = True
             self._said(
@@ -101,10 +101,10 @@ class Saver:
                     f"{PATIENCE_S:g} s"
                 )
             )
-        return Order.LOCAL if self._local and self._local.due(step) else Order.NONE
+        return SaveOrder.LOCAL if self._local and self._local.due(step) else SaveOrder.NONE
 
-    def soon(
-        self, step: int, state: Callable[[], dict[str, Any]], order: Order = Order.SHARED
+    def save_in_background(
+        self, step: int, state: Callable[[], dict[str, Any]], order: SaveOrder = SaveOrder.SHARED
     ) -> None:
         """This rank's pieces are copied now and written in the background. `state`: the live one;
         every rank calls this after one step."""
@@ -113,7 +113,7 @@ class Saver:
         began = time.monotonic()
         live = state()
         place = self._place
-        if order == Order.LOCAL:
+        if order == SaveOrder.LOCAL:
             if self._local:
                 self._local.soon(step, live, _form(live) if place.rank == 0 else {}, place)
             return
@@ -128,7 +128,7 @@ class Saver:
         else:
             # the others will wait for our part in vain, in the background; a step waits for no
             # disk, nor does a heap of parts
-            # so that nobody is asked at every step: it is due when the disk has let go
+            # so that nobody is requests at every step: it is due when the disk has let go
             self._given_up = threading.Event()
             self._said(
                 message=(
@@ -164,16 +164,16 @@ class Saver:
             pieces,
             form,
             stall_s,
-            lambda: given_up.is_set() or place.is_cut(),
+            lambda: given_up.is_set() or place.is_aborted(),
         )
 
-    def needed(self, step: int) -> bool:
+    def is_needed(self, step: int) -> bool:
         """Asked of the leading rank between two steps: whether the state after `step` is not
         durable yet. Ends the save under way."""
         self._desk.settle()
-        return self.directory is not None and self.durable != step
+        return self.directory is not None and self.durable_step != step
 
-    def now(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
+    def save_and_wait(self, step: int, state: Callable[[], dict[str, Any]]) -> None:
         """This rank's part is durable when this returns, on the leading rank the whole save; or it
         was said why not. Nobody trains."""
         if self.directory:
@@ -213,7 +213,7 @@ class Saver:
 
         Raises LookupError if there are saves and none is whole.
         """
-        live = dict(named(state()))
+        live = dict(named_tensors(state()))
         found = None
         if self._local and local:
             try:
@@ -243,24 +243,24 @@ class Saver:
                 "the saves cannot be listed", extra={"path": str(directory), "reason": str(error)}
             )
         else:
-            if found and found.step > self.durable:
+            if found and found.step > self.durable_step:
                 self._is_durable(found)
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Whatever this rank was writing is over."""
         self._desk.settle()
         if self._local:
             self._local.settle()
 
     def _is_durable(self, saved: save_format.Saved, **figures: Any) -> None:
-        self.durable = saved.step
+        self.durable_step = saved.step
         self._said(durable_step=saved.step, digest=saved.digest, **figures)
 
     def _write(
         self,
         step: int,
         draft: Path,
-        place: Place,
+        place: Writer,
         pieces: Sequence[Piece],
         form: dict[str, Any],
         stall_s: float,
@@ -318,8 +318,8 @@ def _refuse(draft: Path, rank: int, why: str) -> None:
 def _form(state: dict[str, Any]) -> dict[str, Any]:
     """The state with tensors that have a shape and no memory."""
     tensors: list[torch.Tensor] = []
-    skeleton = take_apart(state, tensors)
-    formed: dict[str, Any] = put_together(
+    skeleton = flatten(state, tensors)
+    formed: dict[str, Any] = unflatten(
         skeleton, [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in tensors]
     )
     return formed

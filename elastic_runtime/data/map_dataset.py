@@ -2,7 +2,7 @@
 
     loader = session.loader(dataset, num_workers=2)
     for step in session.steps(1000):
-        for inputs, targets in loader.of(step):
+        for inputs, targets in loader.batches(step):
             step.backward(loss_of(model, inputs, targets))
 
 Which samples a micro-batch holds, and every random draw made while they are fetched, are functions
@@ -108,7 +108,7 @@ class Fetcher:
 
 
 class Loader:
-    """`of(step)` gives this rank's micro-batches, collated, in the order of their numbers.
+    """`batches(step)` gives this rank's micro-batches, collated, in the order of their numbers.
 
     `options` are DataLoader's own (num_workers, collate_fn, pin_memory, prefetch_factor, ...). What
     decides on the order of samples or on
@@ -150,7 +150,7 @@ class Loader:
         )
         self._fetched = iter(loader)
 
-    def of(self, step: OneStep) -> Iterator[Any]:
+    def batches(self, step: OneStep) -> Iterator[Any]:
         found = None
         for batch in step:
             if batch.counts:
@@ -176,7 +176,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
-            "a loader is not gone through by itself: take `for batch in loader.of(step)`, "
+            "a loader is not gone through by itself: take `for batch in loader.batches(step)`, "
             "within "
             "`for step in session.steps(...)`"
         )

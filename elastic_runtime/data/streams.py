@@ -7,7 +7,7 @@ whoever owns it.
 
     streams = session.streams(open_stream)
     for step in session.steps(1000):
-        for samples in streams.of(step):
+        for samples in streams.batches(step):
             step.backward(loss_of(model, samples))
 
 Micro-batch g of every step takes its samples from stream g. So where a stream stands is a function
@@ -92,7 +92,7 @@ class Stream:
 
 
 class Streams:
-    """`of(step)` gives this rank's micro-batches, collated: `micro_batch_size` samples of one
+    """`batches(step)` gives this rank's micro-batches, collated: `micro_batch_size` samples of one
     stream each.
 
     An iterable with `state_dict()` and `load_state_dict()` (called before it is iterated; plain
@@ -114,7 +114,7 @@ class Streams:
         self._known: dict[int, Known] = {}
         self._mail = piggyback.Mail(session.micro_batches)
 
-    def of(self, step: OneStep) -> Iterator[Any]:
+    def batches(self, step: OneStep) -> Iterator[Any]:
         for batch in step:
             if batch.counts:
                 yield self._collate(self._read(batch.number, step.number))
@@ -145,7 +145,7 @@ class Streams:
 
     # --- what the session asks --------------------------------------------------------------------
 
-    def ride(self, step: int) -> torch.Tensor:
+    def pack_states(self, step: int) -> torch.Tensor:
         """What this rank says of its streams as they are before `step`: to be summed over all
         ranks, and given to `landed`."""
         mine = {
@@ -157,7 +157,7 @@ class Streams:
         self._opened = {number: (step, stream) for number, stream in mine.items()}
         return self._mail.write(step, {number: stream.state for number, stream in mine.items()})
 
-    def landed(self, said: torch.Tensor) -> None:
+    def unpack_states(self, said: torch.Tensor) -> None:
         """`said`: the sum over all ranks, of a step that is committed."""
         for number, step, state in self._mail.read(said):
             self._known[number] = Known(step, state)

@@ -1,13 +1,13 @@
-"""gloo: how the ranks of a generation agree on anything, and how a model on the CPU is trained.
+"""Process groups over gloo: votes, state transfer, and training on the CPU.
 
-In torch 2.13 and 2.15 gloo's `abort()` and `shutdown()` free nobody who waits: only ranks that talk
-to the dead peer notice, the others
-sit out the timeout. shutdown(2) on the group's sockets frees every blocked call within
-milliseconds. So a group remembers which sockets
-it opened: those that are there right after it was made and were not right before. All but one: gloo
-forgets whoever waits for what it is
-just sending when the connection closes (tcp/pair.cc, signalException). So nobody waits for longer
-than `LOOK` without looking up.
+In torch 2.13 to 2.15 gloo's `abort()` and `shutdown()` do not free blocked calls: only ranks that
+talk to the lost peer notice, the others wait until the timeout. shutdown(2) on the group's sockets
+frees every blocked call within milliseconds. So a group remembers which sockets it opened: those
+that exist right after it was made and did not exist right before.
+
+There is one exception: when a connection closes, gloo never ends the call whose data it is just
+sending (tcp/pair.cc, signalException). So no call waits longer than `POLL_INTERVAL` without looking
+whether its group was aborted.
 """
 
 import datetime
@@ -23,121 +23,135 @@ import torch.distributed as dist
 TCPStore: Any = dist.TCPStore  # type: ignore[attr-defined]
 PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
 HashStore: Any = dist.HashStore  # type: ignore[attr-defined]
-Gloo: Any = dist.ProcessGroupGloo
+ProcessGroupGloo: Any = dist.ProcessGroupGloo
 
-# detects nothing: whoever is told of a loss cuts; a save may be loaded meanwhile
-TIMEOUT = datetime.timedelta(hours=1)
-# for the members of one generation to come together
-MEET = datetime.timedelta(seconds=20)
-# for those who came to connect: milliseconds, unless one is lost just then
-CONNECT = datetime.timedelta(seconds=5)
-LOOK = datetime.timedelta(seconds=0.1)
-# ports of the stores in this process: their connections belong to the peers
-_served: deque[int] = deque(maxlen=8)
+# It detects no loss: a lost rank leads to `abort`. A checkpoint may be loaded meanwhile.
+COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
+# for all ranks of a generation to reach the store
+RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
+# for ranks that have reached the store to connect: milliseconds, unless one is lost just then
+CONNECT_TIMEOUT = datetime.timedelta(seconds=5)
+POLL_INTERVAL = datetime.timedelta(seconds=0.1)
+# ports of the stores of this process: their connections belong to the peers
+_store_ports: deque[int] = deque(maxlen=8)
 
 
-class Cuttable(Protocol):
-    """What a call sees of its group."""
+class Abortable(Protocol):
+    """What a collective needs to know about its group."""
 
     @property
-    def is_cut(self) -> bool: ...
-    def unless_cut(self, ask: Callable[[], bool]) -> bool: ...
+    def is_aborted(self) -> bool: ...
+    def unless_aborted(self, query: Callable[[], bool]) -> bool: ...
 
 
-class Call:
-    """A collective under way."""
+class Work:
+    """A collective that has been started."""
 
-    def __init__(self, group: Cuttable, work: Any) -> None:
+    def __init__(self, group: Abortable, torch_work: Any) -> None:
         self._group = group
-        self._work = work
+        self._torch_work = torch_work
 
     def wait(self) -> None:
-        """Until it is done here. Raises RuntimeError when the group was cut or a peer is gone."""
+        """Block until it has completed on this rank.
+
+        Raises RuntimeError when the group was aborted or a peer is lost.
+        """
         while True:
-            over = self._group.is_cut or self._work.is_completed()
+            ended = self._group.is_aborted or self._torch_work.is_completed()
             try:
-                self._work.wait(LOOK)
+                self._torch_work.wait(POLL_INTERVAL)
             except RuntimeError:
-                # it failed, or is not done yet
-                if over:
+                # it has failed, or it has not completed yet
+                if ended:
                     raise
             else:
                 return
 
-    def follow(self) -> None:
-        """What is computed from now on comes after it: here that is to wait."""
+    def block_current_stream(self) -> None:
+        """What is computed from now on uses its result. On the CPU that means to wait for it."""
         self.wait()
 
     @property
     def may_write(self) -> bool:
-        """Whether it may still write its tensors. Not once it has ended, well or not.
+        """Whether it may still write to its tensors. It does not once it has completed or failed.
 
         gloo keeps no buffer beyond that (tcp/pair.cc, NonOwningPtr).
         """
-        return not self._work.is_completed()
+        return not self._torch_work.is_completed()
 
 
 def make(store: Any, rank: int, world: int) -> Any:
-    """A process group of those who meet at `store`, connected."""
-    made = Gloo(store, rank, world, CONNECT)
-    made._set_default_timeout(TIMEOUT)
-    return made
+    """A connected process group of the ranks that meet at `store`."""
+    group = ProcessGroupGloo(store, rank, world, CONNECT_TIMEOUT)
+    group._set_default_timeout(COLLECTIVE_TIMEOUT)
+    return group
 
 
-class Sockets:
-    """Those a group opens between now and `remember`."""
+class OpenedSockets:
+    """The sockets that this process opens between construction and `remember`."""
 
     def __init__(self) -> None:
-        self._before = sockets()
+        self._before = connected_sockets()
         self._opened: dict[int, str] | None = None
 
     def remember(self) -> None:
-        self._opened = self._ours()
+        self._opened = self._new()
 
-    def _ours(self) -> dict[int, str]:
-        return {fd: link for fd, link in sockets().items() if self._before.get(fd) != link}
+    def _new(self) -> dict[int, str]:
+        return {
+            descriptor: inode
+            for descriptor, inode in connected_sockets().items()
+            if self._before.get(descriptor) != inode
+        }
 
-    def shut(self) -> None:
-        """Free every call that is blocked on one, here and, by the closed connections, at the
-        peers."""
-        opened = self._opened if self._opened is not None else self._ours()
-        now = sockets()
-        for fd, link in opened.items():
-            if now.get(fd) != link:
-                # closed meanwhile, perhaps used again by somebody else
+    def shut_down(self) -> None:
+        """Free every call that is blocked on one of them, here and at the peers."""
+        opened = self._new() if self._opened is None else self._opened
+        still_open = connected_sockets()
+        for descriptor, inode in opened.items():
+            if still_open.get(descriptor) != inode:
+                # it was closed, and the number may belong to another file by now
                 continue
             try:
-                with socket.socket(fileno=os.dup(fd)) as opened_socket:
-                    opened_socket.shutdown(socket.SHUT_RDWR)
+                with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+                    duplicate.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
 
 
-def sockets() -> dict[int, str]:
-    """Descriptor → inode of this process's connected TCP sockets, those of its stores left out."""
-    found = {}
+def connected_sockets() -> dict[int, str]:
+    """Descriptor → inode of this process's connected TCP sockets, except those of its stores."""
+    sockets = {}
     for name in os.listdir("/proc/self/fd"):
         try:
-            link = os.readlink(f"/proc/self/fd/{name}")
-            if link.startswith("socket:"):
-                with socket.socket(fileno=os.dup(int(name))) as opened:
-                    # Only what is connected: gloo ends the process when its listening socket is
-                    # shut down.
-                    if (
-                        opened.family in (socket.AF_INET, socket.AF_INET6)
-                        and opened.getpeername()
-                        and opened.getsockname()[1] not in _served
-                    ):
-                        found[int(name)] = link
+            inode = os.readlink(f"/proc/self/fd/{name}")
+            if inode.startswith("socket:") and _is_connection(int(name)):
+                sockets[int(name)] = inode
         except OSError:
-            # closed meanwhile
+            # it was closed meanwhile
             continue
-    return found
+    return sockets
+
+
+def _is_connection(descriptor: int) -> bool:
+    """Raises OSError for a socket that is not connected, such as a listening one.
+
+    gloo ends the process when its listening socket is shut down, so that must be left out.
+    """
+    with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+        return bool(
+            duplicate.family in (socket.AF_INET, socket.AF_INET6)
+            and duplicate.getpeername()
+            and duplicate.getsockname()[1] not in _store_ports
+        )
 
 
 def open_store() -> tuple[Any, int]:
-    """The place where one generation meets, and its port. It lives in a rank and serves this
-    generation only."""
-    store = TCPStore("0.0.0.0", 0, None, True, MEET, wait_for_workers=False)  # noqa: S104  the pod's own address is not known to torch
-    _served.append(int(store.port))
+    """A store where the ranks of one generation meet, and its port.
+
+    A rank serves it, for this generation only.
+    """
+    # all addresses: torch does not know the pod's own
+    store = TCPStore("0.0.0.0", 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)  # noqa: S104
+    _store_ports.append(int(store.port))
     return store, int(store.port)

@@ -1,290 +1,264 @@
-"""Process groups of one generation: form, cut, move, close. Over gloo, and for what is on a GPU
-over NCCL.
+"""The ranks of one generation and their collectives, over gloo on the CPU and NCCL on a GPU.
 
-Which of the two a collective takes is decided by where its tensor is. Votes, and state that moves
-from rank to rank, are on the CPU: what
-is on a GPU is copied to the host on the way out and back on the way in.
+The device of a tensor decides which of the two a collective uses. Votes, and state that moves from
+rank to rank, are on the CPU: data on a GPU is copied to the host before and from it afterwards.
 """
 
 import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from elastic_runtime.distributed import gloo, nccl
+from elastic_runtime.distributed import gloo, nccl, process_groups
+from elastic_runtime.distributed.process_groups import ProcessGroups, Rendezvous, Work
 
 CPU = torch.device("cpu")
-Call = gloo.Call | nccl.Call
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """torch's process groups of one generation, all of one kind."""
-
-    call: Callable[[gloo.Cuttable, Any], Call]
-    everybody: Any
-    # those who share a copy of a sharded model
-    shard: Any = None
-    # those who hold the same shard, if there are several copies
-    copies: Any = None
 
 
 class Group:
-    """The ranks of one generation. Every collective raises RuntimeError once it was cut or a peer
-    is gone.
+    """The ranks of one generation.
 
-    `shards`: so many neighbouring ranks hold one copy of a sharded model together; it divides
-    `world`. 0 for a model that is not sharded.
+    `shard_group_size`: this many neighbouring ranks hold one copy of a sharded model together; it
+    divides `world`. 0 for a model that is not sharded.
     `device`: where this rank's model is.
+
+    Every collective raises RuntimeError once the group was aborted or a peer is lost.
     """
 
     def __init__(
-        self, generation: int, rank: int, world: int, shards: int = 0, device: torch.device = CPU
+        self,
+        generation: int,
+        rank: int,
+        world: int,
+        shard_group_size: int = 0,
+        device: torch.device = CPU,
     ) -> None:
         self.generation = generation
         self.rank = rank
         self.world = world
-        self.shards = shards
+        self.shard_group_size = shard_group_size
         self._device = device
         self._changed = threading.Condition()
-        self._cut = False
-        self._sockets: gloo.Sockets | None = None
-        # NCCL's, connected or not
+        self._aborted = False
+        self._sockets: gloo.OpenedSockets | None = None
+        # over NCCL, connected or not
         self._communicators: list[Any] = []
 
-    def form(self, store: str) -> None:
-        """Meet the others at `store` (host:port). Raises RuntimeError when cut meanwhile or when
-        somebody does not come.
+    # --- connect and abort ------------------------------------------------------------------------
 
-        On a thread of its own: who waits for a store or a peer to connect holds no socket that
-        could be shut, so when this group is
-        cut the thread is left to itself. Raises ValueError if the ranks' devices can never be one
-        group.
+    def connect(self, store: str) -> None:
+        """Meet the other ranks at `store` (host:port) and connect to them.
+
+        Raises RuntimeError when the group is aborted meanwhile or a rank does not come, ValueError
+        if the ranks' devices can never form a group. It runs on a thread of its own: a thread that
+        waits for a store or a peer has no socket yet that `abort` could shut down, so after an
+        abort that thread is abandoned.
         """
-        self._sockets = opened = gloo.Sockets()
-        made: list[Any] = []
+        sockets = gloo.OpenedSockets()
+        self._sockets = sockets
+        rendezvous = Rendezvous(
+            self.generation, self.rank, self.world, self.shard_group_size, self._device
+        )
+        results: list[Any] = []
 
         def meet() -> None:
+            result: Any
             try:
-                found: Any = self._meet(store, opened)
+                result = rendezvous.meet(store, sockets, self._make_nccl)
             except (RuntimeError, ValueError) as error:
-                found = error
+                result = error
             with self._changed:
-                if not self._cut:
-                    made.append(found)
+                if not self._aborted:
+                    results.append(result)
                 self._changed.notify_all()
 
-        threading.Thread(target=meet, daemon=True, name="form-group").start()
+        threading.Thread(target=meet, daemon=True, name="connect-group").start()
         with self._changed:
-            self._changed.wait_for(lambda: made or self._cut)
-            if self._cut:
-                raise RuntimeError(f"generation {self.generation} was given up while it formed")
-            if isinstance(made[0], RuntimeError | ValueError):
-                raise made[0]
-            self._store, self._gloo, self._nccl = made[0]
+            self._changed.wait_for(lambda: results or self._aborted)
+            if self._aborted:
+                raise RuntimeError(f"generation {self.generation} was aborted while it formed")
+            if isinstance(results[0], RuntimeError | ValueError):
+                raise results[0]
+            self._store, self._gloo, self._nccl = results[0]
 
-    def alone(self) -> "Group":
-        """Formed at once: the group of a job of one."""
-        self._store, one = gloo.HashStore(), nccl.Alone()
-        made = gloo.Gloo(self._store, 0, 1, gloo.CONNECT)
-        self._gloo, self._nccl = Parts(gloo.Call, made, made), Parts(nccl.Call, one, one)
+    def connect_alone(self) -> "Group":
+        """The group of a job of one, connected at once."""
+        self._store, self._gloo, self._nccl = process_groups.single_rank()
         return self
 
-    def _meet(self, address: str, opened: gloo.Sockets) -> tuple[Any, Parts, Parts]:
-        host, _, port = address.rpartition(":")
-        store = gloo.TCPStore(host, int(port), None, False, gloo.MEET, wait_for_workers=False)
-        prefixed = gloo.PrefixStore(f"generation-{self.generation}", store)
-        here = [f"here-{rank}" for rank in range(self.world)]
-        prefixed.set(here[self.rank], nccl.name(self._device))
-        prefixed.wait(here, gloo.MEET)
-        over_gloo = self._parts(gloo.Call, prefixed, gloo.make)
-        opened.remember()
-        if self._device.type != "cuda":
-            return store, over_gloo, over_gloo
-        if self.world > 1:
-            nccl.check([name.decode() for name in prefixed.multi_get(here)])
-        return (
-            store,
-            over_gloo,
-            self._parts(nccl.Call, gloo.PrefixStore("nccl", prefixed), self._connected),
-        )
-
-    def _parts(
-        self,
-        call: Callable[[gloo.Cuttable, Any], Call],
-        store: Any,
-        make: Callable[[Any, int, int], Any],
-    ) -> Parts:
-        everybody = make(store, self.rank, self.world)
-        if self.shards in (0, self.world):
-            return Parts(call, everybody, everybody if self.shards else None)
-        copy, at = divmod(self.rank, self.shards)
-        shard = make(gloo.PrefixStore(f"copy-{copy}", store), at, self.shards)
-        return Parts(
-            call,
-            everybody,
-            shard,
-            make(gloo.PrefixStore(f"shard-{at}", store), copy, self.world // self.shards),
-        )
-
-    def _connected(self, store: Any, rank: int, world: int) -> Any:
+    def _make_nccl(self, store: Any, rank: int, world: int) -> Any:
         if world == 1:
-            return nccl.Alone()
-        made = nccl.make(store, rank, world)
-        # from now on a cut aborts it
+            return nccl.SingleRankGroup()
+        communicator = nccl.make(store, rank, world)
         with self._changed:
-            if self._cut:
-                raise RuntimeError("the group was cut")
-            self._communicators.append(made)
-        nccl.connect(made, self._device, self)
-        return made
+            if self._aborted:
+                raise RuntimeError("the group was aborted")
+            # from now on `abort` aborts it too
+            self._communicators.append(communicator)
+        nccl.connect(communicator, self._device, self)
+        return communicator
 
-    def cut(self) -> None:
-        """Free every blocked call of this group, here and, by the closed connections, at the
-        peers."""
+    def abort(self) -> None:
+        """Free every blocked call of this group, here and, by closed connections, at the peers."""
         with self._changed:
-            first = not self._cut
-            self._cut = True
+            is_first = not self._aborted
+            self._aborted = True
             self._changed.notify_all()
-        if first:
+        if is_first:
             nccl.abort(self._communicators)
         if self._sockets:
-            self._sockets.shut()
+            self._sockets.shut_down()
 
     def close(self) -> None:
-        """Drop the group. Closing costs 10 ms a connection (gloo's loop tick), so it happens on a
-        thread."""
-        held = [self.__dict__.pop(name, None) for name in ("_gloo", "_nccl", "_store")]
+        """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick)."""
+        over_gloo: ProcessGroups | None = self.__dict__.pop("_gloo", None)
+        dropped = [self.__dict__.pop(name, None) for name in ("_nccl", "_store")]
         communicators = self._communicators
         self._communicators = []
 
         def drop() -> None:
-            if not self._cut:
+            if not self._aborted:
                 nccl.abort(communicators)
-            for group in (held[0].everybody, held[0].shard, held[0].copies) if held[0] else ():
-                with suppress(RuntimeError):
-                    if group is not None:
-                        group.abort()
+            if over_gloo:
+                for group in (over_gloo.world, over_gloo.shard, over_gloo.replicate):
+                    with suppress(RuntimeError):
+                        if group is not None:
+                            group.abort()
             communicators.clear()
-            held.clear()
+            dropped.clear()
 
         threading.Thread(target=drop, daemon=True, name="close-group").start()
 
     @property
-    def is_cut(self) -> bool:
-        return self._cut
+    def is_aborted(self) -> bool:
+        return self._aborted
 
-    def unless_cut(self, ask: Callable[[], bool]) -> bool:
-        """What `ask` answers, with no cut meanwhile. Raises RuntimeError if there was one
-        before."""
+    def unless_aborted(self, query: Callable[[], bool]) -> bool:
+        """What `query` returns; the group is not aborted while it runs.
+
+        Raises RuntimeError if it was aborted before.
+        """
         with self._changed:
-            if self._cut:
-                raise RuntimeError("the group was cut")
-            return ask()
+            if self._aborted:
+                raise RuntimeError("the group was aborted")
+            return query()
 
     @property
     def shard(self) -> Any:
-        """torch's group, over gloo, of those who share a copy of a sharded model."""
+        """torch's process group, over gloo, of the ranks that hold one copy of a sharded model."""
         return self._gloo.shard
 
-    def _over(self, tensor: torch.Tensor) -> Parts:
-        # a rank alone has no connection that would tell it
-        if self._cut:
-            raise RuntimeError("the group was cut")
-        over: Parts = self._nccl if tensor.is_cuda else self._gloo
-        return over
+    # --- collectives ------------------------------------------------------------------------------
 
-    def all_reduce(self, tensor: torch.Tensor) -> Call:
-        """Sum in place, asynchronously: `wait()` on what it gives."""
-        over = self._over(tensor)
-        return over.call(self, over.everybody.allreduce([tensor]))
+    def _groups_for(self, tensor: torch.Tensor) -> ProcessGroups:
+        # a rank alone has no connection whose end would show it
+        if self._aborted:
+            raise RuntimeError("the group was aborted")
+        groups: ProcessGroups = self._nccl if tensor.is_cuda else self._gloo
+        return groups
 
-    def all_reduce_copies(self, tensor: torch.Tensor) -> None:
+    def all_reduce(self, tensor: torch.Tensor) -> Work:
+        """Start to sum in place; call `wait()` on what it returns."""
+        groups = self._groups_for(tensor)
+        return groups.work_type(self, groups.world.allreduce([tensor]))
+
+    def all_reduce_replicas(self, tensor: torch.Tensor) -> None:
         """Sum in place over the ranks that hold the same shard as this one."""
-        over = self._over(tensor)
-        if over.copies is not None:
-            over.call(self, over.copies.allreduce([tensor])).wait()
+        groups = self._groups_for(tensor)
+        if groups.replicate is not None:
+            groups.work_type(self, groups.replicate.allreduce([tensor])).wait()
 
-    def all_gather_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
-        """`given` of all ranks that share a copy of the model, end to end; on a GPU, for what is
-        queued there after it."""
-        over = self._over(given)
-        over.call(self, over.shard._allgather_base(output, given)).follow()
+    def all_gather_shards(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        """Concatenate `source` of all ranks of the shard group.
 
-    def reduce_scatter_shards(self, output: torch.Tensor, given: torch.Tensor) -> None:
-        """This rank's piece of the sum of `given` over them, likewise."""
-        over = self._over(given)
-        over.call(self, over.shard._reduce_scatter_base(output, given)).follow()
+        On a GPU the result is there for what is queued afterwards.
+        """
+        groups = self._groups_for(source)
+        work = groups.work_type(self, groups.shard._allgather_base(output, source))
+        work.block_current_stream()
 
-    def all_to_all(self, output: torch.Tensor, given: torch.Tensor) -> None:
-        """Row i of `given`, of as many rows as ranks, goes to rank i; row i of `output` came from
-        it."""
-        over = self._over(given)
-        over.call(self, over.everybody.alltoall_base(output, given, [], [])).wait()
+    def reduce_scatter_shards(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        """This rank's piece of the sum of `source` over the shard group, as `all_gather_shards`."""
+        groups = self._groups_for(source)
+        work = groups.work_type(self, groups.shard._reduce_scatter_base(output, source))
+        work.block_current_stream()
+
+    def all_to_all(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        """Send row i of `source` to rank i, and receive row i of `output` from it.
+
+        Both have one row for each rank.
+        """
+        groups = self._groups_for(source)
+        groups.work_type(self, groups.world.alltoall_base(output, source, [], [])).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        over = self._over(tensor)
-        out = [torch.empty_like(tensor) for _ in range(self.world)]
-        over.call(self, over.everybody.allgather([out], [tensor])).wait()
-        return out
+        """The tensors of all ranks, by rank."""
+        groups = self._groups_for(tensor)
+        gathered = [torch.empty_like(tensor) for _ in range(self.world)]
+        groups.work_type(self, groups.world.allgather([gathered], [tensor])).wait()
+        return gathered
 
-    def all_gather_said(self, said: Any) -> list[Any]:
-        """Plain data of every rank, by rank."""
-        raw = json.dumps(said).encode()
-        lengths = [int(n) for n in self.all_gather(torch.tensor([len(raw)]))]
-        mine = torch.zeros(max(lengths), dtype=torch.uint8)
-        mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+    def all_gather_object(self, value: Any) -> list[Any]:
+        """The values of all ranks, by rank: plain data that JSON holds."""
+        encoded = json.dumps(value).encode()
+        lengths = [int(length) for length in self.all_gather(torch.tensor([len(encoded)]))]
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         return [
-            json.loads(bytes(told[:n].tolist()))
-            for told, n in zip(self.all_gather(mine), lengths, strict=True)
+            json.loads(bytes(gathered[:length].tolist()))
+            for gathered, length in zip(self.all_gather(padded), lengths, strict=True)
         ]
 
-    def post(self, tensors: Sequence[torch.Tensor], peer: int, *, out: bool, tag: int) -> list[Any]:
-        """Send to, or receive from, rank `peer`; `finish` what it gives. The peer uses the same
-        tags, from `tag` on. On the CPU only."""
-        call = self._gloo.everybody.send if out else self._gloo.everybody.recv
-        return [call([tensor], peer, tag + i) for i, tensor in enumerate(tensors)]
+    # --- point to point ---------------------------------------------------------------------------
 
-    def finish(self, posted: Sequence[Any]) -> None:
-        """Until all that was posted is done. Raises RuntimeError when the group was cut or a peer
-        is gone.
+    def isend(self, tensor: torch.Tensor, target: int, tag: int) -> Any:
+        """Start to send a CPU tensor; the target receives with the same tag. See `wait_all`."""
+        return self._gloo.world.send([tensor], target, tag)
 
-        Waited for on a thread: to stop waiting for one of them closes every connection of its
-        group.
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int) -> Any:
+        """Start to receive into a CPU tensor; the source sends with the same tag."""
+        return self._gloo.world.recv([tensor], source, tag)
+
+    def wait_all(self, transfers: Sequence[Any]) -> None:
+        """Block until all these transfers, of `isend` and `irecv`, have completed.
+
+        Raises RuntimeError when the group was aborted or a peer is lost. It waits on a thread of
+        its own: to stop waiting for a transfer would close every connection of the group.
         """
-        ended: list[RuntimeError | None] = []
+        results: list[RuntimeError | None] = []
 
         def wait() -> None:
-            error = None
+            result = None
             try:
-                for work in posted:
-                    work.wait()
-            except RuntimeError as lost:
-                error = lost
+                for transfer in transfers:
+                    transfer.wait()
+            except RuntimeError as error:
+                result = error
             with self._changed:
-                ended.append(error)
+                results.append(result)
                 self._changed.notify_all()
 
-        threading.Thread(target=wait, daemon=True, name="carry").start()
+        threading.Thread(target=wait, daemon=True, name="transfer-state").start()
         with self._changed:
-            self._changed.wait_for(lambda: ended or self._cut)
-        if self._cut or ended[0]:
-            raise RuntimeError(
-                f"generation {self.generation} was given up while state moved"
-            ) from (ended[0] if ended else None)
+            self._changed.wait_for(lambda: results or self._aborted)
+        if self._aborted or results[0]:
+            raise RuntimeError(f"generation {self.generation} was aborted while state moved") from (
+                results[0] if results else None
+            )
 
-    def send(self, tensors: Sequence[torch.Tensor], to: int) -> None:
-        self.finish(self.post(tensors, to, out=True, tag=0))
+    def send(self, tensors: Sequence[torch.Tensor], target: int) -> None:
+        """Send these tensors; tensor i has tag i."""
+        self.wait_all([self.isend(tensor, target, tag) for tag, tensor in enumerate(tensors)])
 
-    def receive(self, tensors: Sequence[torch.Tensor], source: int, first: int = 0) -> None:
-        """What `send` gave, from its tensor number `first` on, into these tensors."""
-        self.finish(self.post(tensors, source, out=False, tag=first))
+    def receive(self, tensors: Sequence[torch.Tensor], source: int, first_tag: int = 0) -> None:
+        """Receive what `send` sends, from its tensor number `first_tag` on, into these tensors."""
+        tagged = enumerate(tensors, first_tag)
+        self.wait_all([self.irecv(tensor, source, tag) for tag, tensor in tagged])
 
 
-def all_say(group: Group | None, said: Any) -> list[Any]:
-    """Plain data of every rank, by rank; in a job of one, its own."""
-    return group.all_gather_said(said) if group else [said]
+def all_gather_object(group: Group | None, value: Any) -> list[Any]:
+    """The values of all ranks, by rank; in a job of one (None) its own value."""
+    return group.all_gather_object(value) if group else [value]

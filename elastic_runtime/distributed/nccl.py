@@ -1,21 +1,17 @@
-"""NCCL: how gradients and sharded parameters on a GPU are summed and gathered. Written to torch's
-source, not tried on a GPU yet.
+"""Process groups over NCCL: sums and gathers of tensors on a GPU.
 
-- A communicator is connected when its group forms, on the forming thread, and is non-blocking, so
-  that a peer that dies meanwhile leaves
-  us with an error after `TORCH_NCCL_NONBLOCKING_TIMEOUT` at the latest, not in a call that never
-  ends.
-- torch ends nothing on its own: its watchdog reports and its monitor is off (the defaults are in
-  child.py). Who is lost is told by the
-  parents, and then every communicator of the generation is aborted.
-- All at once, each on a thread of its own: a kernel of one that still spins can hold up the abort
-  of another, for that frees memory. One
-  ncclGroup around them would do the same, but `ProcessGroupNCCL.abort` runs on a thread of torch's
-  (2.13 to 2.15), and NCCL's groups are
-  a thread's own.
-- An aborted collective looks like one that is done, and to ask for it waits for the abort with
-  Python's lock held, which the other aborts
-  need. So nobody asks once the group is cut: `Group.unless_cut`.
+- A communicator connects when its group forms, on the thread that forms it. It is non-blocking: if
+  a peer dies meanwhile, we get an error after at most `TORCH_NCCL_NONBLOCKING_TIMEOUT`.
+- torch ends nothing on its own: its watchdog only reports and its monitor is off (the agent sets
+  these defaults in worker_process.py). The agents report a lost rank, and then every communicator
+  of the generation is aborted.
+- All are aborted at once, each on its own thread: an abort frees memory, so a kernel of another
+  communicator that still spins can hold it up. One ncclGroup around the aborts would do the same,
+  but `ProcessGroupNCCL.abort` runs on a thread of torch's (2.13 to 2.15), and an ncclGroup belongs
+  to one thread.
+- An aborted collective looks like a completed one. A query of its state waits for the abort and
+  holds Python's lock, which the other aborts need. So an aborted group is never queried:
+  `Group.unless_aborted`.
 """
 
 import threading
@@ -27,130 +23,139 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from elastic_runtime.distributed.gloo import TIMEOUT, Cuttable
+from elastic_runtime.distributed.gloo import COLLECTIVE_TIMEOUT, Abortable
 
-LOOK_S = 0.0001
+POLL_INTERVAL_S = 0.0001
 
 
-class Call:
-    """A collective under way on the GPU."""
+class Work:
+    """A collective that has been started on the GPU."""
 
-    def __init__(self, group: Cuttable, work: Any) -> None:
+    def __init__(self, group: Abortable, torch_work: Any) -> None:
         self._group = group
-        self._work = work
+        self._torch_work = torch_work
 
     def wait(self) -> None:
-        """Until the GPU has done it, and everything before it on its stream: who votes for a step
-        holds its gradients.
+        """Block until the GPU has completed it and everything before it on its stream.
 
-        Raises RuntimeError when the group was cut or a peer is gone. Never by `work.wait(timeout)`,
-        which aborts when time is up.
+        So a rank that votes for a step has its gradients. Raises RuntimeError when the group was
+        aborted or a peer is lost. It does not use torch's `wait(timeout)`, which aborts the
+        communicator when time is up.
         """
-        while not self._group.unless_cut(self._work.is_completed):
-            time.sleep(LOOK_S)
-        # for the stream, not here; raises what NCCL has found
-        self._work.wait()
+        while not self._group.unless_aborted(self._torch_work.is_completed):
+            time.sleep(POLL_INTERVAL_S)
+        # it does not block any more; it orders the stream and raises the error that NCCL has found
+        self._torch_work.wait()
 
-    def follow(self) -> None:
-        """What is queued from now on comes after it. Whether it went well is known after a later
-        call of the same step is waited for."""
-        if self._group.is_cut:
-            raise RuntimeError("the group was cut")
-        self._work.wait()
+    def block_current_stream(self) -> None:
+        """What is queued from now on runs after it; nothing waits on the host.
+
+        Whether it succeeded is known after a later collective of the same step was waited for.
+        Raises RuntimeError when the group was aborted.
+        """
+        if self._group.is_aborted:
+            raise RuntimeError("the group was aborted")
+        self._torch_work.wait()
 
     @property
     def may_write(self) -> bool:
-        """Whether it may still write its tensors. Nobody can tell: one that was aborted looks done,
-        and its kernel may still run."""
+        """Always true: an aborted one looks completed while its kernel may still run."""
         return True
 
 
-class Done:
-    """The work of nothing to do."""
+class CompletedWork:
+    """torch's side of a collective that has nothing to do."""
 
     def is_completed(self) -> bool:
         return True
 
     def wait(self) -> None:
-        """It is done."""
+        """It is completed."""
 
 
-class Alone:
-    """A process group of one: what it gathers or scatters is what it was given."""
+class SingleRankGroup:
+    """Stands in for torch's process group of one rank: each collective copies input to output."""
 
-    def allreduce(self, tensors: Sequence[torch.Tensor]) -> Done:
-        return Done()
+    def allreduce(self, tensors: Sequence[torch.Tensor]) -> CompletedWork:
+        return CompletedWork()
 
-    def _allgather_base(self, output: torch.Tensor, given: torch.Tensor) -> Done:
-        output.copy_(given)
-        return Done()
+    def _allgather_base(self, output: torch.Tensor, source: torch.Tensor) -> CompletedWork:
+        output.copy_(source)
+        return CompletedWork()
 
     _reduce_scatter_base = _allgather_base
 
     def alltoall_base(
-        self, output: torch.Tensor, given: torch.Tensor, taken: list[int], sent: list[int]
-    ) -> Done:
-        return self._allgather_base(output, given)
+        self,
+        output: torch.Tensor,
+        source: torch.Tensor,
+        output_sizes: list[int],
+        source_sizes: list[int],
+    ) -> CompletedWork:
+        return self._allgather_base(output, source)
 
     def allgather(
         self, outputs: Sequence[Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
-    ) -> Done:
+    ) -> CompletedWork:
         return self._allgather_base(outputs[0][0], tensors[0])
 
 
-def name(device: torch.device) -> str:
-    """Of the GPU, wherever in the cluster it is; empty for the CPU."""
-    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
+def device_uuid(device: torch.device) -> str:
+    """A name of the GPU that is unique in the cluster; empty for the CPU."""
+    if device.type != "cuda":
+        return ""
+    return str(torch.cuda.get_device_properties(device).uuid)
 
 
-def check(names: Sequence[str]) -> None:
-    """`names`: of all ranks' devices. Raises ValueError where NCCL would hang or fail whatever is
-    tried again."""
+def check_devices(uuids: Sequence[str]) -> None:
+    """Raise ValueError if NCCL could never connect these devices. `uuids`: by rank."""
     if not dist.is_nccl_available():
         raise ValueError(
-            f"the model is on a GPU and torch {torch.__version__} has no NCCL: take a build "
-            f"that "
-            f"has, or train on the CPU"
+            f"the model is on a GPU and torch {torch.__version__} has no NCCL: use a build that "
+            f"has it, or train on the CPU"
         )
-    first: dict[str, int] = {}
-    for rank, of in enumerate(names):
-        if not of:
+    rank_of: dict[str, int] = {}
+    for rank, uuid in enumerate(uuids):
+        if not uuid:
             raise ValueError(
                 f"the model is on the CPU in rank {rank} and on a GPU in others: put it on the "
-                f"same kind of device in all"
+                f"same kind of device in all ranks"
             )
-        if of in first:
+        if uuid in rank_of:
             raise ValueError(
-                f"ranks {first[of]} and {rank} have their model on one GPU, {of}: give each "
-                f"rank "
-                f"one of its own"
+                f"ranks {rank_of[uuid]} and {rank} have their model on the same GPU, {uuid}: give "
+                f"each rank its own GPU"
             )
-        first[of] = rank
+        rank_of[uuid] = rank
 
 
 def make(store: Any, rank: int, world: int) -> Any:
-    """A process group of those who meet at `store`, to be connected."""
+    """A process group of the ranks that meet at `store`, not connected yet."""
     nccl: Any = dist.ProcessGroupNCCL
     options = nccl.Options()
     options.config.blocking = 0
-    options._timeout = TIMEOUT
+    options._timeout = COLLECTIVE_TIMEOUT
     return nccl(store, rank, world, options)
 
 
-def connect(made: Any, device: torch.device, group: Cuttable) -> None:
-    """Afterwards its first sum is done. Raises RuntimeError when a peer is gone or the group was
-    cut."""
-    made.eager_connect_single_device(device)
-    Call(group, made.allreduce([torch.ones(1, device=device)])).wait()
+def connect(communicator: Any, device: torch.device, group: Abortable) -> None:
+    """Afterwards a first sum has completed.
+
+    Raises RuntimeError when a peer is lost or the group was aborted.
+    """
+    communicator.eager_connect_single_device(device)
+    Work(group, communicator.allreduce([torch.ones(1, device=device)])).wait()
 
 
 def abort(communicators: Sequence[Any]) -> None:
-    """Let everybody go who waits for one of them. Returns at once."""
+    """Free every call that waits for one of them. Returns at once."""
     for communicator in communicators:
-        threading.Thread(target=_abort, args=[communicator], daemon=True, name="abort-nccl").start()
+        threading.Thread(
+            target=_abort_quietly, args=[communicator], daemon=True, name="abort-nccl"
+        ).start()
 
 
-def _abort(communicator: Any) -> None:
-    # there is nothing else to try
+def _abort_quietly(communicator: Any) -> None:
+    # nothing else could be tried
     with suppress(RuntimeError):
         communicator.abort()

@@ -1,63 +1,62 @@
-"""Who stands where when a generation meets: who commits the step in flight, who holds the newest
-state, who needs it. Pure."""
+"""PURE. Decides which ranks have the newest state and which receive it when a generation forms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Said(NamedTuple):
-    """What a rank says of itself when a generation meets."""
+class RankState(NamedTuple):
+    """What a rank reports about itself when a generation forms."""
 
-    # the last it committed
+    # the last step that it committed
     step: int
-    # it holds all reduced gradients of the step after that
-    full: bool
+    # it has every reduced gradient of the step after `step`, so it can commit that step
+    gradients_reduced: bool
     has_state: bool
-    # the step of the newest save, as far as one who comes from outside knows: others were there
-    # when it was made
-    saved: int = -1
+    # The step of the newest checkpoint, or -1. Only a rank that enters from outside reports it:
+    # the others took part in every save.
+    newest_save: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    # where everybody is afterwards
+class RecoveryPlan:
+    # the step of every rank afterwards
     step: int
-    # ranks that commit the step in flight first, from their own gradients
-    commit: tuple[int, ...]
-    # ranks that have the state of `step` before anybody commits
+    # ranks that first commit the step in flight, from their own gradients
+    committers: tuple[int, ...]
+    # ranks that have the state of `step` before any rank commits
     holders: tuple[int, ...]
-    # ranks that need it from others; empty holders and commits: from the newest save, or from rank
-    # 0's start
-    behind: tuple[int, ...]
+    # ranks that receive the state from a holder or committer
+    receivers: tuple[int, ...]
 
     @property
-    def fresh(self) -> bool:
-        """Nobody has a state: this is the job's beginning, or its beginning again."""
-        return not self.holders and not self.commit
+    def cold_start(self) -> bool:
+        """No rank has a usable state: all start from the newest checkpoint or from rank 0."""
+        return not self.holders and not self.committers
 
 
-def compare(all_said: Sequence[Said]) -> Standing:
-    """`all_said` by rank. The newest step that anybody may have committed is everybody's, unless a
-    save is newer: then nobody has a state.
+def plan_recovery(ranks: Sequence[RankState]) -> RecoveryPlan:
+    """Bring every rank to the newest step that any rank may have committed. `ranks`: by rank.
 
-    If every rank that is left holds all reduced gradients, one that was lost may have committed:
-    then the step counts as done.
+    If all ranks at the newest step have the reduced gradients of the next one, a lost rank may
+    have committed that step, so it counts as committed. If a checkpoint is newer than every state,
+    the states are dropped and the plan is a cold start.
     """
-    having = [rank for rank, said in enumerate(all_said) if said.has_state]
-    nobody = Standing(0, (), (), tuple(range(len(all_said))))
-    if not having:
-        return nobody
-    top = max(all_said[rank].step for rank in having)
-    if all(all_said[rank].full for rank in having if all_said[rank].step == top):
-        top += 1
-    if max(said.saved for said in all_said) > top:
-        return nobody
-    commit = tuple(
-        rank for rank in having if all_said[rank].full and all_said[rank].step == top - 1
+    with_state = [rank for rank, state in enumerate(ranks) if state.has_state]
+    cold_start = RecoveryPlan(0, (), (), tuple(range(len(ranks))))
+    if not with_state:
+        return cold_start
+    newest = max(ranks[rank].step for rank in with_state)
+    if all(ranks[rank].gradients_reduced for rank in with_state if ranks[rank].step == newest):
+        newest += 1
+    if max(state.newest_save for state in ranks) > newest:
+        return cold_start
+    committers = tuple(
+        rank
+        for rank in with_state
+        if ranks[rank].gradients_reduced and ranks[rank].step == newest - 1
     )
-    holders = tuple(rank for rank in having if all_said[rank].step == top)
-    level = {*commit, *holders}
-    return Standing(
-        top, commit, holders, tuple(rank for rank in range(len(all_said)) if rank not in level)
-    )
+    holders = tuple(rank for rank in with_state if ranks[rank].step == newest)
+    up_to_date = {*committers, *holders}
+    receivers = tuple(rank for rank in range(len(ranks)) if rank not in up_to_date)
+    return RecoveryPlan(newest, committers, holders, receivers)

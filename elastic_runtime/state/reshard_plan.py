@@ -1,109 +1,130 @@
-"""Which rows move from whom to whom when a sharded model changes its number of shards. Pure.
+"""PURE. Plans which rows each rank sends to which other rank when the number of shards changes.
 
-A tensor of n rows in `of` shards: shard `at` holds the rows that torch.chunk gives it, as
-`Shard(0)` does.
+A tensor of n rows is split as torch.chunk splits it, which is also how FSDP2's `Shard(0)` does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
-    """One shard of every tensor: number `at` of `of`."""
+class Shard(NamedTuple):
+    """Shard number `index` of `count`, of every tensor."""
 
-    at: int
-    of: int
+    index: int
+    count: int
 
     def rows(self, n: int) -> tuple[int, int]:
         """[first, last) of a tensor of `n` rows."""
-        each = -(-n // self.of)
-        return min(self.at * each, n), min((self.at + 1) * each, n)
+        size = -(-n // self.count)
+        return min(self.index * size, n), min((self.index + 1) * size, n)
 
 
 class Move(NamedTuple):
-    """Rows [first, last) of tensor number `tensor`, of what `source` holds as `held`, to what rank
-    `to` makes of `part`."""
+    """Rows [first, last) of a tensor, copied between two ranks."""
 
+    # its number
     tensor: int
+    # the rank that sends, and the shard that it reads from
     source: int
-    held: Part
-    to: int
-    part: Part
+    source_shard: Shard
+    # the rank that receives, and the shard that it fills
+    target: int
+    target_shard: Shard
     first: int
     last: int
 
 
-def shards(world: int, at_least: int) -> int:
-    """Into how many shards `world` ranks split a model: the smallest divisor of `world` that is at
-    least `at_least`, else `world`.
+def shard_group_size(world: int, minimum: int) -> int:
+    """Into how many shards `world` ranks split a model.
 
-    So a rank never holds more than 1/at_least of the state unless the job has fewer ranks than
-    that, and every rank has work.
+    It is the smallest divisor of `world` that is at least `minimum`, else `world`. So every rank
+    has the same work, and none holds more than 1/minimum of the state unless the job has fewer
+    ranks than that.
     """
-    return next((of for of in range(max(1, at_least), world) if world % of == 0), world)
+    divisors = (size for size in range(max(1, minimum), world) if world % size == 0)
+    return next(divisors, world)
 
 
-def plan(
+def plan_moves(
     rows: Sequence[int],
-    held: Mapping[int, Sequence[Part]],
-    needed: Mapping[int, Sequence[Part]],
+    held: Mapping[int, Sequence[Shard]],
+    needed: Mapping[int, Sequence[Shard]],
     row_bytes: Sequence[int],
 ) -> list[Move] | None:
-    """How each rank of `needed` gets its parts from those of `held`; None when some rows are with
-    nobody.
+    """How each rank of `needed` gets its shards from the ranks of `held`.
 
-    `rows`, `row_bytes`: by tensor. A rank takes from itself what it has, and from the least loaded
-    of the others what it has not.
+    None when some rows are on no rank. `rows` and `row_bytes` are by tensor. A rank copies what it
+    holds from itself, and receives the rest from the rank that sends least so far.
     """
     moves: list[Move] = []
-    # bytes that each rank sends
-    load = dict.fromkeys(held, 0)
-    for tensor, n in enumerate(rows):
-        for to, parts in sorted(needed.items()):
-            for part in parts:
-                first, last = part.rows(n)
-                while first < last:
-                    found = [
-                        (
-                            source != to,
-                            load[source] if source != to else 0,
-                            source,
-                            of,
-                            min(last, of.rows(n)[1]),
-                        )
-                        for source, all_of in held.items()
-                        for of in all_of
-                        if of.rows(n)[0] <= first < of.rows(n)[1]
-                    ]
-                    if not found:
-                        return None
-                    away, _, source, of, until = min(found)
-                    moves.append(Move(tensor, source, of, to, part, first, until))
-                    load[source] += (until - first) * row_bytes[tensor] * away
-                    first = until
+    bytes_sent = dict.fromkeys(held, 0)
+    for tensor, target, shard in _wanted(rows, needed):
+        first, last = shard.rows(rows[tensor])
+        while first < last:
+            sources = [
+                (source, source_shard)
+                for source, shards in held.items()
+                for source_shard in shards
+                if _contains(source_shard.rows(rows[tensor]), first)
+            ]
+            if not sources:
+                return None
+            _, _, source, source_shard = min(
+                (
+                    candidate != target,
+                    bytes_sent[candidate] if candidate != target else 0,
+                    candidate,
+                    candidate_shard,
+                )
+                for candidate, candidate_shard in sources
+            )
+            end = min(last, source_shard.rows(rows[tensor])[1])
+            moves.append(Move(tensor, source, source_shard, target, shard, first, end))
+            if source != target:
+                bytes_sent[source] += (end - first) * row_bytes[tensor]
+            first = end
     return moves
 
 
-def whole(rows: Sequence[int], held: Mapping[int, Sequence[Part]]) -> bool:
-    """Whether every row of every tensor is with somebody."""
-    return bool(held) and plan(rows, held, {-1: [Part(0, 1)]}, [0] * len(rows)) is not None
+def _wanted(
+    rows: Sequence[int], needed: Mapping[int, Sequence[Shard]]
+) -> Iterator[tuple[int, int, Shard]]:
+    """(tensor, target rank, shard) in the order in which moves are planned."""
+    for tensor in range(len(rows)):
+        for target, shards in sorted(needed.items()):
+            for shard in shards:
+                yield tensor, target, shard
 
 
-def staging(held: Mapping[int, Part], places: Sequence[int], of: int) -> dict[int, list[Part]]:
-    """What old ranks that stay should hold before others leave, so that they alone hold everything.
+def _contains(bounds: tuple[int, int], row: int) -> bool:
+    return bounds[0] <= row < bounds[1]
 
-    `held`: by old rank. `places`: by old rank, its rank in the next generation, which has `of`
-    shards, -1 if it leaves. Each
-    takes the part it will have; the parts of ranks that are not here yet go round among those who
-    stay, unless enough copies stay anyway.
+
+def is_complete(rows: Sequence[int], held: Mapping[int, Sequence[Shard]]) -> bool:
+    """Whether every row of every tensor is on some rank."""
+    if not held:
+        return False
+    return plan_moves(rows, held, {-1: [Shard(0, 1)]}, [0] * len(rows)) is not None
+
+
+def plan_handover(
+    held: Mapping[int, Shard], next_ranks: Sequence[int], shard_count: int
+) -> dict[int, list[Shard]]:
+    """The shards that staying ranks copy before others leave, so that they hold the whole state.
+
+    `held`: by old rank. `next_ranks`: by old rank, its rank in the next generation, -1 if it
+    leaves. `shard_count`: of the next generation. Each staying rank takes the shard that it will
+    have. The shards of ranks that have not joined yet are dealt to the staying ranks in turn.
+    Empty if the staying ranks hold every shard already.
     """
-    stay = [old for old, new in enumerate(places) if new >= 0]
-    if not stay or {held[old] for old in stay} == {
-        Part(at, held[stay[0]].of) for at in range(held[stay[0]].of)
-    }:
+    staying = [old for old, new in enumerate(next_ranks) if new >= 0]
+    if not staying:
         return {}
-    needed = {old: [Part(places[old] % of, of)] for old in stay}
-    covered = {part for parts in needed.values() for part in parts}
-    for number, at in enumerate(sorted(set(range(of)) - {part.at for part in covered})):
-        needed[stay[number % len(stay)]].append(Part(at, of))
+    old_count = held[staying[0]].count
+    if {held[old] for old in staying} == {Shard(index, old_count) for index in range(old_count)}:
+        return {}
+    needed = {old: [Shard(next_ranks[old] % shard_count, shard_count)] for old in staying}
+    covered = {shard.index for shards in needed.values() for shard in shards}
+    for number, index in enumerate(sorted(set(range(shard_count)) - covered)):
+        needed[staying[number % len(staying)]].append(Shard(index, shard_count))
     return needed

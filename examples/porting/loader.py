@@ -32,5 +32,5 @@ session = Session(
 )
 loader = session.loader(dataset, num_workers=2)
 for step in session.steps(args.steps):
-    for images, labels in loader.of(step):
+    for images, labels in loader.batches(step):
         step.backward(functional.cross_entropy(model(images), labels))

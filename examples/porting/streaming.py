@@ -38,5 +38,5 @@ session = Session(
 )
 streams = session.streams(open_stream)
 for step in session.steps(args.steps):
-    for values, means in streams.of(step):
+    for values, means in streams.batches(step):
         step.backward(functional.mse_loss(model(values), means))

@@ -32,7 +32,7 @@ session = Session(
 )
 loader = session.loader(dataset)
 for step in session.steps(args.steps):
-    for images, labels in loader.of(step):
+    for images, labels in loader.batches(step):
         loss = functional.cross_entropy(model(images), labels)
         step.backward(loss)
     step.clip(1.0)

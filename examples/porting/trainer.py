@@ -84,7 +84,7 @@ class Trainer:
             collate_fn=self.data_collator,
         )
         for step in session.steps(args.max_steps):
-            for inputs in loader.of(step):
+            for inputs in loader.batches(step):
                 step.backward(self.compute_loss(inputs))
             step.clip(args.max_grad_norm)
             if (

@@ -47,7 +47,7 @@ seen = None
 for step in session.steps(int(sys.argv[1])):
     seen = seen or open(f"log/seen-{os.getpid()}.jsonl", "a", buffering=1)
     mine = []
-    for indices, inputs in data.of(step):
+    for indices, inputs in data.batches(step):
         time.sleep(float(sys.argv[2]))  # a step that takes its time
         mine += indices.tolist()
         step.backward(model(inputs).square().mean())

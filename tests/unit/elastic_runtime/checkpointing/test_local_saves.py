@@ -14,12 +14,11 @@ import torch
 
 from elastic_runtime import contract
 from elastic_runtime.checkpointing import local_saves, restore
-from elastic_runtime.checkpointing.local_saves import KEEP, LocalTier, complete
-from elastic_runtime.checkpointing.partition import Place
+from elastic_runtime.checkpointing.local_saves import KEEP, LocalSaves, complete
+from elastic_runtime.checkpointing.partition import Writer
 from elastic_runtime.checkpointing.save_format import Saved, rank_of
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import Said, compare
 from tests.harness.local_job import SCRIPT, Job
 
 
@@ -32,18 +31,18 @@ def say(**_: Any) -> None:
     raise AssertionError("a save failed")
 
 
-def tier_at(disk: Path, said: Callable[..., None] = say) -> LocalTier:
+def tier_at(disk: Path, said: Callable[..., None] = say) -> LocalSaves:
     """Of a job whose shared directory lies beside `disk`."""
     (disk.parent / "shared").mkdir(exist_ok=True)
     (disk.parent / "shared" / "id").write_text("job")
-    return LocalTier(disk, disk.parent / "shared", 1, said)
+    return LocalSaves(disk, disk.parent / "shared", 1, said)
 
 
-def save(tier: LocalTier, step: int, *, world: int = 1) -> None:
+def save(tier: LocalSaves, step: int, *, world: int = 1) -> None:
     """By every rank of one pod."""
     for rank in range(world):
         tier.soon(
-            step, state(step), state(step) if rank == 0 else {}, Place(rank, world, 0, "1-5000")
+            step, state(step), state(step) if rank == 0 else {}, Writer(rank, world, 0, "1-5000")
         )
         # after it
         tier.settle()
@@ -99,14 +98,14 @@ def test_a_harmed_part_costs_its_save_only_and_a_line_says_so(
     assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
 
 
-def all_collect(tiers: list[LocalTier], beyond: int) -> list[Saved | None]:
+def all_collect(tiers: list[LocalSaves], beyond: int) -> list[Saved | None]:
     """What each of two ranks gets when they look together."""
     store, port = open_store()
     found: dict[int, Saved | None] = {}
 
     def rank(number: int) -> None:
         group = Group(1, number, 2)
-        group.form(f"127.0.0.1:{port}")
+        group.connect(f"127.0.0.1:{port}")
         found[number] = tiers[number].collect(group, beyond)
         group.close()
 
@@ -120,20 +119,20 @@ def all_collect(tiers: list[LocalTier], beyond: int) -> list[Saved | None]:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> list[LocalTier]:
+def two(tmp_path: Path) -> list[LocalSaves]:
     """Pods of one rank each, with their parts of steps 7 and 8."""
     tiers = [tier_at(tmp_path / f"disk-{rank}") for rank in (0, 1)]
     for step in (7, 8):
         for rank, tier in enumerate(tiers):
             tier.soon(
-                step, state(step), state(step) if rank == 0 else {}, Place(rank, 2, 0, "1-5000")
+                step, state(step), state(step) if rank == 0 else {}, Writer(rank, 2, 0, "1-5000")
             )
             tier.settle()
     return tiers
 
 
 def test_parts_come_from_other_pods_and_later_saves_than_the_one_taken_are_gone(
-    two: list[LocalTier],
+    two: list[LocalSaves],
 ) -> None:
     shutil.rmtree(next(two[1].directory.glob("step-000000008*")))
     leader, other = all_collect(two, 3)
@@ -147,7 +146,7 @@ def test_parts_come_from_other_pods_and_later_saves_than_the_one_taken_are_gone(
 
 @pytest.mark.parametrize("what", ["the leader's room", "the leader's own part", "another's part"])
 def test_a_disk_that_fails_meanwhile_costs_the_save_and_keeps_nobody_waiting(
-    two: list[LocalTier], what: str, monkeypatch: pytest.MonkeyPatch
+    two: list[LocalSaves], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing:
         def __call__(self, *_: Any) -> Any:
@@ -180,14 +179,6 @@ def test_a_disk_that_takes_nothing_is_said_and_stops_nothing(tmp_path: Path) -> 
     found = tier.collect(None, beyond=-1)
     assert found
     assert found.step == 2
-
-
-def test_memory_older_than_the_newest_save_counts_for_nothing() -> None:
-    parked = Said(40, full=False, has_state=True, saved=90)
-    fresh = Said(0, full=False, has_state=False, saved=90)
-    assert compare([parked, fresh]).fresh
-    assert compare([fresh, parked._replace(saved=-1)]).fresh
-    assert not compare([parked._replace(step=90), fresh]).fresh
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
 from elastic_runtime.__main__ import verify
 from elastic_runtime.checkpointing import restore, save_format
-from elastic_runtime.checkpointing.partition import Place, owned, share
-from elastic_runtime.checkpointing.saver import Order, Saver
+from elastic_runtime.checkpointing.partition import Writer, owned, share
+from elastic_runtime.checkpointing.saver import SaveOrder, Saver
 from tests.builders.saves import save
 
 
@@ -38,14 +38,14 @@ def state() -> dict[str, Any]:
 def savers(directory: Path, world: int, said: Callable[..., None]) -> list[Saver]:
     made = [Saver(directory, 0, said) for _ in range(world)]
     for rank, saver in enumerate(made):
-        saver.entered(Place(rank, world, 0, "1-5000"), left=False)
+        saver.enter_generation(Writer(rank, world, 0, "1-5000"), writer_left=False)
     return made
 
 
 def save_all(made: list[Saver], step: int) -> None:
     """As ranks do: all at once."""
     live = state()
-    threads = [threading.Thread(target=saver.now, args=(step, lambda: live)) for saver in made]
+    threads = [threading.Thread(target=saver.save_and_wait, args=(step, lambda: live)) for saver in made]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -134,17 +134,17 @@ def test_a_save_is_given_up_when_a_writer_is_gone(tmp_path: Path, known: str) ->
     messages: list[str] = []
     cut = threading.Event()
     leader = Saver(tmp_path, 0, lambda **facts: messages.append(facts["message"]))
-    leader.entered(Place(0, 2, 0, "1-5000", cut.is_set), left=False)
-    leader.soon(3, state)
-    assert not leader.due(4, asked=1)
+    leader.enter_generation(Writer(0, 2, 0, "1-5000", cut.is_set), writer_left=False)
+    leader.save_in_background(3, state)
+    assert not leader.order_for(4, requests=1)
     if known == "it left":
-        leader.entered(Place(0, 1, 0, "2-5001"), left=True)
-        assert leader.due(4, asked=1)
+        leader.enter_generation(Writer(0, 1, 0, "2-5001"), writer_left=True)
+        assert leader.order_for(4, requests=1)
     else:
         cut.set()
-        assert leader.needed(3)
-        leader.entered(Place(0, 1, 0, "2-5001"), left=True)
-    leader.now(4, state)
+        assert leader.is_needed(3)
+        leader.enter_generation(Writer(0, 1, 0, "2-5001"), writer_left=True)
+    leader.save_and_wait(4, state)
     assert "a rank was lost or left" in messages[0]
     assert [p.name for p in tmp_path.iterdir()] == [save_format.folder(4)]
 
@@ -153,15 +153,15 @@ def test_a_wish_that_comes_while_a_save_is_written_is_kept_until_that_one_is_ove
     tmp_path: Path,
 ) -> None:
     leader, other = savers(tmp_path, 2, lambda **_: None)
-    leader.soon(3, state)
-    assert not leader.due(4, asked=1)
-    other.now(3, state)
-    assert not leader.needed(3)
-    assert leader.due(5, asked=1)
+    leader.save_in_background(3, state)
+    assert not leader.order_for(4, requests=1)
+    other.save_and_wait(3, state)
+    assert not leader.is_needed(3)
+    assert leader.order_for(5, requests=1)
     for saver in (leader, other):
-        saver.soon(5, state)
-    assert not leader.needed(5)
-    assert not leader.due(6, asked=1)
+        saver.save_in_background(5, state)
+    assert not leader.is_needed(5)
+    assert not leader.order_for(6, requests=1)
 
 
 def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(
@@ -182,12 +182,12 @@ def test_a_rank_still_writing_what_was_given_up_drops_it_for_the_next_save(
 
     with monkeypatch.context() as context:
         context.setattr(save_format, "write_part", slow)
-        other.soon(3, state)
+        other.save_in_background(3, state)
         assert begun.wait(10)
         context.setattr(save_format, "write_part", write)
         for saver in (other, leader):
-            saver.soon(4, state)
-        assert not leader.needed(4)
+            saver.save_in_background(4, state)
+        assert not leader.is_needed(4)
     assert [p.name for p in tmp_path.iterdir()] == [save_format.folder(4)]
 
 
@@ -215,7 +215,7 @@ def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes
     small = {"model": {"w": torch.ones(3)}, "optimizer": {}, "step": 3, "also": []}
     made = savers(tmp_path, 2, lambda **_: None)
     for saver in reversed(made):
-        saver.now(3, lambda: small)
+        saver.save_and_wait(3, lambda: small)
     found = restore.newest(tmp_path)
     assert found
     assert torch.equal(restore.load(found)["model"]["w"], torch.ones(3))
@@ -225,28 +225,28 @@ def test_a_rank_without_a_piece_of_its_own_is_waited_for_no_longer_than_it_takes
 def test_a_save_that_a_loss_interrupts_is_made_again(tmp_path: Path, leads: str) -> None:
     made = savers(tmp_path, 2, lambda **_: None)
     left = made[0 if leads == "who led" else 1]
-    left.soon(3, state)
-    left.entered(Place(0, 1, 0, "2-5001"), left=True)
-    assert left.due(4, asked=0) == Order.SHARED
-    left.now(4, state)
-    left.entered(Place(0, 1, 0, "3-5002"), left=True)
-    assert left.due(5, asked=0) == Order.NONE
+    left.save_in_background(3, state)
+    left.enter_generation(Writer(0, 1, 0, "2-5001"), writer_left=True)
+    assert left.order_for(4, requests=0) == SaveOrder.SHARED
+    left.save_and_wait(4, state)
+    left.enter_generation(Writer(0, 1, 0, "3-5002"), writer_left=True)
+    assert left.order_for(5, requests=0) == SaveOrder.NONE
 
 
 def test_a_loss_after_a_save_makes_no_other(tmp_path: Path) -> None:
     leader, other = savers(tmp_path, 2, lambda **_: None)
     save_all([leader, other], 3)
-    leader.entered(Place(0, 1, 0, "2-5001"), left=True)
-    assert leader.due(4, asked=0) == Order.NONE
+    leader.enter_generation(Writer(0, 1, 0, "2-5001"), writer_left=True)
+    assert leader.order_for(4, requests=0) == SaveOrder.NONE
 
 
 def test_saves_are_due_at_every_interval(tmp_path: Path) -> None:
     saver = Saver(tmp_path, 3, lambda **_: None)
     due = []
     for step in range(1, 8):
-        if saver.due(step, asked=0):
+        if saver.order_for(step, requests=0):
             due.append(step)
-            saver.now(step, state)
+            saver.save_and_wait(step, state)
     assert due == [3, 6]
 
 
@@ -265,17 +265,17 @@ def test_a_disk_that_hangs_stops_no_step_and_is_said(
     monkeypatch.setattr("elastic_runtime.checkpointing.saver.STUCK_S", 0.01)
     monkeypatch.setattr("elastic_runtime.checkpointing.saver.PATIENCE_S", 0.0)
     monkeypatch.setattr(save_format, "write_part", hangs)
-    saver.soon(3, state)
-    assert saver.due(4, asked=1) == Order.NONE
+    saver.save_in_background(3, state)
+    assert saver.order_for(4, requests=1) == SaveOrder.NONE
     # a part waits behind the one that hangs, no second one does
     for step in (4, 5):
-        saver.soon(step, state)
-        assert saver.due(step + 1, asked=1) == Order.NONE
+        saver.save_in_background(step, state)
+        assert saver.order_for(step + 1, requests=1) == SaveOrder.NONE
     assert "step 3 is still being written" in messages[0]
     monkeypatch.setattr(save_format, "write_part", write)
     answers.set()
-    saver.settle()
-    assert saver.due(7, asked=2) == Order.SHARED
+    saver.wait()
+    assert saver.order_for(7, requests=2) == SaveOrder.SHARED
 
 
 def test_a_rank_whose_last_part_is_still_on_its_way_writes_the_next_one_after_it(
@@ -295,10 +295,10 @@ def test_a_rank_whose_last_part_is_still_on_its_way_writes_the_next_one_after_it
     made = savers(tmp_path, 2, lambda **_: None)
     for step in (3, 4):
         for saver in made:
-            saver.soon(step, state)
+            saver.save_in_background(step, state)
     answers.set()
     for saver in made:
-        saver.settle()
+        saver.wait()
     found = restore.newest(tmp_path)
     assert found
     assert found.step == 4

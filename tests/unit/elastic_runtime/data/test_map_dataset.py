@@ -87,7 +87,7 @@ def live(loader: Loader, session: Session) -> list[list[Any]]:
     found = []
     for step, session.rank, session.world in LIFE:
         mine = batch_assignment.owned(session.rank, session.world, MICRO_BATCHES)
-        found.append(list(loader.of(Step(step, mine))))
+        found.append(list(loader.batches(Step(step, mine))))
     return found
 
 
@@ -118,7 +118,7 @@ def of_a_newcomer(step: int, rank: int, world: int) -> list[Any]:
     """A rank's micro-batches of a step, when it was never anything else."""
     session = Session(rank, world)
     return list(
-        Loader(session, Noisy(), collate_fn=as_list).of(
+        Loader(session, Noisy(), collate_fn=as_list).batches(
             Step(step, batch_assignment.owned(rank, world, MICRO_BATCHES))
         )
     )
@@ -132,7 +132,7 @@ def test_a_pass_that_does_not_count_gets_samples_and_takes_none_from_those_that_
     loader = Loader(session, Noisy(), num_workers=1, collate_fn=as_list)
     for number in range(3):
         given = [
-            [int(sample[0]) for sample in batch] for batch in loader.of(Step(number, mine, more=2))
+            [int(sample[0]) for sample in batch] for batch in loader.batches(Step(number, mine, more=2))
         ]
         assert given[: len(mine)] == expected(number)[: len(mine)]
         assert [len(batch) for batch in given] == [SIZE] * (len(mine) + 2)
@@ -142,14 +142,14 @@ def test_fetching_leaves_the_generators_as_they_were() -> None:
     torch.manual_seed(1)
     untouched = torch.rand(3)
     torch.manual_seed(1)
-    list(Loader(Session(), Noisy()).of(Step(0, range(2))))
+    list(Loader(Session(), Noisy()).batches(Step(0, range(2))))
     assert torch.equal(torch.rand(3), untouched)
 
 
 def test_tensors_come_collated() -> None:
     (inputs, targets), *_ = Loader(
         Session(), TensorDataset(torch.zeros(SAMPLES, 4), torch.zeros(SAMPLES))
-    ).of(Step(0, range(1)))
+    ).batches(Step(0, range(1)))
     assert (inputs.shape, targets.shape) == ((SIZE, 4), (SIZE,))
 
 

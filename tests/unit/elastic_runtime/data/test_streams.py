@@ -112,16 +112,16 @@ class Job:
         found = [
             batch
             for rank, streams in enumerate(self.ranks)
-            for batch in streams.of(
+            for batch in streams.batches(
                 Step(self.step, batch_assignment.owned(rank, len(self.ranks), STREAMS))
             )
         ]
-        said = torch.stack([streams.ride(self.step + 1) for streams in self.ranks]).sum(0)
+        said = torch.stack([streams.pack_states(self.step + 1) for streams in self.ranks]).sum(0)
         if commit:
             self.step += 1
             for rank, streams in enumerate(self.ranks):
                 if rank != deaf:
-                    streams.landed(said)
+                    streams.unpack_states(said)
         return found
 
 
@@ -193,7 +193,7 @@ def test_a_pass_that_does_not_count_gets_samples_and_moves_no_stream(mine: range
     streams = Streams(Rank(), plain, list)
     expected = undisturbed(plain, 3)
     for number in range(3):
-        given = list(streams.of(Step(number, mine, more=2)))
+        given = list(streams.batches(Step(number, mine, more=2)))
         assert given[: len(mine)] == expected[number][: len(mine)]
         assert [len(batch) for batch in given] == [SIZE] * (len(mine) + 2)
 

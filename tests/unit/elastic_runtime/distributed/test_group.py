@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from elastic_runtime.distributed.gloo import Call, open_store
+from elastic_runtime.distributed.gloo import Work, open_store
 from elastic_runtime.distributed.group import Group
 from tests.paths import TREE
 
@@ -19,7 +19,7 @@ PEER = """
 import os, signal, sys
 from elastic_runtime.distributed.group import Group
 group = Group(1, 1, 2)
-group.form(sys.argv[1])
+group.connect(sys.argv[1])
 os.kill(os.getpid(), signal.SIGSTOP)
 """
 # (elements,): 64 MiB, far more than fits into a socket
@@ -44,9 +44,9 @@ def test_whoever_waits_for_a_peer_that_stands_still_is_free_once_the_group_is_cu
     peer = subprocess.Popen([sys.executable, "-c", PEER, here], cwd=TREE)
     try:
         group = Group(1, 0, 2)
-        group.form(here)
+        group.connect(here)
         os.waitid(os.P_PID, peer.pid, os.WSTOPPED | os.WNOWAIT)
-        cut = threading.Timer(0.3, group.cut)
+        cut = threading.Timer(0.3, group.abort)
         cut.start()
         freed: list[Exception] = []
 
@@ -84,7 +84,7 @@ class Forgotten:
             threading.Event().wait()
         self.looks += 1
         if self.looks == 2 and not self.done_late:
-            self.group.cut()
+            self.group.abort()
         if self.looks < 3 or not self.done_late:
             raise RuntimeError("Operation timed out!")
 
@@ -93,30 +93,30 @@ def test_a_call_that_gloo_forgot_ends_at_the_next_look_after_the_cut() -> None:
     group = Group(1, 0, 2)
     forgotten = Forgotten(group)
     with pytest.raises(RuntimeError):
-        Call(group, forgotten).wait()
+        Work(group, forgotten).wait()
     assert forgotten.looks == 3
 
 
 def test_a_call_that_takes_long_is_waited_for() -> None:
     group = Group(1, 0, 2)
     slow = Forgotten(group, done_late=True)
-    Call(group, slow).wait()
+    Work(group, slow).wait()
     assert slow.looks == 3
 
 
 def test_state_that_gloo_forgot_to_send_is_not_waited_for_after_the_cut() -> None:
     group = Group(1, 0, 2)
-    threading.Timer(0.05, group.cut).start()
-    with pytest.raises(RuntimeError, match="generation 1 was given up"):
-        group.finish([Forgotten(group)])
+    threading.Timer(0.05, group.abort).start()
+    with pytest.raises(RuntimeError, match="generation 1 was aborted"):
+        group.wait_all([Forgotten(group)])
 
 
 def test_a_rank_alone_learns_at_its_next_collective_that_its_group_was_cut() -> None:
     """It has no connection that would tell it: it trained on while those it was to meet waited."""
-    group = Group(1, 0, 1).alone()
+    group = Group(1, 0, 1).connect_alone()
     group.all_reduce(torch.ones(1)).wait()
-    group.cut()
-    with pytest.raises(RuntimeError, match="the group was cut"):
+    group.abort()
+    with pytest.raises(RuntimeError, match="the group was aborted"):
         group.all_reduce(torch.ones(1))
-    with pytest.raises(RuntimeError, match="the group was cut"):
+    with pytest.raises(RuntimeError, match="the group was aborted"):
         group.all_gather(torch.ones(1))

@@ -76,7 +76,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     monkeypatch.setattr(nccl, "connect", lambda made, device, group: None)
     names: Iterator[int] = iter(range(100))
     monkeypatch.setattr(
-        nccl, "name", lambda device: f"GPU-{next(names)}" if device.type == "cuda" else ""
+        nccl, "device_uuid", lambda device: f"GPU-{next(names)}" if device.type == "cuda" else ""
     )
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     return found
@@ -93,7 +93,7 @@ def formed(
 
     def form(rank: int) -> None:
         try:
-            groups[rank].form(f"127.0.0.1:{port}")
+            groups[rank].connect(f"127.0.0.1:{port}")
         except (RuntimeError, ValueError) as error:
             groups[rank] = error
 
@@ -127,14 +127,14 @@ def test_where_a_tensor_is_decides_over_what_it_is_summed(made: Made) -> None:
 
 
 def test_shards_and_copies_have_communicators_of_their_own(made: Made) -> None:
-    groups: list[Any] = formed(4, shards=2)
+    groups: list[Any] = formed(4, shard_group_size=2)
     assert sorted(one.place for one in made) == sorted(
         [(0, 4), (1, 4), (2, 4), (3, 4), *[(0, 2), (1, 2)] * 4]
     )
     group = groups[3]
     group.all_gather_shards(on_gpu(4), on_gpu(2))
     group.reduce_scatter_shards(on_gpu(2), on_gpu(4))
-    group.all_reduce_copies(on_gpu(2))
+    group.all_reduce_replicas(on_gpu(2))
     assert sorted(one.called for one in made if one.called) == [
         ["_allgather_base", "_reduce_scatter_base"],
         ["allreduce"],
@@ -153,14 +153,14 @@ def test_a_group_on_the_cpu_makes_no_communicator(made: Made) -> None:
 def test_a_cut_aborts_all_communicators_at_once(made: Made) -> None:
     """The abort of one may not end before that of the other has begun."""
     # a shard of one rank needs none
-    groups: list[Any] = formed(2, shards=1)
+    groups: list[Any] = formed(2, shard_group_size=1)
     mine = groups[0]._communicators
     assert len(mine) == 2
     mine[0].await_ = [mine[1].aborted]
     mine[1].await_ = [mine[0].aborted]
-    groups[0].cut()
+    groups[0].abort()
     assert all(one.aborted.wait(10) for one in mine)
-    groups[0].cut()
+    groups[0].abort()
     for group in groups:
         group.close()
     assert all(one.aborted.wait(10) for one in made)
@@ -179,20 +179,20 @@ def test_a_group_that_is_cut_while_it_connects_is_left(
     monkeypatch.setattr(nccl, "connect", never)
     store, port = open_store()
     there = Group(1, 1, 2)
-    threading.Thread(target=lambda: there.form(f"127.0.0.1:{port}"), daemon=True).start()
+    threading.Thread(target=lambda: there.connect(f"127.0.0.1:{port}"), daemon=True).start()
     group = Group(1, 0, 2, device=GPU)
-    monkeypatch.setattr(nccl, "check", lambda names: None)
+    monkeypatch.setattr(nccl, "check_devices", lambda names: None)
 
     def cut() -> None:
         connecting.wait()
-        group.cut()
+        group.abort()
 
     threading.Thread(target=cut, daemon=True).start()
-    with pytest.raises(RuntimeError, match="given up while it formed"):
-        group.form(f"127.0.0.1:{port}")
+    with pytest.raises(RuntimeError, match="aborted while it formed"):
+        group.connect(f"127.0.0.1:{port}")
     assert made[0].aborted.wait(10)
     group.close()
-    there.cut()
+    there.abort()
     del store
 
 
@@ -206,7 +206,7 @@ def test_a_group_that_is_cut_while_it_connects_is_left(
         ),
         pytest.param(
             (GPU, GPU),
-            "ranks 0 and 1 have their model on one GPU, GPU-x: give each rank one of its own",
+            "ranks 0 and 1 have their model on the same GPU, GPU-x: give each rank its own GPU",
             id="on one GPU",
         ),
     ],
@@ -214,7 +214,9 @@ def test_a_group_that_is_cut_while_it_connects_is_left(
 def test_devices_that_can_never_be_one_group_end_the_job_with_a_line(
     made: Made, monkeypatch: pytest.MonkeyPatch, devices: tuple[torch.device, ...], complaint: str
 ) -> None:
-    monkeypatch.setattr(nccl, "name", lambda device: "GPU-x" if device.type == "cuda" else "")
+    monkeypatch.setattr(
+        nccl, "device_uuid", lambda device: "GPU-x" if device.type == "cuda" else ""
+    )
     groups = formed(2, devices=devices)
     assert isinstance(groups[0], ValueError)
     assert complaint in str(groups[0])
@@ -225,22 +227,24 @@ def test_a_torch_without_nccl_is_told_before_anything_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
-    with pytest.raises(ValueError, match="has no NCCL: take a build that has, or train on the CPU"):
-        nccl.check(["GPU-0", "GPU-1"])
+    with pytest.raises(
+        ValueError, match="has no NCCL: use a build that has it, or train on the CPU"
+    ):
+        nccl.check_devices(["GPU-0", "GPU-1"])
 
 
 def test_a_sum_is_waited_for_on_the_host_and_then_on_the_stream() -> None:
     work = Work()
-    nccl.Call(Group(1, 0, 2), work).wait()
+    nccl.Work(Group(1, 0, 2), work).wait()
     assert (work.looks, work.waited) == (3, 1)
 
 
 def test_whoever_waits_for_a_sum_that_never_comes_is_free_once_the_group_is_cut() -> None:
     group = Group(1, 0, 2)
     work = Work(never=True)
-    threading.Timer(0.05, group.cut).start()
-    with pytest.raises(RuntimeError, match="was cut"):
-        nccl.Call(group, work).wait()
+    threading.Timer(0.05, group.abort).start()
+    with pytest.raises(RuntimeError, match="was aborted"):
+        nccl.Work(group, work).wait()
     assert work.waited == 0
 
 
@@ -248,21 +252,21 @@ def test_after_a_cut_a_sum_that_looks_done_is_none_and_is_not_even_asked() -> No
     group = Group(1, 0, 2)
     work = Work()
     work.looks = 2
-    group.cut()
-    for ask in (nccl.Call(group, work).wait, nccl.Call(group, work).follow):
-        with pytest.raises(RuntimeError, match="was cut"):
+    group.abort()
+    for ask in (nccl.Work(group, work).wait, nccl.Work(group, work).block_current_stream):
+        with pytest.raises(RuntimeError, match="was aborted"):
             ask()
     assert (work.looks, work.waited) == (2, 0)
 
 
 def test_what_follows_a_gather_is_ordered_after_it_and_nobody_waits_here() -> None:
     work = Work(never=True)
-    nccl.Call(Group(1, 0, 2), work).follow()
+    nccl.Work(Group(1, 0, 2), work).block_current_stream()
     assert (work.looks, work.waited) == (0, 1)
 
 
 def test_alone_what_is_gathered_or_scattered_is_what_was_given() -> None:
-    alone = nccl.Alone()
+    alone = nccl.SingleRankGroup()
     given = torch.tensor([1.0, 2.0])
     outputs = [torch.zeros(2) for _ in range(4)]
     alone._allgather_base(outputs[0], given).wait()
@@ -275,11 +279,11 @@ def test_alone_what_is_gathered_or_scattered_is_what_was_given() -> None:
 
 
 def test_a_job_of_one_needs_no_communicator(made: Made) -> None:
-    group = Group(0, 0, 1, 1, GPU).alone()
+    group = Group(0, 0, 1, 1, GPU).connect_alone()
     group.all_reduce(on_gpu(2)).wait()
     group.all_gather_shards(on_gpu(2), on_gpu(2))
     group.reduce_scatter_shards(on_gpu(2), on_gpu(2))
-    [grown] = formed(1, shards=1)
+    [grown] = formed(1, shard_group_size=1)
     assert isinstance(grown, Group)
     grown.all_reduce(on_gpu(2)).wait()
     grown.all_gather_shards(on_gpu(2), on_gpu(2))

@@ -1,61 +1,73 @@
-"""Who is where when a generation meets."""
+"""Which step, and whose state, a new generation goes on with."""
 
 import pytest
 
-from elastic_runtime.distributed.recovery import Said, Standing, compare
+from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
 
 
-def at(step: int, *, full: bool = False) -> Said:
-    return Said(step, full, has_state=True)
+def at_step(step: int, *, reduced: bool = False, newest_save: int = -1) -> RankState:
+    return RankState(step, reduced, has_state=True, newest_save=newest_save)
 
 
-NEW = Said(0, full=False, has_state=False)
+NEW = RankState(0, gradients_reduced=False, has_state=False)
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("ranks", "expected"),
     [
+        pytest.param([NEW, NEW], RecoveryPlan(0, (), (), (0, 1)), id="a new job has no state"),
         pytest.param(
-            [NEW, NEW], Standing(0, (), (), (0, 1)), id="at the beginning nobody has anything"
+            [at_step(4), at_step(4)],
+            RecoveryPlan(4, (), (0, 1), ()),
+            id="after a planned resize all ranks are at one step",
         ),
         pytest.param(
-            [at(4), at(4)], Standing(4, (), (0, 1), ()), id="a planned change: everybody is level"
+            [at_step(4), NEW, at_step(4)],
+            RecoveryPlan(4, (), (0, 2), (1,)),
+            id="a rank that joins receives the state",
         ),
         pytest.param(
-            [at(4), NEW, at(4)], Standing(4, (), (0, 2), (1,)), id="who comes needs the state"
+            [at_step(5), at_step(4, reduced=True)],
+            RecoveryPlan(5, (1,), (0,), ()),
+            id="one rank has committed, so the others do",
         ),
         pytest.param(
-            [at(5), at(4, full=True)],
-            Standing(5, (1,), (0,), ()),
-            id="somebody has committed: the others can",
+            [at_step(4, reduced=True), at_step(4)],
+            RecoveryPlan(4, (), (0, 1), ()),
+            id="no rank can have committed, so the step is repeated",
         ),
         pytest.param(
-            [at(4, full=True), at(4)],
-            Standing(4, (), (0, 1), ()),
-            id="nobody can have committed: the step is done again",
+            [at_step(4, reduced=True)] * 2,
+            RecoveryPlan(5, (0, 1), (), ()),
+            id="a lost rank may have committed",
         ),
         pytest.param(
-            [at(4, full=True)] * 2,
-            Standing(5, (0, 1), (), ()),
-            id="one that was lost may have committed",
+            [at_step(4, reduced=True), at_step(2)],
+            RecoveryPlan(5, (0,), (), (1,)),
+            id="a rank at an older step has no vote on the newest one",
         ),
         pytest.param(
-            [at(4, full=True), at(2)],
-            Standing(5, (0,), (), (1,)),
-            id="who was away has no say in it",
-        ),
-        pytest.param(
-            [NEW, at(3), at(7)], Standing(7, (), (2,), (0, 1)), id="the newest step is everybody's"
+            [NEW, at_step(3), at_step(7)],
+            RecoveryPlan(7, (), (2,), (0, 1)),
+            id="all ranks go to the newest step",
         ),
     ],
 )
-def test_the_newest_step_that_anybody_may_have_committed_is_everybodys(
-    said: list[Said], expected: Standing
+def test_all_ranks_go_to_the_newest_step_that_may_be_committed(
+    ranks: list[RankState], expected: RecoveryPlan
 ) -> None:
-    assert compare(said) == expected
+    assert plan_recovery(ranks) == expected
 
 
-def test_only_a_job_without_any_state_is_fresh() -> None:
-    assert compare([NEW, NEW]).fresh
-    assert not compare([NEW, at(1)]).fresh
-    assert not compare([at(1, full=True), NEW]).fresh
+def test_only_a_job_without_any_state_starts_cold() -> None:
+    assert plan_recovery([NEW, NEW]).cold_start
+    assert not plan_recovery([NEW, at_step(1)]).cold_start
+    assert not plan_recovery([at_step(1, reduced=True), NEW]).cold_start
+
+
+def test_a_state_older_than_the_newest_checkpoint_is_dropped() -> None:
+    parked = at_step(40, newest_save=90)
+    new = NEW._replace(newest_save=90)
+    assert plan_recovery([parked, new]).cold_start
+    assert plan_recovery([new, at_step(40)]).cold_start
+    assert not plan_recovery([at_step(90, newest_save=90), new]).cold_start

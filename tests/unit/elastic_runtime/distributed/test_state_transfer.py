@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 import torch
 
+from elastic_runtime import Session
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.session import Session
 
 
 class Wire:
@@ -24,14 +24,14 @@ class Wire:
     def send(self, tensors: list[torch.Tensor], to: int) -> None:
         self._left += [t.clone() for t in tensors]
 
-    def receive(self, tensors: list[torch.Tensor], source: int, first: int = 0) -> None:
+    def receive(self, tensors: list[torch.Tensor], source: int, first_tag: int = 0) -> None:
         for tensor in tensors:
             if self._breaks is not None and self._calls == self._breaks:
                 raise RuntimeError("a peer is gone")
             tensor.copy_(self._left.pop(0))
             self._calls += 1
 
-    def all_gather_said(self, said: Any) -> list[Any]:
+    def all_gather_object(self, said: Any) -> list[Any]:
         return [said]
 
 

@@ -1,0 +1,80 @@
+"""Takes a training state apart into plain data and a list of tensors, and puts it together."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+State = dict[str, Any]
+
+
+def flatten(state: Any, tensors: list[torch.Tensor]) -> Any:
+    """The state's skeleton: every tensor in it is replaced by `("tensor", number)`.
+
+    The tensors are appended to `tensors`; none is copied.
+    """
+    if isinstance(state, torch.Tensor):
+        tensors.append(state.detach())
+        return ("tensor", len(tensors) - 1)
+    if isinstance(state, Mapping):
+        return {key: flatten(value, tensors) for key, value in state.items()}
+    if isinstance(state, list):
+        return [flatten(value, tensors) for value in state]
+    if isinstance(state, tuple):
+        return ("tuple", [flatten(value, tensors) for value in state])
+    return state
+
+
+def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The state that `flatten` made `skeleton` from, with these tensors."""
+    if isinstance(skeleton, tuple):
+        kind, value = skeleton
+        if kind == "tensor":
+            return tensors[value]
+        return tuple(unflatten(part, tensors) for part in value)
+    if isinstance(skeleton, dict):
+        return {key: unflatten(value, tensors) for key, value in skeleton.items()}
+    if isinstance(skeleton, list):
+        return [unflatten(part, tensors) for part in skeleton]
+    return skeleton
+
+
+def named_tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of a state with its name, in the order of `flatten`.
+
+    Names are those of torch.distributed.checkpoint: the keys that lead to it, joined by dots.
+    """
+    if isinstance(state, torch.Tensor):
+        yield ".".join(path), state.detach()
+    elif isinstance(state, Mapping):
+        for key, value in state.items():
+            yield from named_tensors(value, (*path, str(key)))
+    elif isinstance(state, (list, tuple)):
+        for number, value in enumerate(state):
+            yield from named_tensors(value, (*path, str(number)))
+
+
+def pack(value: Any) -> bytes:
+    """The bytes that `unpack` reads. Raises what pickle raises for a value that it cannot store."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def unpack(packed: bytes) -> Any:
+    """Plain data and tensors, in new memory.
+
+    Raises pickle.UnpicklingError for anything else: no code is run.
+    """
+    return torch.load(io.BytesIO(packed), weights_only=True)
+
+
+def can_hold(tensor: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> bool:
+    """Whether the bytes of a tensor of this shape and type can be written into `tensor`."""
+    return (
+        tuple(tensor.shape) == tuple(shape)
+        and tensor.dtype == dtype
+        and tensor.device.type == "cpu"
+        and tensor.is_contiguous()
+    )
