@@ -24,7 +24,9 @@ test: setup-cluster lint  ## every test, on the local cluster too; removes the t
 test-fast: setup-python  ## the tests that need neither a cluster nor training processes
 	@$(PYTHON_) -m pytest -q -n 2 -m "not cluster and not gpu and not processes"
 
-test-long: setup-python  ## endurance: 500 resizes with kills, many random histories; 45 min
+test-long: setup-cluster  ## endurance: 500 resizes with kills, many random histories; 45 min
+	@$(LOCAL) up
+	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
 	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
 		-m "not cluster and not gpu and not processes"

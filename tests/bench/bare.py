@@ -1,5 +1,7 @@
-"""An API server and etcd of the local cluster's own programs, alone in a temporary folder: no
-nodes, no controllers, no Kueue."""
+"""A bare API server with etcd, from the programs of the local cluster.
+
+No nodes, no controllers, no Kueue.
+"""
 
 import json
 import os
@@ -23,7 +25,7 @@ KUEUE_CRDS = PROGRAMS / "share" / "kueue" / "components" / "crd" / "bases"
 
 @dataclass(frozen=True)
 class Bare:
-    """One server; everybody who has its kubeconfig may do everything."""
+    """One server; every user of its kubeconfig may do everything."""
 
     folder: Path
     port: int
@@ -34,7 +36,7 @@ class Bare:
 
     @property
     def audit(self) -> Path:
-        """A line for every write."""
+        """The audit log: one line for every write."""
         return self.folder / "audit.log"
 
     def kubectl(self, *argv: str, stdin: str | None = None) -> str:
@@ -45,17 +47,17 @@ class Bare:
 
 
 def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
     return ports
 
 
 @contextmanager
 def server() -> Iterator[Bare]:
-    """It answers, and knows the kinds of Kueue and Cede; gone afterwards, with all it held."""
-    # what we started ends with us
+    """A ready server with the CRDs of Kueue and Cede; it is removed at the end of the context."""
+    # SIGTERM unwinds the stack, so that the processes we started end
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="cede-bench-") as name:
         folder = Path(name)
@@ -64,22 +66,22 @@ def server() -> Iterator[Bare]:
         authority.issue("server", "kube-apiserver", names=["localhost"], addresses=["127.0.0.1"])
         (folder / "sa.pub").write_bytes(public_half(new_key(folder / "sa.key")))
         (folder / "audit.yaml").write_text(json.dumps(AUDIT))
-        found = Bare(folder, port)
-        kubeconfig(authority, found)
+        bare = Bare(folder, port)
+        write_kubeconfig(authority, bare)
         running = [
-            started(folder, "etcd", *etcd(folder, client, peer)),
-            started(folder, "kube-apiserver", *apiserver(folder, client, port)),
+            start(folder, "etcd", *etcd(folder, client, peer)),
+            start(folder, "kube-apiserver", *apiserver(folder, client, port)),
         ]
         try:
-            answers(found)
-            found.kubectl("apply", "--server-side", "-k", str(TREE / "deploy" / "crds"))
-            found.kubectl("apply", "--server-side", "-f", str(KUEUE_CRDS))
-            found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-            yield found
+            wait_until_ready(bare)
+            bare.kubectl("apply", "--server-side", "-k", str(TREE / "deploy" / "crds"))
+            bare.kubectl("apply", "--server-side", "-f", str(KUEUE_CRDS))
+            bare.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+            yield bare
         finally:
-            for one in reversed(running):
-                one.terminate()
-                one.wait(30)
+            for process in reversed(running):
+                process.terminate()
+                process.wait(30)
 
 
 AUDIT = {
@@ -90,22 +92,22 @@ AUDIT = {
 }
 
 
-def started(folder: Path, program: str, *argv: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, program: str, *argv: str) -> subprocess.Popen[bytes]:
     with (folder / f"{program}.log").open("wb") as log:
         return subprocess.Popen([PROGRAMS / program, *argv], stdout=log, stderr=log)
 
 
 def etcd(folder: Path, client: int, peer: int) -> list[str]:
-    one = f"http://127.0.0.1:{client}"
-    other = f"http://127.0.0.1:{peer}"
+    client_url = f"http://127.0.0.1:{client}"
+    peer_url = f"http://127.0.0.1:{peer}"
     return [
         *(f"--data-dir={folder}/etcd", "--unsafe-no-fsync", "--log-level=warn"),
         *(
-            f"--listen-client-urls={one}",
-            f"--advertise-client-urls={one}",
-            f"--listen-peer-urls={other}",
+            f"--listen-client-urls={client_url}",
+            f"--advertise-client-urls={client_url}",
+            f"--listen-peer-urls={peer_url}",
         ),
-        *(f"--initial-advertise-peer-urls={other}", f"--initial-cluster=default={other}"),
+        *(f"--initial-advertise-peer-urls={peer_url}", f"--initial-cluster=default={peer_url}"),
     ]
 
 
@@ -135,20 +137,20 @@ def apiserver(folder: Path, etcd_port: int, port: int) -> list[str]:
     ]
 
 
-def kubeconfig(authority: Authority, of: Bare) -> None:
+def write_kubeconfig(authority: Authority, bare: Bare) -> None:
     authority.kubeconfig("client", "bench")
-    body = json.loads((of.folder / "client.conf").read_text())
-    body["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{of.port}"
-    of.kubeconfig.write_text(json.dumps(body))
+    body = json.loads((bare.folder / "client.conf").read_text())
+    body["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{bare.port}"
+    bare.kubeconfig.write_text(json.dumps(body))
 
 
-def answers(of: Bare) -> None:
-    """Returns once the server is ready; AssertionError after a minute."""
+def wait_until_ready(bare: Bare) -> None:
+    """Returns when the server is ready. Raises AssertionError after a minute."""
     end = time.monotonic() + 60
     while True:
         try:
-            of.kubectl("get", "--raw", "/readyz")
+            bare.kubectl("get", "--raw", "/readyz")
             return
         except AssertionError:
-            assert time.monotonic() < end, (of.folder / "kube-apiserver.log").read_text()[-2000:]
+            assert time.monotonic() < end, (bare.folder / "kube-apiserver.log").read_text()[-2000:]
         time.sleep(0.2)

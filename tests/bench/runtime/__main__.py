@@ -1,5 +1,7 @@
-"""`python -m tests.bench.runtime [--only ROW] [--quick] [-o json]`: prints the table and leaves
-bench-runtime.json."""
+"""The benchmarks of elastic_runtime: prints the table and writes bench-runtime.json.
+
+`python -m tests.bench.runtime [--only ROW] [--quick] [-o json]`
+"""
 
 import argparse
 import os
@@ -20,7 +22,7 @@ Measure = Callable[[Collection[str], int], list[Row]]
 
 
 def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
-    """The rows, by what is measured together."""
+    """Row names and the function that measures them together."""
     return [
         (
             membership.NAMES,
@@ -35,24 +37,24 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
 
 
 def main() -> int:
-    names = [name for of, _ in families(quick=True) for name in of]
+    names = [name for family, _ in families(quick=True) for name in family]
     parser = argparse.ArgumentParser(prog="python -m tests.bench.runtime", description=__doc__)
     parser.add_argument(
-        "--only", action="append", choices=names, help="a row, or several: as often as you like"
+        "--only", action="append", choices=names, help="measure this row only; may be repeated"
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="two runs (torchrun: one) of a smaller job: to try it, not to quote it",
+        help="two runs (torchrun: one) of a smaller job, to try the benchmark; do not quote",
     )
     parser.add_argument(
-        "-o", dest="output", choices=["table", "json"], default="table", help="what is printed"
+        "-o", dest="output", choices=["table", "json"], default="table", help="output format"
     )
     args = parser.parse_args()
-    # what we started ends with us
+    # SIGTERM unwinds the stack, so that the processes we started end
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     width = 256 if args.quick else 1024
-    # of the job's layers, for every process of every job
+    # every process of every job reads the width of its layers here
     os.environ["BENCH_WIDTH"] = str(width)
     wanted = args.only or names
     runs = 2 if args.quick else 5
@@ -69,15 +71,15 @@ def main() -> int:
         "load_before": load,
         "only": args.only or "all",
     }
-    for of, measure in families(args.quick):
-        if mine := [name for name in of if name in wanted]:
-            rows += measure(mine, runs)
-            said = table.document(
+    for family, measure in families(args.quick):
+        if selected := [name for name in family if name in wanted]:
+            rows += measure(selected, runs)
+            document = table.document(
                 rows, facts | {"load_after": os.getloadavg(), "seconds": round(time.time() - began)}
             )
-            # what there is so far: the rest may take half an hour
-            (TREE / "bench-runtime.json").write_text(said)
-    print(said if args.output == "json" else table.as_text(rows))
+            # write the rows measured so far: the rest may take half an hour
+            (TREE / "bench-runtime.json").write_text(document)
+    print(document if args.output == "json" else table.as_text(rows))
     return 0 if all(row.met is not False for row in rows) else 1
 
 

@@ -1,77 +1,84 @@
-"""What a job's own lines say of a change of membership: how long nobody committed a step, and what
-was lost. Pure but for the reading."""
+"""Evaluates the logs of a job around a change of membership.
+
+How long did no rank commit a step, and what was lost?
+"""
 
 import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One rank's line for one step it committed."""
+    """One step committed by one rank."""
 
     # Unix seconds
     time: float
     who: str
     step: int
     world: int
-    # grows with every change of membership: generation, restart, process
+    # a number that grows with every change of membership: generation, restart, process id
     era: int
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """How a job came back."""
+    """How a job resumed after a change of membership."""
 
-    # Unix seconds of the last commit of the era before, by anybody
+    # Unix seconds of the last commit of any rank in the previous era
     last: float
-    # when everybody in the new era had committed its first step
+    # Unix seconds at which all ranks of the new era had committed a step
     first: float
-    # of a step in the new era, median
+    # median duration of a step in the new era
     step_s: float
-    # steps that were committed twice: before, and after again
+    # steps that were committed in both eras
     redone: int
 
     @property
     def pause_s(self) -> float:
-        """No commit for so long, less the one step that had to be done meanwhile."""
+        """Seconds without a commit, minus one step, which takes that long anyway."""
         return max(0.0, self.first - self.last - self.step_s)
 
 
 def resumed(
     commits: Iterable[Commit], new: Callable[[Commit], bool], world: int, more: int = 5
 ) -> Resumed | None:
-    """None until `world` ranks have committed `more` steps after their first in the era that `new`
-    tells."""
+    """How the job resumed; None until each of `world` ranks has committed `more` more steps.
+
+    `new` is true for the commits of the new era.
+    """
     first: dict[str, Commit] = {}
     took: dict[str, list[float]] = {}
     before: list[Commit] = []
-    at: dict[str, float] = {}
-    for one in sorted(commits, key=lambda c: c.time):
-        if not (new(one) and one.world == world):
-            before.append(one)
+    previous: dict[str, float] = {}
+    for commit in sorted(commits, key=lambda c: c.time):
+        if not (new(commit) and commit.world == world):
+            before.append(commit)
             continue
-        first.setdefault(one.who, one)
-        if one.who in at:
-            took.setdefault(one.who, []).append(one.time - at[one.who])
-        at[one.who] = one.time
+        first.setdefault(commit.who, commit)
+        if commit.who in previous:
+            took.setdefault(commit.who, []).append(commit.time - previous[commit.who])
+        previous[commit.who] = commit.time
     if len(first) < world or any(len(took.get(who, [])) < more for who in first):
         return None
     began = max(c.time for c in first.values())
-    earlier = [c for c in before if c.time < min(c.time for c in first.values())]
+    earliest = min(c.time for c in first.values())
+    earlier = [c for c in before if c.time < earliest]
+    durations = list(chain.from_iterable(took.values()))
     return Resumed(
         last=max(c.time for c in earlier),
         first=began,
-        step_s=statistics.median(s for of in took.values() for s in of),
+        step_s=statistics.median(durations),
         redone=max(0, max(c.step for c in earlier) - min(c.step for c in first.values()) + 1),
     )
 
 
 def lines(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    """Every whole line of the files that match."""
+    """The complete lines of the files that match the pattern, decoded."""
     for path in sorted(folder.glob(pattern)):
         for line in path.read_text().split("\n")[:-1]:
             if line.endswith("}"):
@@ -79,18 +86,18 @@ def lines(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
 
 
 def of_journal(folder: Path) -> list[Commit]:
-    """Ours: the journal names the generation; a rank is told by its file."""
-    found = []
+    """Commits of our jobs: the journal records the generation; each rank has its own file."""
+    commits = []
     for path in sorted(folder.glob("steps-*.jsonl")):
         for line in lines(folder, path.name):
-            found.append(
+            commits.append(
                 Commit(line["time"], path.stem, line["step"], line["size"], line["generation"])
             )
-    return found
+    return commits
 
 
 def of_events(folder: Path) -> list[Commit]:
-    """A peer's: where it has no word for the era, the process stands for it."""
+    """Commits of a peer's job. Without an era in the event, the process id serves as era."""
     steps = (line for line in lines(folder, "events-*.jsonl") if line["event"] == "step")
     return [
         Commit(e["time"], str(e["who"]), e["step"], e["world"], e.get("era", e["pid"]))
@@ -99,8 +106,7 @@ def of_events(folder: Path) -> list[Commit]:
 
 
 def lost_samples(folder: Path) -> int:
-    """Of our journal: micro-batches of committed steps that were not used exactly once. 0 is what
-    is promised."""
+    """Micro-batches of committed steps in our journal that were not used exactly once."""
     micro_batches = json.loads((folder / "run.json").read_text())["micro_batches"]
     committed: dict[int, int] = {}
     for line in lines(folder, "steps-*.jsonl"):

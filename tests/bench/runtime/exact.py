@@ -1,5 +1,7 @@
-"""A job that shrinks, grows and loses a rank, against the same script left alone: losses, samples
-and their order."""
+"""Exactness: a job that shrinks, grows and loses a rank, compared with an undisturbed run.
+
+Compared are losses, samples and their order.
+"""
 
 import signal
 import sys
@@ -12,7 +14,7 @@ from tests.bench.runtime.processes import WORKERS, Job, TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("exact",)
-# of the job's layers: what is compared is not speed
+# of the job's layers; small, because speed is not measured here
 WIDTH = 256
 
 
@@ -21,8 +23,10 @@ def losses(log: Path) -> dict[int, float]:
 
 
 def samples(log: Path, last: int) -> list[tuple[int, int, list[int]]]:
-    """(step, micro-batch, samples) of every committed step up to `last`, in order; what was used
-    twice is there twice."""
+    """(step, micro-batch, samples) of every committed step up to `last`, in order.
+
+    A sample that was used twice appears twice.
+    """
     committed = {line["step"]: line["generation"] for line in lines(log, "steps-*.jsonl")}
     used = [
         line
@@ -37,34 +41,34 @@ def samples(log: Path, last: int) -> list[tuple[int, int, list[int]]]:
 
 
 def alone(last: int) -> tuple[dict[int, float], list[tuple[int, int, list[int]]]]:
-    """The script without a parent, until step `last`."""
+    """Losses and samples of the script without an agent, until step `last`."""
     with Job(BENCH_WIDTH=str(WIDTH)) as job:
         job.start(str(WORKERS / "with_elastic_runtime.py"))
-        of = job.folder / "log"
+        log = job.folder / "log"
         until(
-            lambda: True if max(losses(of), default=0) > last else None,
+            lambda: True if max(losses(log), default=0) > last else None,
             300,
-            f"{last} steps alone ({job.said()})",
+            f"{last} steps alone ({job.output()})",
         )
-        return losses(of), samples(of, last)
+        return losses(log), samples(log, last)
 
 
-def once(out: Samples) -> None:
+def compare_once(out: Samples) -> None:
     with Ours(4, BENCH_WIDTH=str(WIDTH)) as job:
         job.steady(4)
         job.resized(2)
         job.resized(3)
-        _, back = job.struck(1, signal.SIGKILL, 2, 60)
+        _, back = job.signal_rank(1, signal.SIGKILL, 2, 60)
         job.steady(3, after=back.first)
         job.resized(1)
         job.resized(4)
-        mine = losses(job.log)
-        last = max(mine) - 1
+        ours = losses(job.log)
+        last = max(ours) - 1
         used = samples(job.log, last)
     theirs, expected = alone(last)
     out.add(
         "loss",
-        max(abs(mine[step] - theirs[step]) / abs(theirs[step]) for step in range(1, last + 1)),
+        max(abs(ours[step] - theirs[step]) / abs(theirs[step]) for step in range(1, last + 1)),
     )
     out.add(
         "samples",
@@ -78,15 +82,15 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
     for run in range(runs):
         print(f"# run {run + 1}: exactness", file=sys.stderr, flush=True)
         try:
-            once(out)
+            compare_once(out)
         except TooLong as error:
             print(f"# exact: {error}", file=sys.stderr)
             out.add("loss", 1.0)
-    of = f"4→2→3, a rank killed, →1→4; median {out.median('steps', 0):g} steps"
+    scenario = f"4→2→3, one rank killed, →1→4; median {out.median('steps', 0):g} steps"
     return [
         Row(
             "exact",
-            f"loss against the undisturbed run, largest relative difference: {of}",
+            f"loss against the undisturbed run, largest relative difference: {scenario}",
             "≤ 1e-6",
             "",
             out["loss"],
@@ -96,7 +100,7 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
         ),
         Row(
             "exact",
-            "samples not the same or not in the same place",
+            "samples that differ or stand in another place",
             "0",
             "",
             out["samples"],

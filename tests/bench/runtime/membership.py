@@ -1,5 +1,7 @@
-"""Shrink, grow, a rank killed, a rank hung: the time in which nobody commits, beside torchft, NVRx
-and torchrun, in turn in each run."""
+"""Shrink, grow, rank killed, rank hung: the time without a commit.
+
+torchft, NVRx and torchrun take their turn in each run.
+"""
 
 import os
 import signal
@@ -16,14 +18,14 @@ from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
-# in a generation younger than that a rank is given time, to compile and to read
+# a younger generation is not watched for hangs: its ranks compile and read
 WATCHED_S = 3.0
-# the limit at which a rank that says nothing is taken for lost
+# a rank that sends nothing for this long counts as lost
 HEARTBEAT_S = 1.0
 
 
 def ours(wanted: Collection[str], out: Samples) -> None:
-    """One job of ours and what is asked of it, in turn."""
+    """One of our jobs; the changes are requested in turn."""
     with Ours(4) as job:
         job.steady(4)
         if {"shrink", "grow"} & set(wanted):
@@ -44,16 +46,16 @@ def ours(wanted: Collection[str], out: Samples) -> None:
             out.add("grow own", max(job.own_pauses_s(era)))
             out.add("grow joiner", first - asked)
         if "kill" in wanted:
-            at, back = job.struck(3, signal.SIGKILL, 3, 60)
-            out.add("kill", back.first - at)
+            began, back = job.signal_rank(3, signal.SIGKILL, 3, 60)
+            out.add("kill", back.first - began)
             out.add("kill step", back.step_s)
             out.add("kill redone", back.redone)
             job.steady(4, after=back.first)
         if "hang" in wanted:
             try:
                 job.settled(4, WATCHED_S)
-                at, back = job.struck(3, signal.SIGSTOP, 3, 30)
-                out.add("hang", back.first - at)
+                began, back = job.signal_rank(3, signal.SIGSTOP, 3, 30)
+                out.add("hang", back.first - began)
                 out.add("hang step", back.step_s)
             except TooLong as error:
                 print(f"# hang: {error}", file=sys.stderr)
@@ -61,15 +63,15 @@ def ours(wanted: Collection[str], out: Samples) -> None:
 
 
 def torchft(path: Path, wanted: Collection[str], out: Samples) -> None:
-    """One group dies and comes back, then two die; it has no word for leaving."""
+    """One group dies and comes back, then two die: torchft has no orderly leave."""
     with Torchft(path) as job:
         if {"kill", "grow"} & set(wanted):
-            at, back = job.killed(1)
-            out.add("torchft kill", back.first - at)
+            began, back = job.killed(1)
+            out.add("torchft kill", back.first - began)
         if "grow" in wanted:
-            at, gap, first = job.grown(1)
+            began, gap, first = job.grown(1)
             out.add("torchft grow", gap)
-            out.add("torchft grow joiner", first - at)
+            out.add("torchft grow joiner", first - began)
         if "shrink" in wanted:
             job.steady(job.alive())
             _, back = job.killed(2)
@@ -78,8 +80,8 @@ def torchft(path: Path, wanted: Collection[str], out: Samples) -> None:
 
 def nvrx(path: Path, out: Samples) -> None:
     with Nvrx(path) as job:
-        at, back = job.killed()
-        out.add("NVRx kill", back.first - at)
+        began, back = job.killed()
+        out.add("NVRx kill", back.first - began)
 
 
 def torchrun(wanted: Collection[str], out: Samples) -> None:
@@ -89,21 +91,23 @@ def torchrun(wanted: Collection[str], out: Samples) -> None:
             out.add("torchrun shrink", back.pause_s)
     if "grow" in wanted:
         with Torchrun(2) as job:
-            at, back = job.grown()
+            began, back = job.grown()
             out.add("torchrun grow", back.pause_s)
-            out.add("torchrun grow joiner", back.first - at)
+            out.add("torchrun grow joiner", back.first - began)
     if "kill" in wanted:
         with Torchrun(4) as job:
-            at, back = job.killed()
-            out.add("torchrun kill", back.first - at)
+            began, back = job.killed()
+            out.add("torchrun kill", back.first - began)
 
 
 def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
-    """`runs` rounds of ours and each peer in turn; torchrun, which takes a minute an event, in the
-    first `torchrun_runs` only."""
+    """`runs` rounds of our job and each peer in turn.
+
+    torchrun needs a minute for each event, so it takes part in the first `torchrun_runs` only.
+    """
     out = Samples()
     places = (
-        {module: peers.found(module) for module in ("torchft", "nvidia_resiliency_ext")}
+        {module: peers.install(module) for module in ("torchft", "nvidia_resiliency_ext")}
         if set(wanted) - {"hang"}
         else {}
     )
@@ -126,7 +130,7 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
 
 
 def rows(out: Samples) -> list[Row]:
-    """What the issue promises of each, one row a peer."""
+    """The promises, one row for each peer."""
     shrink_most = min(0.060, 0.2 * out.median("shrink step", 0.3))
     width = int(os.environ["BENCH_WIDTH"])
     # parameters and AdamW's two moments of the job
@@ -138,11 +142,11 @@ def rows(out: Samples) -> list[Row]:
         f"median {out.median('shrink redone'):g} steps redone; request to first commit "
         f"{out.median('shrink total steps'):.2f} steps"
     )
-    of = "planned shrink 4→2 DDP: survivors' pause"
-    found = [
+    shrink = "planned shrink 4→2 DDP: survivors' pause"
+    return [
         Row(
             "shrink",
-            of,
+            shrink,
             "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft",
             "s",
             out["shrink"],
@@ -154,7 +158,7 @@ def rows(out: Samples) -> list[Row]:
         ),
         Row(
             "shrink",
-            of,
+            shrink,
             "≤ 1/250 of torchrun tuned",
             "s",
             out["shrink"],
@@ -165,7 +169,7 @@ def rows(out: Samples) -> list[Row]:
         ),
         Row(
             "shrink",
-            "… by its own clock: last commit until the next step may begin",
+            "… by the job's own clock: last commit until the next step may begin",
             "≤ 60 ms",
             "s",
             out["shrink own"],
@@ -173,7 +177,7 @@ def rows(out: Samples) -> list[Row]:
         ),
         Row(
             "samples",
-            "micro-batches not used exactly once, in all of these",
+            "micro-batches not used exactly once, in all rows above",
             "0",
             "",
             out["samples lost"],
@@ -248,7 +252,7 @@ def rows(out: Samples) -> list[Row]:
         ),
         Row(
             "grow",
-            "… by its own clock",
+            "… by the job's own clock",
             "≤ 60 ms + state/(0.5 × memcpy)",
             "s",
             out["grow own"],
@@ -277,4 +281,3 @@ def rows(out: Samples) -> list[Row]:
             1 / 8,
         ),
     ]
-    return found

@@ -1,5 +1,7 @@
-"""The machine's own speeds, that bounds are stated in: one core's copy into warm memory, and the
-disk without the page cache."""
+"""The machine's own speeds, in which bounds are stated.
+
+One core's copy into warm memory, and the disk without the page cache.
+"""
 
 import mmap
 import os
@@ -11,7 +13,7 @@ SIZE = 256 << 20
 
 
 def memcpy_bytes_s(size: int = SIZE) -> float:
-    """One core, into memory that is there already: the best of five."""
+    """Copy speed of one core into memory that is mapped already: the best of five."""
     source = memoryview(bytearray(size))
     target = memoryview(bytearray(size))
     target[:] = source
@@ -24,7 +26,7 @@ def memcpy_bytes_s(size: int = SIZE) -> float:
 
 
 def drop_cached(path: Path) -> None:
-    """Afterwards a file's pages are on disk and not in memory; no other file is touched."""
+    """Afterwards the file's pages are on disk and not in memory. No other file is affected."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -34,7 +36,7 @@ def drop_cached(path: Path) -> None:
 
 
 def write_s(path: Path, size: int, block: int = 8 << 20) -> float:
-    """Seconds to write `size` bytes past the page cache and have them durable."""
+    """Seconds until `size` bytes are durable, written without the page cache."""
     with mmap.mmap(-1, block) as aligned:
         aligned.write(os.urandom(1 << 20) * (block >> 20))
         began = time.perf_counter()
@@ -49,8 +51,7 @@ def write_s(path: Path, size: int, block: int = 8 << 20) -> float:
 
 
 def read_s(path: Path, block: int = 8 << 20) -> float:
-    """Seconds to read a file that is not cached: the faster of past the page cache and through
-    it."""
+    """Seconds to read a file that is not cached: the faster of direct and buffered I/O."""
     took = []
     for flags in (os.O_DIRECT, 0):
         drop_cached(path)

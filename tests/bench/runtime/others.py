@@ -1,4 +1,4 @@
-"""The peers' side: a job of each, what is done to it, and how it went on."""
+"""One job of each peer, what is done to it, and how it resumed."""
 
 import os
 import signal
@@ -10,8 +10,11 @@ from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kil
 
 
 class Torchrun(Job):
-    """An agent a worker, c10d rendezvous, tuned: last call 1 s, and a store of its own for the
-    workers (else it never recovers on gloo)."""
+    """One agent for each worker, c10d rendezvous, tuned.
+
+    The last call is 1 s, and the workers have their own store: otherwise torchrun never recovers
+    with gloo.
+    """
 
     def __init__(self, agents: int) -> None:
         super().__init__(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
@@ -19,10 +22,10 @@ class Torchrun(Job):
 
     def begin(self) -> None:
         for _ in range(self.agents):
-            self.agent()
+            self.start_agent()
         self.steady(self.agents)
 
-    def agent(self) -> None:
+    def start_agent(self) -> None:
         host = int(not self.processes)
         self.start(
             *(
@@ -53,42 +56,44 @@ class Torchrun(Job):
         )
 
     def mid_period(self) -> None:
-        """Five steps lie behind the last checkpoint of every ten."""
+        """Returns five steps after a checkpoint; there is one every ten steps."""
         until(
             lambda: True if max(c.step for c in self.commits()) % 10 == 5 else None,
             60,
             "the middle between two checkpoints",
         )
 
-    def _changed(self, world: int, at: float) -> Resumed:
-        known = {c.era for c in self.commits() if c.time < at}
+    def _changed(self, world: int, began: float) -> Resumed:
+        known = {c.era for c in self.commits() if c.time < began}
         return self.back(lambda c: c.era not in known, world)
 
     def shrunk(self) -> tuple[float, Resumed]:
         self.mid_period()
-        at = time.time()
+        began = time.time()
         for agent in self.processes[2:]:
             agent.send_signal(signal.SIGTERM)
-        return at, self._changed(2, at)
+        return began, self._changed(2, began)
 
     def killed(self) -> tuple[float, Resumed]:
-        """A worker dies; its agent lives, and all start again at the same size."""
+        """A worker dies and its agent lives: all workers restart at the same size."""
         self.mid_period()
-        at = time.time()
+        began = time.time()
         kill(children(self.processes[-1].pid)[0])
-        return at, self._changed(len(self.processes), at)
+        return began, self._changed(len(self.processes), began)
 
     def grown(self) -> tuple[float, Resumed]:
         self.mid_period()
-        at = time.time()
-        self.agent()
-        self.agent()
-        return at, self._changed(4, at)
+        began = time.time()
+        self.start_agent()
+        self.start_agent()
+        return began, self._changed(4, began)
 
 
 class Torchft(Job):
-    """Four replica groups of one process and a lighthouse, with its defaults. It has no word for
-    leaving: a shrink is a kill."""
+    """Four replica groups of one process each and a lighthouse with its defaults.
+
+    torchft has no orderly leave: a shrink is a kill.
+    """
 
     GROUPS = 4
 
@@ -102,7 +107,7 @@ class Torchft(Job):
             "Path('address.draft').write_text(l.address()); "
             "Path('address.draft').rename('address'); time.sleep(10**6)",
         )
-        address = until(self._address, 60, f"torchft's lighthouse ({self.said()})")
+        address = until(self._address, 60, f"torchft's lighthouse ({self.output()})")
         self.env["BENCH_LIGHTHOUSE"] = "http://127.0.0.1:" + address.rpartition(":")[2]
         self.groups = [self._group(number) for number in range(self.GROUPS)]
         self.steady(self.GROUPS, 10)
@@ -118,31 +123,34 @@ class Torchft(Job):
         return len(self.groups)
 
     def killed(self, count: int) -> tuple[float, Resumed]:
-        """The last `count` groups die at once."""
-        at = time.time()
+        """The last `count` groups die at the same time."""
+        began = time.time()
         for pid in self.groups[-count:]:
             kill(pid)
         self.groups = self.groups[:-count]
         left = self.alive()
-        return at, self.back(lambda c: c.time > at and c.world == left, left)
+        return began, self.back(lambda c: c.time > began and c.world == left, left)
 
     def grown(self, count: int) -> tuple[float, float, float]:
-        """The groups that were killed come back: when, the longest gap of a survivor less a step,
-        and the newcomers' first commit."""
+        """The killed groups come back.
+
+        Returns the time of the start, the longest gap of a survivor minus one step, and the time
+        of the newcomers' first commit.
+        """
         step_s = self._step_s()
-        at = time.time()
+        began = time.time()
         new = [self._group(number) for number in range(self.GROUPS - count, self.GROUPS)]
         self.groups += new
 
         def joined() -> list[Commit] | None:
-            found = [c for c in self.commits() if c.era in new and c.world == self.GROUPS]
-            return found if {c.era for c in found} == set(new) else None
+            commits = [c for c in self.commits() if c.era in new and c.world == self.GROUPS]
+            return commits if {c.era for c in commits} == set(new) else None
 
         until(joined, 120, "torchft's group is back")
         self.steady(self.GROUPS, 4, after=time.time())
-        times = sorted(c.time for c in self.commits() if c.who == "0" and c.time > at - step_s)
+        times = sorted(c.time for c in self.commits() if c.who == "0" and c.time > began - step_s)
         first = [min(c.time for c in self.commits() if c.era == pid) for pid in new]
-        return at, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
+        return began, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
 
     def _step_s(self) -> float:
         times = sorted(c.time for c in self.commits() if c.who == "0")[-6:]
@@ -150,7 +158,10 @@ class Torchft(Job):
 
 
 class Nvrx(Job):
-    """Four ranks in NVRx's in-process restart, the group's timeout 2 s, which bounds it on gloo."""
+    """Four ranks with NVRx's in-process restart.
+
+    The group's timeout of 2 s bounds its recovery on gloo.
+    """
 
     def begin(self) -> None:
         port = str(free_port(3))
@@ -160,6 +171,6 @@ class Nvrx(Job):
         self.steady(4, 11)
 
     def killed(self) -> tuple[float, Resumed]:
-        at = time.time()
+        began = time.time()
         os.kill(self.processes[2].pid, signal.SIGKILL)
-        return at, self.back(lambda c: c.era > 0, 3)
+        return began, self.back(lambda c: c.era > 0, 3)

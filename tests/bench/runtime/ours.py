@@ -1,11 +1,10 @@
-"""Our side: `python -m elastic_runtime --local N`, asked through its control port as its own
-command does."""
+"""Our job: `python -m elastic_runtime --local N`, controlled through its control port."""
 
 import asyncio
 import signal
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from elastic_runtime import contract
@@ -16,7 +15,7 @@ from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kil
 
 
 class Ours(Job):
-    """`pods` pods of one rank each that run one of our workers."""
+    """`pods` pods of one rank each; all run the same worker script."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class Ours(Job):
         self.words = [str(WORKERS / worker), *args]
 
     def begin(self) -> None:
-        of = [
+        options = [
             "--local",
             str(self.pods),
             "--port",
@@ -42,7 +41,7 @@ class Ours(Job):
             "--directory",
             str(self.directory),
         ]
-        self.start("-m", "elastic_runtime", *of, *self.words)
+        self.start("-m", "elastic_runtime", *options, *self.words)
 
     def commits(self) -> list[Commit]:
         return of_journal(self.log)
@@ -64,54 +63,54 @@ class Ours(Job):
         try:
             return self.call("GET", contract.STATUS_PATH)
         except (OSError, ValueError, control_server.Refused):
-            # pod 0 is not up
+            # pod 0 does not run yet
             return None
 
     def rank_of(self, pod: int) -> int:
-        """The process of a pod's rank."""
+        """The process id of a pod's rank."""
         return children(int((self.directory / "pids").read_text().split()[pod]))[0]
 
     def generation(self) -> int:
         return max((c.era for c in self.commits()), default=0)
 
     def resized(self, size: int) -> tuple[float, Resumed]:
-        """When it was asked, and how it went on; returns some steps later."""
+        """The time of the request, and how the job resumed; returns some steps later."""
         era = self.generation()
         asked = time.time()
         self.resize(size)
         return asked, self.back(lambda c: c.era > era, size)
 
-    def struck(
+    def signal_rank(
         self, pod: int, sign: signal.Signals, world: int, seconds: float
     ) -> tuple[float, Resumed]:
-        """A signal to a pod's rank: when, and how `world` ranks went on."""
+        """Sends a signal to a pod's rank: the time, and how `world` ranks resumed."""
         era = self.generation()
         victim = self.rank_of(pod)
-        at = time.time()
+        began = time.time()
         kill(victim, sign)
-        return at, until(
+        return began, until(
             lambda: self._first(era, world), seconds, f"the next step of {world} ranks"
         )
 
     def settled(self, world: int, seconds: float) -> None:
-        """Returns when the newest generation is of `world` ranks and has trained for so long."""
+        """Returns when the newest generation has `world` ranks and has trained for `seconds`."""
 
-        def found() -> bool | None:
+        def has_settled() -> bool | None:
             commits = self.commits()
             times = [c.time for c in commits if c.era == self.generation() and c.world == world]
             return True if times and max(times) - min(times) > seconds else None
 
-        until(found, 60, f"{seconds:g} s of {world} ranks")
+        until(has_settled, 60, f"{seconds:g} s of {world} ranks")
 
     def _first(self, era: int, world: int) -> Resumed | None:
-        """The first commits after `era`: whoever was lost may be back a generation later."""
+        """The first commits after `era`; the lost rank may come back one generation later."""
         commits = self.commits()
         new = [c for c in commits if c.era > era and c.world == world]
         if len({c.who for c in new}) < world:
             return None
         first: dict[str, Commit] = {}
-        for one in sorted(new, key=lambda c: c.time):
-            first.setdefault(one.who, one)
+        for commit in sorted(new, key=lambda c: c.time):
+            first.setdefault(commit.who, commit)
         old = [c for c in commits if c.era <= era]
         redone = max(c.step for c in old) - min(c.step for c in first.values()) + 1
         return Resumed(
@@ -122,7 +121,7 @@ class Ours(Job):
         )
 
     def step_s(self, last: int = 12) -> float:
-        """Median seconds of the last steps of whoever committed the newest."""
+        """Median duration of the last steps of the rank that committed the newest step."""
         commits = self.commits()
         who = max(commits, key=lambda c: c.step).who
         times = sorted(c.time for c in commits if c.who == who)[-last:]
@@ -130,12 +129,10 @@ class Ours(Job):
         return gaps[len(gaps) // 2]
 
     def own_pauses_s(self, era: int) -> list[float]:
-        """By their own clock, what pods 0 and 1 paused into the generations after `era`: last
-        commit until the next step may begin."""
-        found = (
-            line
-            for pod in (0, 1)
-            for line in lines(self.log, f"steps-{pod}-*.jsonl")
-            if line["generation"] > era
-        )
-        return [line["pause_ms"] / 1000 for line in found if "pause_ms" in line]
+        """Pauses of pods 0 and 1 in the generations after `era`, by their own clock.
+
+        A pause lasts from the last commit until the next step may begin.
+        """
+        pods = [lines(self.log, f"steps-{pod}-*.jsonl") for pod in (0, 1)]
+        later = (line for line in chain(*pods) if line["generation"] > era)
+        return [line["pause_ms"] / 1000 for line in later if "pause_ms" in line]

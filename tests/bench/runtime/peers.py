@@ -1,5 +1,7 @@
-"""The peers, at the versions that were measured: each installed into a folder of the cache, never
-beside what is ours."""
+"""The peers at the versions that were measured.
+
+Each is installed into its own folder of the cache, never into our environment.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,7 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cede" / "peers"
 PINNED = {
-    # 0.2.0, the release, ends its own survivors with torch 2.13 and later
+    # the release 0.2.0 terminates its own survivors with torch 2.13 and later
     "torchft": [
         "torchft-nightly==2026.10.26",
         "certifi==2026.10.18",
@@ -40,9 +42,11 @@ PINNED = {
 }
 
 
-def found(module: str) -> Path | None:
-    """The folder to put on PYTHONPATH for `module`, installed now if it is not there; None, with a
-    line, where it cannot be had."""
+def install(module: str) -> Path | None:
+    """The folder to put on PYTHONPATH for `module`, which is installed if it is missing.
+
+    Returns None, and prints the reason, if it cannot be installed or imported.
+    """
     pins = PINNED[module]
     target = (
         FOLDER / f"{pins[0].replace('==', '-')}-py{sys.version_info.major}{sys.version_info.minor}"
@@ -62,13 +66,8 @@ def found(module: str) -> Path | None:
         ]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(
-                (
-                    f"# {module} cannot be installed, its rows stay empty: "
-                    f"{done.stderr.strip()[-200:]}"
-                ),
-                file=sys.stderr,
-            )
+            reason = done.stderr.strip()[-200:]
+            print(f"# {module} cannot be installed, its rows stay empty: {reason}", file=sys.stderr)
             return None
         (target / "complete").touch()
     tried = subprocess.run(
@@ -92,7 +91,7 @@ def version(module: str) -> str:
 
 
 def environment(*folders: Path, **more: str) -> dict[str, str]:
-    """For a process of a bench: one thread, loopback, our tree and `folders` on the path."""
+    """Environment of a process: one thread, loopback, our tree and `folders` on the path."""
     path = os.pathsep.join([str(Path(__file__).parents[3]), *map(str, folders)])
     fixed = {
         "PYTHONPATH": path,

@@ -1,4 +1,4 @@
-"""A bench's job: a folder of its own, processes that end with it, and waiting for what it says."""
+"""A job of a benchmark: its folder, its processes, and waiting for its events."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Self, TypeVar
 from tests.bench.runtime import peers
 from tests.bench.runtime.commits import Commit, Resumed, of_events, resumed
 
-# how long a job may take to start, and to train again
+# time limits of a job's start and of its resuming
 START_S = 300.0
 EVENT_S = 120.0
 WORKERS = Path(__file__).parent / "workers"
@@ -24,13 +25,14 @@ T = TypeVar("T")
 
 
 class TooLong(Exception):
-    """What was waited for did not come."""
+    """An expected event did not happen in time."""
 
 
-def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
+def until(probe: Callable[[], T | None], seconds: float, what: str) -> T:
+    """The first value of `probe` that is not None. Raises TooLong after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if (value := found()) is not None:
+        if (value := probe()) is not None:
             return value
         time.sleep(0.05)
     raise TooLong(f"{what}: not within {seconds:g} s")
@@ -39,13 +41,13 @@ def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
 def free_port(count: int = 1) -> int:
     """The first of `count` free ports in a row."""
     while True:
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            port = int(held.getsockname()[1])
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = int(listener.getsockname()[1])
         with suppress(OSError):
             for number in range(port, port + count):
-                with socket.socket() as held:
-                    held.bind(("127.0.0.1", number))
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", number))
             return port
 
 
@@ -59,8 +61,10 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    return found + [deeper for child in found for deeper in descendants(child)]
+    below = children(pid)
+    for child in children(pid):
+        below += descendants(child)
+    return below
 
 
 def kill(pid: int, sign: signal.Signals = signal.SIGKILL) -> None:
@@ -69,8 +73,8 @@ def kill(pid: int, sign: signal.Signals = signal.SIGKILL) -> None:
 
 
 class Job:
-    """Processes of one job; use it as a context: afterwards none of them is left, and the folder is
-    gone."""
+    """The processes of one job, as a context: at its end they are killed and the folder is
+    removed."""
 
     def __init__(self, *paths: Path, **more: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cede-bench-"))
@@ -86,7 +90,7 @@ class Job:
         return self
 
     def begin(self) -> None:
-        """Start what belongs to it; it trains when this returns."""
+        """Starts the processes; the job trains when this returns."""
 
     def __exit__(self, *_: object) -> None:
         (self.folder / "stop").touch()
@@ -114,26 +118,26 @@ class Job:
     def steady(
         self, world: int, steps: int = 6, after: float = 0.0, seconds: float = START_S
     ) -> None:
-        """Returns when `world` ranks have each committed `steps` steps together, since `after`."""
+        """Returns when each of `world` ranks has committed `steps` steps since `after`."""
 
-        def found() -> bool | None:
-            per: dict[tuple[str, int], int] = {}
-            for one in self.commits():
-                if one.world == world and one.time > after:
-                    per[one.who, one.era] = per.get((one.who, one.era), 0) + 1
-            return True if sum(n >= steps for n in per.values()) >= world else None
+        def is_steady() -> bool | None:
+            counts = Counter(
+                (c.who, c.era) for c in self.commits() if c.world == world and c.time > after
+            )
+            return True if sum(n >= steps for n in counts.values()) >= world else None
 
-        until(found, seconds, f"{steps} steps of {world} ranks ({self.said()})")
+        until(is_steady, seconds, f"{steps} steps of {world} ranks ({self.output()})")
 
     def back(self, new: Callable[[Commit], bool], world: int, seconds: float = EVENT_S) -> Resumed:
+        """How the job resumed with `world` ranks in the era of which `new` is true."""
         return until(
             lambda: resumed(self.commits(), new, world),
             seconds,
-            f"training again with {world} ranks ({self.said()})",
+            f"training again with {world} ranks ({self.output()})",
         )
 
-    def said(self) -> str:
-        """The end of what the processes wrote, for an error."""
+    def output(self) -> str:
+        """The last lines that the processes wrote, for an error message."""
         return " | ".join(
             path.read_text(errors="replace")[-120:].strip()
             for path in sorted(self.folder.glob("out-*.txt"))

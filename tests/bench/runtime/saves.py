@@ -1,4 +1,4 @@
-"""What a save costs: the stall of every rank, and writing and reading back beside the bare disk."""
+"""The cost of a save: the stall of the ranks, and the throughput beside the bare disk."""
 
 import statistics
 import sys
@@ -15,8 +15,8 @@ RANKS = 4
 
 
 def stall(runs: int, mib: int, out: Samples) -> None:
-    """The longest of all ranks, each time."""
-    path = peers.found("torch_checkpointing")
+    """For every save, the longest stall of all ranks, in seconds."""
+    path = peers.install("torch_checkpointing")
     with Ours(
         RANKS, "stalls.py", str(RANKS), str(runs), paths=[path] if path else [], BENCH_MIB=str(mib)
     ) as job:
@@ -24,23 +24,23 @@ def stall(runs: int, mib: int, out: Samples) -> None:
         def all_there() -> bool | None:
             return True if len(list(lines(job.folder, "events-*.jsonl"))) >= RANKS else None
 
-        until(all_there, 240, f"{runs} saves ({job.said()})")
-        said = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]
-    for name in said[0]:
-        for values in zip(*(of[name] for of in said), strict=False):
+        until(all_there, 240, f"{runs} saves ({job.output()})")
+        stalls = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]
+    for name in stalls[0]:
+        for values in zip(*(rank[name] for rank in stalls), strict=False):
             out.add(name, max(values))
 
 
 def disk(runs: int, mib: int, out: Samples) -> None:
-    """GB/s, durable and cold."""
+    """GB/s of durable writes and cold reads."""
     with Job(BENCH_MIB=str(mib)) as job:
         process = job.start(str(WORKERS / "disk.py"), str(runs))
         if process.wait(900):
-            raise TooLong(job.said())
+            raise TooLong(job.output())
         for line in lines(job.folder, "events-disk-*.jsonl"):
-            for way in ("write", "read"):
-                for who, seconds in line[way].items():
-                    out.add(f"{who} {way}", mib * (1 << 20) / 1e9 / seconds)
+            for direction in ("write", "read"):
+                for who, seconds in line[direction].items():
+                    out.add(f"{who} {direction}", mib * (1 << 20) / 1e9 / seconds)
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
@@ -57,12 +57,12 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
     except TooLong as error:
         print(f"# {error}", file=sys.stderr)
     most = 1.5 * statistics.median(out["quarter"]) + 0.005 if out["quarter"] else None
-    of = f"checkpoint stall, DDP of {RANKS}, {mib} MiB"
+    stall_of_all = f"checkpoint stall, DDP of {RANKS}, {mib} MiB"
     note = f"bound {most * 1000:.0f} ms" if most else ""
     rows = [
         Row(
             "stall",
-            of,
+            stall_of_all,
             "≤ 1.5 × (state/N)/memcpy + 5 ms; ≤ 1/3 of DCP async, kept stager",
             "s",
             out["ours"],

@@ -1,5 +1,7 @@
-"""FSDP2: the survivors' pause when half of the ranks leave, beside DCP's save and load in the same
-processes."""
+"""FSDP2: the survivors' pause when half of the ranks leave.
+
+The peer is a save and load with DCP in the same processes.
+"""
 
 import os
 import statistics
@@ -15,17 +17,17 @@ from tests.bench.runtime.table import Row, Samples
 NAMES = ("fsdp",)
 
 
-def once(out: Samples) -> None:
+def shrink_once(out: Samples) -> None:
     with Ours(4, "with_sharded.py") as job:
         job.steady(4)
 
         def compared() -> list[float] | None:
-            said = [
+            seconds = [
                 line["seconds"]
                 for line in lines(job.folder, "events-*.jsonl")
                 if line["event"] == "dcp" and line["world"] == 4
             ]
-            return said if len(said) >= 4 else None
+            return seconds if len(seconds) >= 4 else None
 
         out.add("dcp", max(until(compared, 120, "DCP's save and load")[:4]))
         era = job.generation()
@@ -40,14 +42,14 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
     for run in range(runs):
         print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
         try:
-            once(out)
+            shrink_once(out)
             out.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
-    # bytes: what the two that leave hold of parameters and both moments
+    # bytes of parameters and both moments on the two ranks that leave
     moved = 3 * 4 * 12 * (width * width + width) / 2
     most = 0.080 + moved / (0.55 * statistics.median(out["memcpy"])) if out["memcpy"] else None
-    of = "planned shrink 4→2 FSDP2: survivors' pause"
+    shrink = "planned shrink 4→2 FSDP2: survivors' pause"
     note = (
         f"bound {most * 1000:.0f} ms; DCP without a plan over the ranks, at the same size"
         if most
@@ -56,11 +58,20 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
     goal = "≤ 80 ms + moved bytes/(0.55 × memcpy); ≤ 1/6 of DCP save + load"
     return [
         Row(
-            "fsdp", of, goal, "s", out["gap"], "DCP save + load", out["dcp"], most, 1 / 6, note=note
+            "fsdp",
+            shrink,
+            goal,
+            "s",
+            out["gap"],
+            "DCP save + load",
+            out["dcp"],
+            most,
+            1 / 6,
+            note=note,
         ),
         Row(
             "fsdp",
-            "… by its own clock: last commit until the next step may begin",
+            "… by the job's own clock: last commit until the next step may begin",
             goal,
             "s",
             out["own"],

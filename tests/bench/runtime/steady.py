@@ -1,5 +1,7 @@
-"""What a step costs beyond what it must: against a bare loop with the same hooks and against DDP,
-interleaved step by step."""
+"""The cost of a step, beside a bare loop with the same hooks and beside DDP.
+
+The three are interleaved step by step.
+"""
 
 import os
 import statistics
@@ -13,19 +15,19 @@ from tests.bench.runtime.processes import TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("steady",)
-# of which the cost may be half a percent
+# the cost may be half a percent of a step of this length
 STEP_S = 0.3
-# width of layers whose step is next to nothing, so that what is fixed can be seen
+# layers so narrow that a step takes almost no time and the fixed cost shows
 SMALL = 64
 
 
 def interleaved(steps: int, width: int) -> dict[str, Any]:
-    """Seconds of every step of each, and the collectives each made in one."""
+    """For each of the three, the seconds of every step and its collectives in one step."""
     with Ours(2, "steady.py", str(steps), BENCH_WIDTH=str(width)) as job:
         return until(
             lambda: next(lines(job.folder, "events-steady-*.jsonl"), None),
             600,
-            f"{steps} steps ({job.said()})",
+            f"{steps} steps ({job.output()})",
         )
 
 
@@ -49,7 +51,7 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
     return [
         Row(
             "steady",
-            f"steady state: what we add to a step, of {STEP_S:g} s",
+            f"steady state: our share of a step of {STEP_S:g} s",
             "≤ 0.5 %",
             "%",
             out["fixed"],
@@ -79,8 +81,8 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
         ),
         Row(
             "steady",
-            "collectives a step",
-            "none more than a bare loop that reduces its loss",
+            "collectives per step",
+            "no more than a bare loop that reduces its loss",
             "",
             out["ours collectives"],
             "bare loop, same hooks",

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One promise. Values are in `unit`, one a run; those of the peer are from the same runs, in
-    the same order where there are as many."""
+    """One promise. There is one value for each run, in `unit`.
 
-    # what --only says
+    The peer's values come from the same runs, in the same order if there are as many.
+    """
+
+    # the name that --only takes
     name: str
     quantity: str
     goal: str
@@ -19,18 +21,18 @@ class Row:
     ours: Sequence[float]
     peer: str = ""
     theirs: Sequence[float] = ()
-    # the median of ours
+    # bound of our median
     at_most: float | None = None
-    # the median of ours ÷ theirs
+    # bounds of the median of ours ÷ theirs
     ratio_at_most: float | None = None
     ratio_at_least: float | None = None
     note: str = ""
-    # `at_most` is for the worst of ours, not the median; a run that did not end counts as 1
+    # `at_most` bounds our worst value instead of the median; a run that did not end counts as 1
     always: bool = False
 
     @property
     def ratios(self) -> list[float]:
-        """Ours ÷ theirs, run by run; one figure, of medians, where the numbers of runs differ."""
+        """Ours ÷ theirs for each run; the ratio of the medians if the numbers of runs differ."""
         if not self.ours or not self.theirs:
             return []
         if len(self.ours) == len(self.theirs):
@@ -39,7 +41,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether every bound holds; None when something that a bound is about was not measured."""
+        """Whether every bound holds; None if a value that a bound needs was not measured."""
         checks: list[bool] = []
         if self.at_most is not None:
             if not self.ours:
@@ -102,33 +104,39 @@ def _spread(values: Sequence[float]) -> list[float] | None:
     return [min(values), max(values)] if values else None
 
 
-def said(values: Sequence[float]) -> str:
-    """The median, and the least and most."""
+def spread_text(values: Sequence[float]) -> str:
+    """The median with minimum and maximum."""
     if not values:
         return "–"
     return f"{statistics.median(values):.3g} ({min(values):.3g}–{max(values):.3g})"
 
 
+def ratio_text(ratios: Sequence[float]) -> str:
+    """The median; a small one is written as a fraction."""
+    if not ratios:
+        return "–"
+    ratio = statistics.median(ratios)
+    return f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
+
+
 def as_text(rows: Iterable[Row]) -> str:
-    """A Markdown table, a line a promise."""
+    """A Markdown table with one line for each promise."""
     head = "| quantity | goal | measured | n | peer | its figure | n | ratio | met |"
     lines = [head, "|" + " --- |" * 9]
     for row in rows:
-        ratio = statistics.median(row.ratios) if row.ratios else 0.0
-        ratio_said = (
-            "" if not row.ratios else f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"
-        )
         met = {True: "yes", False: "NO", None: "–"}[row.met] + (f": {row.note}" if row.note else "")
-        theirs = f"{said(row.theirs)} {row.unit} | {len(row.theirs)}" if row.theirs else "– | 0"
-        mine = f"{said(row.ours)} {row.unit}"
+        theirs = (
+            f"{spread_text(row.theirs)} {row.unit} | {len(row.theirs)}" if row.theirs else "– | 0"
+        )
+        ours = f"{spread_text(row.ours)} {row.unit}"
         cells = [
             row.quantity,
             row.goal,
-            mine,
+            ours,
             str(len(row.ours)),
             row.peer or "–",
             theirs,
-            ratio_said or "–",
+            ratio_text(row.ratios),
             met,
         ]
         lines.append("| " + " | ".join(cells) + " |")
@@ -136,5 +144,5 @@ def as_text(rows: Iterable[Row]) -> str:
 
 
 def document(rows: Iterable[Row], facts: dict[str, object]) -> str:
-    """bench-runtime.json: where and how it was measured, and the rows."""
+    """The text of bench-runtime.json: machine, versions and rows."""
     return json.dumps(facts | {"rows": [row.as_json() for row in rows]}, indent=1) + "\n"

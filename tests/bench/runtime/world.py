@@ -1,5 +1,4 @@
-"""Many at once, and many times: a world of 64 processes, and 500 resizes with ranks killed on the
-way."""
+"""Scale and endurance: a world of 64 processes, and 500 resizes with killed ranks."""
 
 import os
 import re
@@ -16,13 +15,15 @@ from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("world", "resizes")
 TREE = Path(__file__).parents[3]
-# of the job's layers; ranks; 64 of them import torch on this machine's cores
+# width of the job's layers
 WIDTH = 64
+# ranks
 LARGEST = 64
+# 64 processes import torch on the cores of this machine
 START_S = 900.0
-# resizes
-TRIAL = 50
-WHOLE = 500
+# resizes with and without --quick
+QUICK_RESIZES = 50
+RESIZES = 500
 
 
 def sizes(largest: int) -> list[int]:
@@ -31,18 +32,14 @@ def sizes(largest: int) -> list[int]:
 
 
 def world(out: Samples, largest: int) -> None:
-    """One job: its start, then the pause of every halving down to 4, and of the growth back."""
+    """One job: its start, the pause of every halving down to 4, and of the growth back."""
     began = time.time()
     with Ours(largest, BENCH_WIDTH=str(WIDTH), BENCH_MICRO_BATCHES=str(largest)) as job:
         job.steady(largest, steps=3, seconds=START_S)
-        out.add(
-            "start",
-            max(
-                min(c.time for c in job.commits() if c.who == who)
-                for who in {c.who for c in job.commits()}
-            )
-            - began,
-        )
+        first: dict[str, float] = {}
+        for commit in sorted(job.commits(), key=lambda c: c.time):
+            first.setdefault(commit.who, commit.time)
+        out.add("start", max(first.values()) - began)
         for size in sizes(largest):
             out.add(f"step {size}", job.step_s())
             _, back = job.resized(size // 2)
@@ -53,7 +50,7 @@ def world(out: Samples, largest: int) -> None:
 
 
 def resizes(out: Samples, count: int) -> str:
-    """The suite's own test in its long form, and what it says at its end."""
+    """Runs the long form of the test suite's own test; returns the line it prints at its end."""
     env = os.environ | {"CEDE_RESIZES": str(count)}
     words = [
         sys.executable,
@@ -67,8 +64,8 @@ def resizes(out: Samples, count: int) -> str:
     ]
     done = subprocess.run(words, cwd=TREE, env=env, capture_output=True, text=True)
     out.add("failures", float(done.returncode != 0))
-    said = re.search(r"\d+ resizes, .*", done.stdout)
-    return said[0] if said else done.stdout[-300:].replace("\n", " ")
+    summary = re.search(r"\d+ resizes, .*", done.stdout)
+    return summary[0] if summary else done.stdout[-300:].replace("\n", " ")
 
 
 def measure(wanted: Collection[str], quick: bool) -> list[Row]:
@@ -77,7 +74,7 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
     largest = 16 if quick else LARGEST
     if "world" in wanted:
         print(f"# {largest} processes", file=sys.stderr, flush=True)
-        # once: nothing is promised but that nothing is lost
+        # one run: only "nothing is lost" is promised
         try:
             world(out, largest)
         except TooLong as error:
@@ -85,33 +82,33 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
             out.add("lost", 1.0)
         growth = ", ".join(
             (
-                f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s of steps of "
+                f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s with steps of "
                 f"{out.median(f'step {size}'):.2f} s"
             )
             for size in sizes(largest)
         )
-        of = f"{largest} processes on {os.cpu_count()} cores"
+        scenario = f"{largest} processes on {os.cpu_count()} cores"
         rows += [
             Row(
                 "world",
-                f"{of}: start to everybody's first commit",
+                f"{scenario}: start to the last rank's first commit",
                 "stated",
                 "s",
                 out["start"],
-                note="imports of torch, almost all",
+                note="almost all of it is importing torch",
             ),
             Row(
                 "world",
-                f"{of}: pause of a shrink to half",
+                f"{scenario}: pause of a shrink to half",
                 "stated, with size",
                 "s",
                 out[f"shrink {largest}"],
                 note=growth,
             ),
-            Row("world", f"{of}: pause of growing back from 4", "stated", "s", out["grow"]),
+            Row("world", f"{scenario}: pause of growing back from 4", "stated", "s", out["grow"]),
             Row(
                 "world",
-                f"{of}: micro-batches not used exactly once",
+                f"{scenario}: micro-batches not used exactly once",
                 "0",
                 "",
                 out["lost"],
@@ -120,7 +117,7 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
             ),
         ]
     if "resizes" in wanted:
-        count = TRIAL if quick else WHOLE
+        count = QUICK_RESIZES if quick else RESIZES
         print(f"# {count} resizes", file=sys.stderr, flush=True)
         note = resizes(out, count)
         rows.append(

@@ -1,5 +1,7 @@
-"""A model that is next to nothing to compute and much to save: a small layer, and a state of
-`BENCH_MIB` MiB that is never trained."""
+"""A model that is cheap to compute and large to save.
+
+A small layer, and `BENCH_MIB` MiB of parameters that are never trained.
+"""
 
 import os
 from collections.abc import Sequence
@@ -8,12 +10,12 @@ import torch
 from torch import nn
 
 MIB = int(os.environ.get("BENCH_MIB", "160"))
-# tensors
+# number of tensors
 PARTS = 16
 
 
 def ballast() -> list[torch.Tensor]:
-    """Tensors of `MIB` MiB together, no byte of them compressible."""
+    """Random tensors, `MIB` MiB together, which cannot be compressed."""
     torch.set_num_threads(1)
     seed = torch.Generator().manual_seed(0)
     return [torch.randn(MIB * (1 << 18) // PARTS, generator=seed) for _ in range(PARTS)]

@@ -1,5 +1,7 @@
-"""How fast a state comes to the disk and back, beside the bare disk and DCP, in turn: `python
-disk.py TURNS`. A job of one."""
+"""Throughput of saving and loading, beside the bare disk and DCP, in turn.
+
+`python disk.py TURNS`; a job of one process.
+"""
 
 import shutil
 import sys
@@ -18,7 +20,7 @@ from tests.bench.runtime.workers import job
 from tests.bench.runtime.workers.ballast import MIB, Heavy, ballast, loss_of
 
 parts = ballast()
-say = job.Events("disk")
+log_event = job.Events("disk")
 
 
 def session(save: Path, tensors: list[torch.Tensor]) -> tuple[Heavy, Session]:
@@ -29,7 +31,8 @@ def session(save: Path, tensors: list[torch.Tensor]) -> tuple[Heavy, Session]:
     )
 
 
-def forget(folder: Path) -> None:
+def drop_folder(folder: Path) -> None:
+    """No file of the folder is in the page cache afterwards."""
     for path in folder.rglob("*"):
         if path.is_file():
             memory.drop_cached(path)
@@ -37,9 +40,9 @@ def forget(folder: Path) -> None:
 
 def write(save: Path) -> float:
     """Seconds from the end of the last step until its save is durable."""
-    net, one = session(save, parts)
+    net, training = session(save, parts)
     began = 0.0
-    for step in one.steps(1):
+    for step in training.steps(1):
         for batch in step:
             step.backward(loss_of(net, batch.number))
         began = time.perf_counter()
@@ -47,10 +50,10 @@ def write(save: Path) -> float:
 
 
 def read(save: Path) -> float:
-    """Seconds until the first step may begin, with every byte as it was saved."""
-    net, one = session(save, [torch.zeros_like(part) for part in parts])
+    """Seconds until the first step may begin; asserts that every byte is as it was saved."""
+    net, training = session(save, [torch.zeros_like(part) for part in parts])
     began = time.perf_counter()
-    next(one.steps(2))
+    next(training.steps(2))
     took = time.perf_counter() - began
     assert all(
         torch.equal(net.get_parameter(f"part_{number}"), part) for number, part in enumerate(parts)
@@ -58,40 +61,41 @@ def read(save: Path) -> float:
     return took
 
 
-def write_dcp(to: Path) -> float:
+def write_dcp(folder: Path) -> float:
     began = time.perf_counter()
     dcp_save(
-        {str(number): part for number, part in enumerate(parts)}, checkpoint_id=to, no_dist=True
+        {str(number): part for number, part in enumerate(parts)}, checkpoint_id=folder, no_dist=True
     )
     return time.perf_counter() - began
 
 
-def read_dcp(of: Path) -> float:
-    forget(of)
+def read_dcp(folder: Path) -> float:
+    drop_folder(folder)
     into = {str(number): torch.zeros_like(part) for number, part in enumerate(parts)}
     began = time.perf_counter()
-    dcp_load(into, checkpoint_id=of, no_dist=True)
+    dcp_load(into, checkpoint_id=folder, no_dist=True)
     return time.perf_counter() - began
 
 
-def read_ours(of: Path) -> float:
-    forget(of)
-    return read(of)
+def read_ours(folder: Path) -> float:
+    drop_folder(folder)
+    return read(folder)
 
 
 raw = job.FOLDER / "raw"
 theirs = job.FOLDER / "dcp"
 for turn in range(int(sys.argv[1])):
     save = job.FOLDER / f"save-{turn}"
-    ways: list[tuple[str, Callable[[], float], Callable[[], float]]] = [
+    contenders: list[tuple[str, Callable[[], float], Callable[[], float]]] = [
         ("raw", partial(memory.write_s, raw, MIB << 20), partial(memory.read_s, raw)),
         ("ours", partial(write, save), partial(read_ours, save)),
         ("dcp", partial(write_dcp, theirs), partial(read_dcp, theirs)),
     ]
-    # a disk may be quicker for who comes first
-    ways = [*ways[turn % 3 :], *ways[: turn % 3]]
-    wrote = {who: how() for who, how, _ in ways}
-    say("disk", write=wrote, read={who: how() for who, _, how in ways})
+    # rotate the order: a disk may be faster for the first one
+    contenders = [*contenders[turn % 3 :], *contenders[: turn % 3]]
+    write_s = {who: timed_write() for who, timed_write, _ in contenders}
+    read_s = {who: timed_read() for who, _, timed_read in contenders}
+    log_event("disk", write=write_s, read=read_s)
     raw.unlink()
     shutil.rmtree(save)
     shutil.rmtree(theirs)

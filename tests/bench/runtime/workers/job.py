@@ -1,5 +1,7 @@
-"""The job that everybody is measured on: 12 × Linear(1024), 12.6 million parameters, AdamW, 151 MB
-of state; one thread a rank."""
+"""The job that all candidates train.
+
+12 × Linear(1024), 12.6 million parameters, AdamW, 151 MB of state; one thread for each rank.
+"""
 
 import json
 import os
@@ -16,7 +18,7 @@ BATCH = 8
 
 
 def model() -> nn.Sequential:
-    """The same parameters on every rank. One thread from here on."""
+    """A model with the same parameters on every rank. Afterwards torch uses one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     layers: list[nn.Module] = []
@@ -30,14 +32,14 @@ def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
 
 
 def batch(step: int, number: int) -> torch.Tensor:
-    """Micro-batch `number` of a step, whoever asks for it."""
+    """Micro-batch `number` of a step, the same on every rank."""
     seed = torch.Generator().manual_seed(step * 1_000_003 + number)
     # (samples, width)
     return torch.randn(BATCH, WIDTH, generator=seed)
 
 
 def loss_of(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """A loss that does not go to zero, where nothing could be compared."""
+    """A loss that does not go to zero, so that losses can be compared."""
     loss: torch.Tensor = (net(x) - x.flip(-1)).square().mean()
     return loss
 
@@ -46,10 +48,10 @@ FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 
 
 class Events:
-    """A line of JSON an event, in a file of this process."""
+    """Writes one line of JSON for each event to a file of this process."""
 
     def __init__(self, who: object) -> None:
-        self._file = open(FOLDER / f"events-{who}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115  open for life
+        self._file = open(FOLDER / f"events-{who}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115
 
     def __call__(self, event: str, **facts: Any) -> None:
         self._file.write(
@@ -58,5 +60,5 @@ class Events:
 
 
 def over() -> bool:
-    """Whether the bench has seen enough."""
+    """Whether the benchmark has stopped the job."""
     return (FOLDER / "stop").exists()

@@ -1,10 +1,10 @@
-"""How long a save keeps the ranks from training: ours, DCP's async save with a kept stager,
-torch_checkpointing where it is there.
+"""How long a save keeps the ranks from training.
 
-`python stalls.py RANKS ROUNDS`. In turn, in the same processes and from the same state. A stall is
-what the call takes and what the step
-after it takes beyond a plain one, so that staging which overlaps with training is counted where it
-is waited for.
+`python stalls.py RANKS ROUNDS`
+
+Ours, DCP's async save with a kept stager, and torch_checkpointing if it is installed take turns in
+the same processes, with the same state. A stall is the duration of the call plus the excess of the
+next step over a plain step. So staging that overlaps with training counts where the step waits.
 """
 
 import importlib
@@ -38,8 +38,10 @@ warnings.filterwarnings("ignore")
 
 
 def other_manager(net: Heavy) -> Any:
-    """torch_checkpointing, prewarmed; its direct I/O fails on ext4 (unaligned writes), so it is
-    off."""
+    """A prewarmed manager of torch_checkpointing.
+
+    Its direct I/O is off, because it fails on ext4 (unaligned writes).
+    """
     logging.disable(logging.CRITICAL)
     made = importlib.import_module("torch_checkpointing")
     config = importlib.import_module("torch_checkpointing.config")
@@ -57,18 +59,20 @@ def other_manager(net: Heavy) -> Any:
     return manager
 
 
-def chair() -> int:
-    """A number below `RANKS` that nobody else has: the peers' group meets before the job does,
-    which begins with whoever is there."""
+def claim_rank() -> int:
+    """A rank for the peers' process group, unique below `RANKS`.
+
+    The peers' group forms before our job, which begins with the ranks that have arrived.
+    """
     for number in range(RANKS):
         with suppress(FileExistsError):
-            (job.FOLDER / f"chair-{number}").touch(exist_ok=False)
+            (job.FOLDER / f"rank-{number}").touch(exist_ok=False)
             return number
     raise RuntimeError(f"more than {RANKS} ranks came")
 
 
-def durable(step: int) -> None:
-    """Returns when the save of `step` is there under its own name."""
+def wait_until_durable(step: int) -> None:
+    """Returns when the save of `step` has its final name."""
     while not any(path.name.endswith(f"{step:09d}") for path in SAVE.glob("step-*")):
         time.sleep(0.002)
 
@@ -92,14 +96,14 @@ def main() -> None:
     call_s = 0.0
     pending: Future[Any] | None = None
     dist.init_process_group(
-        "gloo", init_method=f"file://{job.FOLDER}/meet", rank=chair(), world_size=RANKS
+        "gloo", init_method=f"file://{job.FOLDER}/meet", rank=claim_rank(), world_size=RANKS
     )
-    # the peers save with collectives of the default group, on threads, while we meet
-    meeting: Any = dist.new_group(backend="gloo")
-    # What a first call imports and makes is done before the job begins: a minute of it between two
-    # steps would be taken for a hang.
+    # the peers use the default group on threads, so the barriers need a group of their own
+    barrier_group: Any = dist.new_group(backend="gloo")
+    # First calls import and allocate for up to a minute. Between two steps that would count as a
+    # hang, so they happen before the job begins.
     other: Any = other_manager(net) if importlib.util.find_spec("torch_checkpointing") else None
-    async_save({"one": torch.zeros(1)}, checkpoint_id=job.FOLDER / "first-dcp").result()  # type: ignore[union-attr]
+    async_save({"x": torch.zeros(1)}, checkpoint_id=job.FOLDER / "first-dcp").result()  # type: ignore[union-attr]
     if other:
         other.save(str(job.FOLDER / "first-other"), {"model": net.state_dict()}).result()
     quarter = parts[dist.get_rank() :: RANKS]
@@ -117,8 +121,8 @@ def main() -> None:
         elif place == 1 and step.number > PERIOD:
             if counts:
                 stalls["ours"].append(call_s + excess(cycle))
-            durable(step.number - 1)
-            dist.barrier(meeting)
+            wait_until_durable(step.number - 1)
+            dist.barrier(barrier_group)
         elif place == DCP_AT + 1:
             if counts:
                 stalls["dcp"].append(call_s + excess(cycle))
@@ -136,24 +140,24 @@ def main() -> None:
             target = job.FOLDER / f"peer-{place}"
             if session.rank == 0:
                 shutil.rmtree(target, ignore_errors=True)
-            dist.barrier(meeting)
+            dist.barrier(barrier_group)
             began = time.perf_counter()
             call_s = 0.0
             if place == DCP_AT:
                 pending = async_save(net.state_dict(), checkpoint_id=target, async_stager=stager)  # type: ignore[assignment]
             elif other:
                 pending = other.save(str(target), {"model": net.state_dict()})
-                # the optimizer of a step that is next to nothing
+                # stands for the optimizer step, which would wait for this lock
                 with other.lock():
                     pass
             call_s = time.perf_counter() - began
         if place == 2 and counts:
-            dist.barrier(meeting)
+            dist.barrier(barrier_group)
             began = time.perf_counter()
-            for to, part in zip(kept, quarter, strict=True):
-                to.copy_(part)
+            for copy, part in zip(kept, quarter, strict=True):
+                copy.copy_(part)
             stalls["quarter"].append(time.perf_counter() - began)
-        dist.barrier(meeting)
+        dist.barrier(barrier_group)
         mark = time.perf_counter()
         for batch in step:
             step.backward(loss_of(net, batch.number))
@@ -164,6 +168,6 @@ def main() -> None:
         other.close()
 
 
-# torch_checkpointing spawns a process that reads this file again
+# torch_checkpointing spawns a process that imports this file again
 if __name__ == "__main__":
     main()

@@ -1,8 +1,9 @@
-"""What a step costs: ours, a bare loop with the same hooks, and DDP, one after the other in the
-same processes, step by step.
+"""The cost of a step: ours, a bare loop with the same hooks, and DDP.
 
-`python steady.py STEPS`: rank 0 says the seconds of each and how many collectives each made in a
-step.
+`python steady.py STEPS`
+
+The three take turns step by step in the same processes. Rank 0 reports the seconds of every step
+and the number of collectives per step.
 """
 
 import copy
@@ -23,22 +24,22 @@ STEPS = int(sys.argv[1])
 SETTLE = 5
 MICRO_BATCHES = 2
 
-# collectives of ours so far
+# number of our collectives so far
 made = 0
-plainly = Group.all_reduce
+original_all_reduce = Group.all_reduce
 
 
 def counted(self: Group, tensor: torch.Tensor) -> Any:
     global made
     made += 1
-    return plainly(self, tensor)
+    return original_all_reduce(self, tensor)
 
 
 Group.all_reduce = counted  # type: ignore[method-assign]
 
 
 class Plain(Group):
-    """torch's own default group, as a bare loop uses it."""
+    """torch's default group, as a bare loop uses it."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -52,23 +53,21 @@ class Bare:
     """Forward, backward, the same buckets reduced, the loss reduced, the optimizer."""
 
     def __init__(self, net: torch.nn.Module) -> None:
-        self.net, self.optimizer, self.buckets, self.group = (
-            net,
-            job.optimizer_of(net),
-            Buckets(net),
-            Plain(),
-        )
+        self.net = net
+        self.optimizer = job.optimizer_of(net)
+        self.buckets = Buckets(net)
+        self.group = Plain()
 
-    def step(self, number: int, mine: list[int]) -> None:
+    def step(self, number: int, micro_batches: list[int]) -> None:
         self.buckets.start(self.group)
         total = torch.zeros(1)
-        for at in mine:
-            self.buckets.expect_last = at == mine[-1]
-            loss = job.loss_of(self.net, job.batch(number, at)) / MICRO_BATCHES
+        for micro_batch in micro_batches:
+            self.buckets.expect_last = micro_batch == micro_batches[-1]
+            loss = job.loss_of(self.net, job.batch(number, micro_batch)) / MICRO_BATCHES
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         self.buckets.reduce(total)
-        # as a loop does that shows its loss; ours rides with the last gradients
+        # A loop that prints its loss needs this collective; ours travels with the last gradients.
         self.group.all_reduce(total).wait()
         self.buckets.give_gradients()
         self.optimizer.step()
@@ -76,12 +75,13 @@ class Bare:
 
 class Ddp:
     def __init__(self, net: torch.nn.Module) -> None:
-        self.net, self.optimizer = DistributedDataParallel(net), job.optimizer_of(net)
+        self.net = DistributedDataParallel(net)
+        self.optimizer = job.optimizer_of(net)
 
-    def step(self, number: int, mine: list[int]) -> None:
+    def step(self, number: int, micro_batches: list[int]) -> None:
         self.optimizer.zero_grad(set_to_none=False)
-        for at in mine:
-            job.loss_of(self.net, job.batch(number, at)).backward()  # type: ignore[no-untyped-call]
+        for micro_batch in micro_batches:
+            job.loss_of(self.net, job.batch(number, micro_batch)).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
 
@@ -110,10 +110,10 @@ for step in session.steps(STEPS + SETTLE):
         took["ours"].append(now - mark)
     if step.number == SETTLE:
         counts = (made, bare.group.made)
-    mine = [session.rank]
+    micro_batches = [session.rank]
     for name, other in (("bare", bare), ("ddp", ddp)):
         began = time.perf_counter()
-        other.step(step.number, mine)
+        other.step(step.number, micro_batches)
         if step.number >= SETTLE:
             took[name].append(time.perf_counter() - began)
     mark = time.perf_counter()

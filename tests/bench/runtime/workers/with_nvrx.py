@@ -1,5 +1,7 @@
-"""NVRx's way: its in-process restart round a function; model and optimizer made once outside, the
-state read back from a checkpoint."""
+"""The same training with NVRx's in-process restart.
+
+Model and optimizer are made once outside the function; the state is read from a checkpoint.
+"""
 
 import datetime
 import logging
@@ -14,19 +16,19 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.bench.runtime.workers import job
 
 EVERY = 10
-# of the group: NVRx's abort cannot free a blocked gloo call, so this bounds its recovery
+# timeout of the group; NVRx's abort cannot free a blocked gloo call, so it bounds the recovery
 TIMEOUT = datetime.timedelta(seconds=2)
-# for all to come to the store
+# time for all ranks to reach the store
 MEET = datetime.timedelta(seconds=120)
 
 inprocess: Any = import_module("nvidia_resiliency_ext.inprocess")
-me = int(os.environ["RANK"])
+own_rank = int(os.environ["RANK"])
 size = int(os.environ["WORLD_SIZE"])
 port = int(os.environ["MASTER_PORT"])
-say = job.Events(me)
+log_event = job.Events(own_rank)
 net = job.model()
 optimizer = job.optimizer_of(net)
-base: Any = dist.TCPStore("127.0.0.1", port + 2, size, me == 0, MEET, multi_tenant=True)  # type: ignore[attr-defined]
+base: Any = dist.TCPStore("127.0.0.1", port + 2, size, own_rank == 0, MEET, multi_tenant=True)  # type: ignore[attr-defined]
 path = job.FOLDER / "checkpoint.pt"
 
 
@@ -43,13 +45,13 @@ def train(call_wrapper: Any = None) -> None:
         net.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         step = saved["step"]
-    say("loaded", step=step)
+    log_event("loaded", step=step)
     while not job.over():
         optimizer.zero_grad(set_to_none=True)
         job.loss_of(ddp, job.batch(step, rank)).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         step += 1
-        say("step", step=step, world=world, who=me, era=turn)
+        log_event("step", step=step, world=world, who=own_rank, era=turn)
         if step % EVERY == 0:
             dist.barrier()
             if rank == 0:
@@ -67,7 +69,7 @@ def train(call_wrapper: Any = None) -> None:
             dist.barrier()
 
 
-# by which NVRx knows where to give its own
+# NVRx finds the parameter for its wrapper by this annotation
 train.__annotations__["call_wrapper"] = inprocess.CallWrapper
 logging.disable(logging.CRITICAL)
 inprocess.Wrapper(store_kwargs={"port": port + 1})(train)()

@@ -1,9 +1,7 @@
-"""The job sharded by FSDP2. Every twentieth step each rank also writes its part through DCP and
-loads it back, for comparison.
+"""The job sharded by FSDP2, with a save and load by DCP for comparison.
 
-DCP is given each rank's part as plain tensors, without a plan over the ranks and without another
-size to load at: less than it has to do
-for a resize.
+Every twentieth step each rank writes its shard with DCP and loads it back. DCP gets plain tensors,
+without a plan across ranks and at the same size: less work than a resize takes.
 """
 
 import time
@@ -20,9 +18,9 @@ from torch.distributed.tensor import DTensor
 from elastic_runtime import Session, Sharded
 from tests.bench.runtime.workers import job
 
-# steps; the one in each period that DCP is tried after
+# period in steps, and the step in each period at which DCP is measured
 EVERY = 20
-COMPARED = 10
+DCP_AT = 10
 
 
 def wrap(net: nn.Sequential, mesh: DeviceMesh) -> None:
@@ -33,14 +31,14 @@ def wrap(net: nn.Sequential, mesh: DeviceMesh) -> None:
 
 
 def part() -> dict[str, torch.Tensor]:
-    """What this rank holds of parameters and moments."""
-    held: dict[str, Any] = {f"p{n}": p for n, p in enumerate(net.parameters())}
-    held |= {
+    """This rank's shard of parameters and moments."""
+    values: dict[str, Any] = {f"p{n}": p for n, p in enumerate(net.parameters())}
+    values |= {
         f"{n}.{name}": v for n, s in enumerate(optimizer.state.values()) for name, v in s.items()
     }
     return {
         name: value.to_local().detach() if isinstance(value, DTensor) else value.detach()
-        for name, value in held.items()
+        for name, value in values.items()
     }
 
 
@@ -55,15 +53,15 @@ session = Session(
     journal=job.FOLDER / "log",
     strategy=Sharded(wrap),
 )
-say = None
+log_event = None
 for step in session.steps(1_000_000):
-    say = say or job.Events(session.rank)
-    if step.number % EVERY == COMPARED:
-        mine = part()
+    log_event = log_event or job.Events(session.rank)
+    if step.number % EVERY == DCP_AT:
+        shard = part()
         target = job.FOLDER / f"dcp-{session.rank}"
         began = time.perf_counter()
-        dcp_save(mine, checkpoint_id=target, no_dist=True)
-        dcp_load(mine, checkpoint_id=target, no_dist=True)
-        say("dcp", seconds=time.perf_counter() - began, step=step.number, world=session.world)
+        dcp_save(shard, checkpoint_id=target, no_dist=True)
+        dcp_load(shard, checkpoint_id=target, no_dist=True)
+        log_event("dcp", seconds=time.perf_counter() - began, step=step.number, world=session.world)
     for batch in step:
         step.backward(job.loss_of(net, job.batch(step.number, batch.number)))

@@ -1,5 +1,7 @@
-"""torchft's way: a replica group of one process, DDP over gloo with the 5 s of torchft's own
-example."""
+"""The same training with torchft: one process a replica group, DDP over gloo.
+
+The timeout of 5 s is that of torchft's own example.
+"""
 
 import logging
 import os
@@ -14,7 +16,7 @@ from tests.bench.runtime.workers import job
 torchft: Any = import_module("torchft")
 logging.disable(logging.CRITICAL)
 who = int(os.environ["BENCH_GROUP"])
-say = job.Events(who)
+log_event = job.Events(who)
 store: Any = dist.TCPStore(  # type: ignore[attr-defined]
     "127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False
 )
@@ -50,7 +52,7 @@ while not job.over():
     job.loss_of(ddp, job.batch(before, who)).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     if (step := manager.current_step()) > before:
-        say("step", step=step, world=manager.num_participants(), who=who)
+        log_event("step", step=step, world=manager.num_participants(), who=who)
     else:
-        say("thrown away", step=step)
+        log_event("thrown away", step=step)
 os._exit(0)

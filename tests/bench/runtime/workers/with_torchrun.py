@@ -1,4 +1,4 @@
-"""torchrun's way: DDP, and a checkpoint every ten steps that a restart begins from."""
+"""The same training with torchrun: DDP, and a checkpoint every ten steps for restarts."""
 
 import os
 
@@ -13,7 +13,7 @@ EVERY = 10
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 world = dist.get_world_size()
-say = job.Events(rank)
+log_event = job.Events(rank)
 net = job.model()
 ddp = DistributedDataParallel(net)
 optimizer = job.optimizer_of(net)
@@ -24,13 +24,13 @@ if path.exists():
     net.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
     step = saved["step"]
-say("loaded", step=step)
+log_event("loaded", step=step)
 while not job.over():
     optimizer.zero_grad(set_to_none=True)
     job.loss_of(ddp, job.batch(step, rank)).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     step += 1
-    say("step", step=step, world=world, who=rank)
+    log_event("step", step=step, world=world, who=rank)
     if step % EVERY == 0:
         if rank == 0:
             draft = path.with_suffix(".draft")
