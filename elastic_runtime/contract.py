@@ -55,9 +55,9 @@ RANKS_ENV = "CEDE_RANKS_PER_POD"
 # how long a save may take
 GRACE_ENV = "CEDE_GRACE_SECONDS"
 # a process that others wait for may be silent so long, 1 when left out, before it is killed
-ANSWER_ENV = "CEDE_ANSWER_SECONDS"
+LIVENESS_TIMEOUT_ENV = "CEDE_LIVENESS_TIMEOUT_SECONDS"
 # a step that others wait for may take so long, 60 when left out, before its process is killed
-PROGRESS_ENV = "CEDE_PROGRESS_SECONDS"
+STEP_TIMEOUT_ENV = "CEDE_STEP_TIMEOUT_SECONDS"
 PORT_ENV = "CEDE_CONTROL_PORT"
 # holds the namespace's key
 KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"
@@ -65,7 +65,7 @@ KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"
 KEY_MOUNT = "/etc/cede/control"
 KEY_FILE = f"{KEY_MOUNT}/key"
 
-LEFT = 43
+EXIT_LEFT_ON_REQUEST = 43
 """Exit code of a pod that left on request: the webhook's podFailurePolicy ignores it."""
 
 # --- signature ------------------------------------------------------------------------------------

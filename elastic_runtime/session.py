@@ -12,7 +12,6 @@ no other.
 """
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,21 +20,21 @@ from typing import Any
 
 import torch
 
-from elastic_runtime import script_checks
-from elastic_runtime.agent.membership import Record
+from elastic_runtime import messages, script_checks
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.partition import Writer
-from elastic_runtime.checkpointing.saver import Saver, SaveOrder
+from elastic_runtime.checkpointing.saver import SaveOrder, Saver
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import Open, Streams
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan
-from elastic_runtime.json_logging import write_lines
+from elastic_runtime.json_logging import log_to
+from elastic_runtime.messages import Record
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import Buffers
 from elastic_runtime.strategies.replicated import Replicated
-from elastic_runtime.training.agent_link import Link
+from elastic_runtime.training.agent_link import connect
 from elastic_runtime.training.deferred_compiler import defer_compiler
 from elastic_runtime.training.journal import Journal, newest_generation
 from elastic_runtime.training.rank_lifecycle import RETRY_S, Seat
@@ -113,12 +112,10 @@ class Session:
         # of the last step's whole gradient, where it was asked to be clipped
         self.gradient_norm: float | None = None
         self.strategy = strategy or Replicated()
-        descriptor = os.environ.get("CEDE_PARENT_FD")
-        local = int(os.environ.get("LOCAL_RANK", "0"))
-        ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        if descriptor:
-            write_lines(sys.stdout)
-        self._seat = Seat(Link(int(descriptor), local, ranks) if descriptor else None, self)
+        link = connect()
+        if link:
+            log_to(sys.stdout)
+        self._seat = Seat(link, self)
         self._has_state = False
         self._torn = False
         self._full = False
@@ -220,7 +217,7 @@ class Session:
         except RuntimeError:
             self._seat.recover()
             return False
-        self._seat.say("finished")
+        self._seat.send(messages.Finished())
         return True
 
     # --- one step ---------------------------------------------------------------------------------
@@ -270,7 +267,7 @@ class Session:
             self.step, self.loss, self.world // self._seat.ranks, self.generation, self._pause
         )
         self._pause = None
-        self._seat.say("step", step=self.step, loss=self.loss, seconds=seconds)
+        self._seat.send(messages.StepCommitted(self.step, self.loss, seconds))
 
     # --- what the seat asks -----------------------------------------------------------------------
 
@@ -309,12 +306,8 @@ class Session:
         )
         self.journal.begin(self._seat.name, self._data() if self.rank == 0 else None)
         samples = self.micro_batches * self.micro_batch_size
-        self._seat.say(
-            "formed",
-            generation=self.generation,
-            members=record.members,
-            step=self.step,
-            samples=samples,
+        self._seat.send(
+            messages.Formed(self.generation, record.members, self.step, samples)
         )
         if self.world < before and not record.abrupt:
             self._saver.request()
@@ -408,4 +401,4 @@ class Session:
         self.set_state(state_transfer.receive(group, source, live))
 
     def _say_progress(self, **facts: Any) -> None:
-        self._seat.say("progress", facts=facts)
+        self._seat.send(messages.Progress(**facts))

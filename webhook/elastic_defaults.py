@@ -1,11 +1,11 @@
-"""What we add to an elastic Job: its first size, its desired size, and what its pods need."""
+"""PURE. The defaults of an elastic Job: its first size, desired size, and pod settings."""
 
 import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
-from cede.api import sizes
+from cede.api import durations, sizes
 from cede.api.names import (
     CONTROL_SECRET,
     DESIRED_SIZE,
@@ -20,20 +20,21 @@ from cede.api.names import (
 )
 from cede.api.objects import Json
 from elastic_runtime import contract
-from webhook.admission import Team, annotation, entries, inside, is_accelerator, table
-from webhook.elastic_rules import desired_size_of, grace_seconds, is_prepared, numbers
+from webhook.elastic_job import get_counts, get_desired_size, is_prepared
+from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
+from webhook.team import Team, is_accelerator
 
 VOLUME = "cede-control"
-KEPT = (ELASTIC_JOB, DESIRED_SIZE, SHRUNK_AT)
-"""Annotations that a file of the user's own does not have, and that must outlive `kubectl replace`
-of it."""
+PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE, SHRUNK_AT)
+"""Annotations that the user's own file does not have. `kubectl replace` must not remove them."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the pods of one job are told. Fixed when it is created: a Job's template cannot
-    change."""
+class InjectedEnv:
+    """The settings in the environment of a job's pods. They never change, because Kubernetes does
+    not let a Job's template change."""
 
+    # the name of the container that trains
     container: str
     # ascending, comma-separated
     sizes: str
@@ -43,173 +44,188 @@ class Settings:
 
 
 def prepare_new(job: Json, team: Team) -> None:
-    """The Job starts at its smallest size, and its pods are told all that the runtime needs."""
-    _note_desired_size(
-        job, desired_size_of(job, None), (sizes.parse(annotation(job, SIZES))[0],) * 2
-    )
-    _prepare(job, _first_settings(job, team))
+    """Sets the Job to its smallest size, notes the desired one, and configures its pods."""
+    desired_size = get_desired_size(job, None)
+    smallest = sizes.parse(get_annotation(job, SIZES))[0]
+    _set_size(job, (smallest, smallest), desired_size)
+    _prepare(job, _choose_env(job, team))
 
 
-def prepare_again(job: Json, old: Json) -> None:
-    """The Job has what it had: a number that a person has changed is a desired size, and what their file
-    lacks is put back."""
-    if settings := _settings_of(old):
-        _keep_annotations(job, old)
-        if numbers(job) != numbers(old):
-            _note_desired_size(job, desired_size_of(job, old), numbers(old))
-        _prepare(job, settings)
-        _put_back(job, old)
-
-
-# --- the object -----------------------------------------------------------------------------------
-def _note_desired_size(
-    job: Json, desired_size: int | None, now: tuple[int | None, int | None]
-) -> None:
-    """What the user wants becomes the desired size; what the job has now stays: only the scheduler
-    resizes."""
-    spec = inside(job, "spec")
-    for name, value in zip(("parallelism", "completions"), now, strict=True):
-        spec[name] = value
-    inside(job, "metadata", "annotations")[DESIRED_SIZE] = str(desired_size)
-
-
-def _keep_annotations(job: Json, old: Json) -> None:
-    for name in KEPT:
-        if annotation(old, name) and not annotation(job, name):
-            inside(job, "metadata", "annotations")[name] = annotation(old, name)
-
-
-def _put_back(job: Json, old: Json) -> None:
-    """After `kubectl replace`, the user's own file in place of the object: what Kubernetes and
-    Kueue had added to it.
-
-    Told from every other change by the label the Job controller needs, which no file has. What the
-    user did change in
-    the template stays changed, and the API server says that it is immutable.
-    """
-    template = table(job, "spec", "template")
-    before = table(old, "spec", "template")
-    if POD_JOB_UID in table(template, "metadata", "labels") or POD_JOB_UID not in table(
-        before, "metadata", "labels"
-    ):
+def prepare_updated(job: Json, old: Json) -> None:
+    """Keeps the size of `old`, notes a changed number as the desired size, and restores what the
+    user's file lacks."""
+    env = _read_env(old)
+    if env is None:
         return
-    spec = table(job, "spec")
-    pod = table(template, "spec")
-    pod_before = table(before, "spec")
-    template["metadata"] = _filled(table(template, "metadata"), table(before, "metadata"))
+    _restore_annotations(job, old)
+    if get_counts(job) != get_counts(old):
+        _set_size(job, get_counts(old), get_desired_size(job, old))
+    _prepare(job, env)
+    _restore_after_replace(job, old)
+
+
+# --- the Job --------------------------------------------------------------------------------------
+def _set_size(job: Json, counts: tuple[int | None, int | None], desired_size: int | None) -> None:
+    """Writes the numbers that the job keeps (only the scheduler resizes) and the desired size."""
+    spec = ensure_dict(job, "spec")
+    spec["parallelism"] = counts[0]
+    spec["completions"] = counts[1]
+    ensure_dict(job, "metadata", "annotations")[DESIRED_SIZE] = str(desired_size)
+
+
+def _restore_annotations(job: Json, old: Json) -> None:
+    for name in PRESERVED_ANNOTATIONS:
+        value = get_annotation(old, name)
+        if value and not get_annotation(job, name):
+            ensure_dict(job, "metadata", "annotations")[name] = value
+
+
+def _restore_after_replace(job: Json, old: Json) -> None:
+    """Restores what Kubernetes and Kueue added to the object that `kubectl replace` overwrites.
+
+    A replacement is recognised by a missing pod label: the Job controller needs it, and no file has
+    it. A template that the user changed stays changed, and the API server refuses it as immutable.
+    """
+    template = get_dict(job, "spec", "template")
+    old_template = get_dict(old, "spec", "template")
+    if not _lost_job_label(template, old_template):
+        return
+    template["metadata"] = _merge(
+        get_dict(template, "metadata"), get_dict(old_template, "metadata")
+    )
     for name in ("labels", "annotations"):
-        if filled := _filled(table(template, "metadata", name), table(before, "metadata", name)):
-            template["metadata"][name] = filled
-    if filled := _filled(table(pod, "nodeSelector"), table(pod_before, "nodeSelector")):
-        pod["nodeSelector"] = filled
+        _merge_field(template["metadata"], get_dict(old_template, "metadata"), name)
+    pod = get_dict(template, "spec")
+    old_pod = get_dict(old_template, "spec")
+    _merge_field(pod, old_pod, "nodeSelector")
     for name in ("tolerations", "schedulingGates"):
-        mine = entries(pod, name)
-        known = {_as_text(item) for item in mine}
-        if merged := mine + [
-            item for item in entries(pod_before, name) if _as_text(item) not in known
-        ]:
-            pod[name] = merged
+        if items := _merge_lists(get_dicts(pod, name), get_dicts(old_pod, name)):
+            pod[name] = items
+    spec = get_dict(job, "spec")
+    old_spec = get_dict(old, "spec")
     for name in ("selector", "suspend"):
-        if name in table(old, "spec"):
-            spec[name] = deepcopy(old["spec"][name])
+        if name in old_spec:
+            spec[name] = deepcopy(old_spec[name])
+
+
+def _lost_job_label(template: Json, old_template: Json) -> bool:
+    labels = get_dict(template, "metadata", "labels")
+    old_labels = get_dict(old_template, "metadata", "labels")
+    return POD_JOB_UID in old_labels and POD_JOB_UID not in labels
+
+
+def _merge(fields: Json, old_fields: Json) -> Json:
+    """The old fields, overwritten by the new ones."""
+    return deepcopy(old_fields) | fields
+
+
+def _merge_field(value: Json, old_value: Json, name: str) -> None:
+    if merged := _merge(get_dict(value, name), get_dict(old_value, name)):
+        value[name] = merged
+
+
+def _merge_lists(items: list[Json], old_items: list[Json]) -> list[Json]:
+    """The new items, then the old ones that are not among them."""
+    known = {_as_text(item) for item in items}
+    return items + [item for item in old_items if _as_text(item) not in known]
 
 
 def _as_text(item: Json) -> str:
     return json.dumps(item, sort_keys=True)
 
 
-def _filled(mine: Json, before: Json) -> Json:
-    return deepcopy(before) | mine
-
-
-# --- its pods -------------------------------------------------------------------------------------
-def _first_settings(job: Json, team: Team) -> Settings:
-    containers = entries(table(job, "spec", "template", "spec"), "containers")
-    chosen = next((each for each in containers if _accelerators(each, team)), containers[0])
-    grace_s = (
-        min(grace_seconds(text), team.max_grace_s)
-        if (text := annotation(job, GRACE))
-        else team.grace_s
-    )
-    return Settings(
-        container=str(chosen.get("name", "")),
-        sizes=",".join(map(str, sizes.parse(annotation(job, SIZES)))),
-        ranks=str(_accelerators(chosen, team) or 1),
+# --- the settings of its pods ---------------------------------------------------------------------
+def _choose_env(job: Json, team: Team) -> InjectedEnv:
+    """The settings of a new job. The first container with accelerators trains, else the first."""
+    containers = get_dicts(get_dict(job, "spec", "template", "spec"), "containers")
+    with_accelerators = [item for item in containers if _count_accelerators(item, team)]
+    container = (with_accelerators or containers)[0]
+    grace = get_annotation(job, GRACE)
+    grace_s = min(durations.parse(grace), team.max_grace_s) if grace else team.grace_s
+    return InjectedEnv(
+        container=str(container.get("name", "")),
+        sizes=",".join(map(str, sizes.parse(get_annotation(job, SIZES)))),
+        ranks=str(_count_accelerators(container, team) or 1),
         grace_s=str(grace_s),
     )
 
 
-def _settings_of(old: Json) -> Settings | None:
-    """What the pods were told when the job was created. The policy may say something else by now;
-    the template cannot."""
+def _read_env(old: Json) -> InjectedEnv | None:
+    """The settings that the pods got when the job was created; None for a job without ours.
+
+    The policy may have changed since, but the template cannot.
+    """
     if not is_prepared(old):
         return None
-    for container in entries(table(old, "spec", "template", "spec"), "containers"):
-        told = {
-            str(each.get("name")): str(each.get("value", "")) for each in entries(container, "env")
+    for container in get_dicts(get_dict(old, "spec", "template", "spec"), "containers"):
+        variables = {
+            str(variable.get("name")): str(variable.get("value", ""))
+            for variable in get_dicts(container, "env")
         }
-        if contract.SIZES_ENV in told:
-            ranks, grace_s = (
-                told.get(name, "") for name in (contract.RANKS_ENV, contract.GRACE_ENV)
-            )
-            name = str(container.get("name", ""))
-            allowed = told[contract.SIZES_ENV]
-            return Settings(
-                name,
-                allowed,
-                ranks if _is_count(ranks) else "1",
-                grace_s if _is_count(grace_s) else "0",
+        if contract.SIZES_ENV in variables:
+            return InjectedEnv(
+                container=str(container.get("name", "")),
+                sizes=variables[contract.SIZES_ENV],
+                ranks=_number_or(variables.get(contract.RANKS_ENV, ""), "1"),
+                grace_s=_number_or(variables.get(contract.GRACE_ENV, ""), "0"),
             )
     return None
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 9
+def _number_or(text: str, default: str) -> str:
+    is_number = text.isascii() and text.isdecimal() and len(text) < 9
+    return text if is_number else default
 
 
-def _accelerators(container: Json, team: Team) -> int:
-    """How many accelerators, or partitions of one, the container asks for."""
-    resources = table(container, "resources")
-    asked: Mapping[str, object] = table(resources, "requests") | table(resources, "limits")
-    ours = (n for name, n in asked.items() if is_accelerator(name, team))
-    return sum(int(text) for n in ours if (text := str(n)).isdecimal() and len(text) < 6)
+def _count_accelerators(container: Json, team: Team) -> int:
+    """How many accelerators, or partitions of one, the container requests."""
+    resources = get_dict(container, "resources")
+    amounts: Mapping[str, object] = get_dict(resources, "requests") | get_dict(resources, "limits")
+    counts = [str(amount) for name, amount in amounts.items() if is_accelerator(name, team)]
+    return sum(int(count) for count in counts if count.isdecimal() and len(count) < 6)
 
 
-def _prepare(job: Json, settings: Settings) -> None:
-    """Everything Kueue and the runtime need, and nothing of the user's but the names that are
-    ours."""
-    inside(job, "metadata", "annotations")[ELASTIC_JOB] = "true"
-    spec = inside(job, "spec")
-    spec["podFailurePolicy"] = _failure_policy(table(spec, "podFailurePolicy"), settings.container)
-    # the only one Kubernetes allows beside a podFailurePolicy
+# --- its pods -------------------------------------------------------------------------------------
+def _prepare(job: Json, env: InjectedEnv) -> None:
+    """Adds everything that Kueue and the runtime need. Of the user's own fields only those with our
+    names are overwritten."""
+    ensure_dict(job, "metadata", "annotations")[ELASTIC_JOB] = "true"
+    spec = ensure_dict(job, "spec")
+    own_policy = get_dict(spec, "podFailurePolicy")
+    spec["podFailurePolicy"] = _make_failure_policy(own_policy, env.container)
+    # the only value that Kubernetes allows together with a podFailurePolicy
     spec["podReplacementPolicy"] = "Failed"
-    inside(spec, "template", "metadata", "labels")[ELASTIC_POD] = "true"
-    pod = inside(spec, "template", "spec")
+    ensure_dict(spec, "template", "metadata", "labels")[ELASTIC_POD] = "true"
+    pod = ensure_dict(spec, "template", "spec")
     pod["subdomain"] = PEERS_SERVICE
-    own_grace = pod.get("terminationGracePeriodSeconds", 30)
+    own_grace_s = pod.get("terminationGracePeriodSeconds", 30)
     pod["terminationGracePeriodSeconds"] = max(
-        own_grace if isinstance(own_grace, int) else 30, int(settings.grace_s)
+        own_grace_s if isinstance(own_grace_s, int) else 30, int(env.grace_s)
     )
-    # readable by whoever the image runs as
+    # readable for every user that the image may run as
     secret = {"secretName": CONTROL_SECRET, "defaultMode": 0o444}
-    pod["volumes"] = [
-        *_but(entries(pod, "volumes"), "name", {VOLUME}),
-        {"name": VOLUME, "secret": secret},
-    ]
-    for container in entries(pod, "containers"):
-        if container.get("name", "") == settings.container:
-            mount = {"name": VOLUME, "mountPath": contract.KEY_MOUNT, "readOnly": True}
-            mounts = _but(entries(container, "volumeMounts"), "mountPath", {contract.KEY_MOUNT})
-            container["volumeMounts"] = [*_but(mounts, "name", {VOLUME}), mount]
-            # ours first: the user's own variables may refer to them
-            env = environment(settings)
-            container["env"] = env + _but(
-                entries(container, "env"), "name", {each["name"] for each in env}
-            )
+    own_volumes = _without(get_dicts(pod, "volumes"), "name", {VOLUME})
+    pod["volumes"] = [*own_volumes, {"name": VOLUME, "secret": secret}]
+    for container in get_dicts(pod, "containers"):
+        if container.get("name", "") == env.container:
+            _prepare_container(container, env)
 
 
-def environment(settings: Settings) -> list[Json]:
-    """The runtime's settings; what differs from pod to pod comes through the downward API."""
+def _prepare_container(container: Json, env: InjectedEnv) -> None:
+    mount = {"name": VOLUME, "mountPath": contract.KEY_MOUNT, "readOnly": True}
+    own_mounts = get_dicts(container, "volumeMounts")
+    own_mounts = _without(own_mounts, "mountPath", {contract.KEY_MOUNT})
+    own_mounts = _without(own_mounts, "name", {VOLUME})
+    container["volumeMounts"] = [*own_mounts, mount]
+    # our variables come first, so that the user's can refer to them
+    variables = make_variables(env)
+    our_names = {variable["name"] for variable in variables}
+    container["env"] = variables + _without(get_dicts(container, "env"), "name", our_names)
+
+
+def make_variables(env: InjectedEnv) -> list[Json]:
+    """The environment variables for the runtime. Those that differ between pods come from the
+    downward API."""
     fields = {
         contract.JOB_ENV: f"metadata.labels['{POD_JOB_NAME}']",
         contract.JOB_UID_ENV: f"metadata.labels['{POD_JOB_UID}']",
@@ -218,34 +234,41 @@ def environment(settings: Settings) -> list[Json]:
     }
     values = {
         contract.PEERS_ENV: PEERS_SERVICE,
-        contract.SIZES_ENV: settings.sizes,
-        contract.RANKS_ENV: settings.ranks,
-        contract.GRACE_ENV: settings.grace_s,
+        contract.SIZES_ENV: env.sizes,
+        contract.RANKS_ENV: env.ranks,
+        contract.GRACE_ENV: env.grace_s,
         contract.PORT_ENV: str(contract.PORT),
         contract.KEY_FILE_ENV: contract.KEY_FILE,
     }
-    return [
-        *(
-            {"name": n, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
-            for n, path in fields.items()
-        ),
-        *({"name": name, "value": value} for name, value in values.items()),
-    ]
+    variables: list[Json] = []
+    for name, path in fields.items():
+        source = {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}
+        variables.append({"name": name, "valueFrom": source})
+    for name, value in values.items():
+        variables.append({"name": name, "value": value})
+    return variables
 
 
-def _failure_policy(own: Json, container: str) -> Json:
-    """The user's rules after ours: a rank that left on request, or a pod that was moved, is no
-    failure."""
-    left = {"containerName": container, "operator": "In", "values": [contract.LEFT]}
-    ours: list[Json] = [
+def _make_failure_policy(own_policy: Json, container: str) -> Json:
+    """Our rules, then the user's. Ours: a rank that leaves on request, and a pod that is evicted,
+    are not failures."""
+    left = {"containerName": container, "operator": "In", "values": [contract.EXIT_LEFT_ON_REQUEST]}
+    our_rules: list[Json] = [
         {"action": "Ignore", "onExitCodes": left},
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
     ]
-    theirs = (
-        {name: value for name, value in rule.items() if value} for rule in entries(own, "rules")
-    )
-    return {**own, "rules": ours + [rule for rule in theirs if rule not in ours]}
+    # the API server adds empty fields, with which our own rules would not be recognised
+    own_rules = [_drop_empty(rule) for rule in get_dicts(own_policy, "rules")]
+    return {
+        **own_policy,
+        "rules": our_rules + [rule for rule in own_rules if rule not in our_rules],
+    }
 
 
-def _but(items: list[Json], name: str, taken: set[str]) -> list[Json]:
-    return [item for item in items if str(item.get(name)) not in taken]
+def _drop_empty(rule: Json) -> Json:
+    return {name: value for name, value in rule.items() if value}
+
+
+def _without(items: list[Json], key: str, taken: set[str]) -> list[Json]:
+    """The items whose `key` is not one of the `taken` names."""
+    return [item for item in items if str(item.get(key)) not in taken]

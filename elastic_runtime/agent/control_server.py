@@ -1,35 +1,39 @@
-"""The signed HTTP port: a small server and client on asyncio, since a training image brings no HTTP
-library of ours."""
+"""The signed HTTP port: a small server and client on asyncio.
+
+A training image brings no HTTP library that we could rely on.
+"""
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from elastic_runtime import contract
+from elastic_runtime import contract, json_codec
 
-# bytes of a reply
-LIMIT = 1 << 20
-# bytes of a request: it is read before its signature can be checked
-REQUEST_LIMIT = 1 << 16
-# bytes of all headers
-HEAD_LIMIT = 1 << 13
-# connections at once that have sent no signed request: every member of a large job keeps a signed
-# one open
-STRANGERS_LIMIT = 256
-# a connection that says nothing whole, or takes no answer, for so long is closed
-IDLE_S = 30.0
+# Bytes of a reply, of a request, which is read before its signature can be checked, and of all
+# headers.
+MAX_REPLY = 1 << 20
+MAX_REQUEST = 1 << 16
+MAX_HEADERS = 1 << 13
+# Connections at once that have not sent a signed request yet. Signed ones are not limited: every
+# member of a large job keeps one open.
+MAX_UNSIGNED = 256
+# A connection that sends no whole request, or does not read its reply, for so long is closed.
+IDLE_TIMEOUT_S = 30.0
 METRICS_PATH = "/metrics"
+# Shown of a body or a line that cannot be read.
+MAX_SHOWN = 200
 T = TypeVar("T")
+Message = tuple[str, Mapping[str, str], bytes]
+"""(first line, headers, body)."""
 Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
 """(method, path, headers, body) → (status, body)."""
 
 
 class Refused(Exception):
-    """The other side said no; the message is its own."""
+    """The other side refused the request; the message is its own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -38,31 +42,30 @@ class Refused(Exception):
 
 
 class Server:
-    """Serves `handler` to those who sign with `key` for job `job_uid`; everyone else gets 401.
+    """Serves `handler` to requests that are signed with `key` for job `job_uid`; others get 401.
 
-    But for `GET /metrics`, which anybody may read, for Prometheus signs nothing: `metrics` gives
-    numbers only, takes nothing of the
-    request, and changes nothing.
+    `GET /metrics` needs no signature, because Prometheus signs nothing. `metrics` returns numbers
+    only, uses nothing of the request, and changes nothing.
     """
 
     def __init__(
         self, key: bytes, job_uid: str, handler: Handler, metrics: Callable[[], str]
     ) -> None:
+        self._key = key
+        self._job_uid = job_uid
+        self._handler = handler
         self._metrics = metrics
-        self._key, self._job_uid, self._handler, self._nonces = (
-            key,
-            job_uid,
-            handler,
-            contract.Nonces(),
-        )
+        self._nonces = contract.Nonces()
         self._server: asyncio.Server | None = None
         self._open = set[asyncio.StreamWriter]()
-        # those of them that have sent no signed request
-        self._strangers = set[asyncio.StreamWriter]()
+        # Those of `_open` that have sent no signed request.
+        self._unsigned = set[asyncio.StreamWriter]()
 
     async def start(self, port: int, host: str | None = None) -> int:
-        """The port it listens on; 0 takes a free one."""
-        self._server = await asyncio.start_server(self._connection, host, port, limit=REQUEST_LIMIT)
+        """Listen. Returns the port; 0 takes a free one."""
+        self._server = await asyncio.start_server(
+            self._serve_connection, host, port, limit=MAX_REQUEST
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -72,34 +75,22 @@ class Server:
                 writer.close()
             await self._server.wait_closed()
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._strangers) >= STRANGERS_LIMIT:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if len(self._unsigned) >= MAX_UNSIGNED:
             writer.close()
             return
         self._open.add(writer)
-        self._strangers.add(writer)
-        # drained means gone: nothing is left that a close would have to wait for
+        self._unsigned.add(writer)
+        # After `drain` the buffer is empty: a close has nothing to wait for.
         writer.transport.set_write_buffer_limits(0)
         try:
-            while request := await _within(IDLE_S, _read_message(reader, REQUEST_LIMIT)):
-                first, headers, body = request
-                method, path, *_ = [*first.split(" "), "", ""]
-                if (method, path) == ("GET", METRICS_PATH):
-                    reply = _message(
-                        "HTTP/1.1 200 OK", {}, self._metrics().encode(), "text/plain; version=0.0.4"
-                    )
-                elif why := self._nonces.refused(
-                    self._key, method, path, self._job_uid, headers, body, time.time()
-                ):
-                    reply = _message("HTTP/1.1 401 Refused", {}, dump({"message": why}))
-                else:
-                    # before it is answered: a member's question may be held open
-                    self._strangers.discard(writer)
-                    reply = await self._answer(method, path, headers, body)
-                writer.write(reply)
-                await _within(IDLE_S, writer.drain())
+            while request := await _within(IDLE_TIMEOUT_S, _read_message(reader, MAX_REQUEST)):
+                writer.write(await self._reply(writer, request))
+                await _within(IDLE_TIMEOUT_S, writer.drain())
         except TimeoutError:
-            # a close would wait for it to take what is left
+            # A close would wait until the client reads what is left.
             writer.transport.abort()
         except (
             OSError,
@@ -108,25 +99,40 @@ class Server:
             asyncio.LimitOverrunError,
             asyncio.CancelledError,
         ):
-            # a broken connection, a request that is none, or the end: nobody is left to tell
+            # A broken connection, bytes that are no request, or the end: no reply is possible.
             pass
         finally:
             self._open.discard(writer)
-            self._strangers.discard(writer)
+            self._unsigned.discard(writer)
             with suppress(OSError):
                 writer.close()
 
-    async def _answer(
+    async def _reply(self, writer: asyncio.StreamWriter, request: Message) -> bytes:
+        first_line, headers, body = request
+        method, path, *_ = [*first_line.split(" "), "", ""]
+        if (method, path) == ("GET", METRICS_PATH):
+            text = self._metrics().encode()
+            return _encode("HTTP/1.1 200 OK", {}, text, "text/plain; version=0.0.4")
+        refusal = self._nonces.refused(
+            self._key, method, path, self._job_uid, headers, body, time.time()
+        )
+        if refusal:
+            return _encode("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
+        # Before the reply: a member's request may be held open.
+        self._unsigned.discard(writer)
+        return await self._signed_reply(method, path, headers, body)
+
+    async def _signed_reply(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> bytes:
-        """To a signed request, the signed reply."""
         try:
             status, reply = await self._handler(method, path, headers, body)
         except ValueError as error:
             status = 400
-            reply = dump({"message": str(error)})
-        signed = contract.sign_reply(self._key, status, headers, reply)
-        return _message(f"HTTP/1.1 {status} {'OK' if status < 400 else 'Refused'}", signed, reply)
+            reply = json_codec.dump({"message": str(error)})
+        signature = contract.sign_reply(self._key, status, headers, reply)
+        reason = "OK" if status < 400 else "Refused"
+        return _encode(f"HTTP/1.1 {status} {reason}", signature, reply)
 
 
 async def call(
@@ -140,15 +146,17 @@ async def call(
     *,
     timeout_s: float = 5.0,
 ) -> bytes:
-    """The body of a genuine reply. Raises Refused, or OSError (TimeoutError too) when there was
-    none."""
+    """The body of the signed reply to a request that is signed here.
+
+    Raises Refused, or OSError (also TimeoutError) when there was no reply.
+    """
     signed = contract.sign_request(
         key, method, path, job_uid, secrets.token_hex(12), body, time.time()
     )
-    return await pass_on(host, port, key, method, path, signed, body, timeout_s=timeout_s)
+    return await forward(host, port, key, method, path, signed, body, timeout_s=timeout_s)
 
 
-async def pass_on(
+async def forward(
     host: str,
     port: int,
     key: bytes,
@@ -159,91 +167,88 @@ async def pass_on(
     *,
     timeout_s: float = 5.0,
 ) -> bytes:
-    """The same for a request that was `signed`, maybe by somebody else: these are its headers."""
+    """As `call`, for a request that its sender has `signed`: these are its headers."""
     headers = {name: signed[name] for name in contract.HEADERS}
     async with asyncio.timeout(timeout_s):
-        reader, writer = await asyncio.open_connection(host, port, limit=LIMIT)
+        reader, writer = await asyncio.open_connection(host, port, limit=MAX_REPLY)
         try:
-            writer.write(_message(f"{method} {path} HTTP/1.1", {**headers, "Host": host}, body))
+            writer.write(_encode(f"{method} {path} HTTP/1.1", {**headers, "Host": host}, body))
             await writer.drain()
-            status, got, content = await _read_reply(reader)
+            status, reply_headers, content = await _read_reply(reader)
         except (EOFError, ValueError) as error:
-            # it may be anybody who listens there
+            # Any process may listen at that port.
             raise ConnectionResetError(f"{host}:{port} broke off: {error}") from error
         finally:
             writer.close()
-    if status != 401 and not contract.reply_is_genuine(
-        key, status, headers, got.get(contract.SIGNATURE_HEADER, ""), content
-    ):
+    signature = reply_headers.get(contract.SIGNATURE_HEADER, "")
+    # A server that refuses the signature cannot sign its reply to it.
+    if status != 401 and not contract.reply_is_genuine(key, status, headers, signature, content):
         raise Refused(0, "the reply is not signed by this job's key")
     if status >= 400:
-        raise Refused(status, _said(content))
+        raise Refused(status, _refusal(content))
     return content
 
 
 async def _read_reply(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str], bytes]:
-    """(status, headers, body). Raises EOFError when it breaks off, ValueError for what is no
-    reply."""
-    reply = await _read_message(reader)
+    """(status, headers, body). Raises EOFError for a reply that breaks off, ValueError for none."""
+    reply = await _read_message(reader, MAX_REPLY)
     if reply is None:
-        raise EOFError("it said nothing")
-    first, headers, body = reply
-    status = first.partition(" ")[2][:3]
+        raise EOFError("it sent no reply")
+    first_line, headers, body = reply
+    status = first_line.partition(" ")[2][:3]
     if not (status.isdecimal() and status.isascii()):
-        raise ValueError(f"{first[:40]!r} is no reply")
+        raise ValueError(f"{first_line[:40]!r} is no reply")
     return int(status), headers, body
 
 
-def _said(content: bytes) -> str:
+def _refusal(content: bytes) -> str:
     try:
-        return str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return content[:200].decode(errors="replace")
+        return str(json_codec.load(content)["message"])
+    except (ValueError, KeyError):
+        return content[:MAX_SHOWN].decode(errors="replace")
 
 
 class _Headers(dict[str, str]):
-    """Looked up as written in the contract, whatever the case on the wire."""
+    """Keys are spelled as in the contract, in whatever case they arrive."""
 
     def __setitem__(self, name: str, value: str) -> None:
         super().__setitem__(name.title(), value)
 
 
-async def _within(seconds: float, coming: Awaitable[T]) -> T:
+async def _within(seconds: float, work: Awaitable[T]) -> T:
     async with asyncio.timeout(seconds):
-        return await coming
+        return await work
 
 
-async def _read_message(
-    reader: asyncio.StreamReader, limit: int = LIMIT
-) -> tuple[str, Mapping[str, str], bytes] | None:
-    """(first line, headers, body); None when the other side has nothing more to say."""
-    first = await reader.readline()
-    if not first.strip():
+async def _read_message(reader: asyncio.StreamReader, max_body: int) -> Message | None:
+    """None when the other side sends nothing more. Raises ValueError for what is no message."""
+    first_line = await reader.readline()
+    if not first_line.strip():
         return None
     headers = _Headers()
-    room = HEAD_LIMIT
+    size = 0
     while line := (await reader.readline()).strip():
-        if (room := room - len(line)) < 0:
-            raise ValueError(f"the head is more than {HEAD_LIMIT} bytes")
+        size += len(line)
+        if size > MAX_HEADERS:
+            raise ValueError(f"the headers are more than {MAX_HEADERS} bytes")
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.strip()] = value.strip()
     length = int(headers.get("Content-Length", "0"))
-    if not 0 <= length <= limit:
-        raise ValueError(f"a body of {length} bytes is more than {limit}")
-    return first.decode("latin-1").strip(), headers, await reader.readexactly(length)
+    if not 0 <= length <= max_body:
+        raise ValueError(f"the body has {length} bytes: at most {max_body} are allowed")
+    return first_line.decode("latin-1").strip(), headers, await reader.readexactly(length)
 
 
-def _message(
-    first: str, headers: Mapping[str, str], body: bytes, kind: str = "application/json"
+def _encode(
+    first_line: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    content_type: str = "application/json",
 ) -> bytes:
     lines = [
-        first,
+        first_line,
         *(f"{name}: {value}" for name, value in headers.items()),
-        f"Content-Type: {kind}",
+        f"Content-Type: {content_type}",
         f"Content-Length: {len(body)}",
     ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body
-
-
-def dump(values: Any) -> bytes:
-    return json.dumps(values, separators=(",", ":")).encode()

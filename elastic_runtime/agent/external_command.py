@@ -1,17 +1,15 @@
-"""A command that knows nothing of us, as a pod's only process: asked to go by a signal, it answers
-by its end or by touching a file.
+"""Runs a command that does not know Cede as a pod's only worker process.
 
     python -m elastic_runtime --signal USR1 [--done FILE] -- any command
 
-It runs while its pod is wanted. Asked to go, by the size or by SIGTERM, it gets the signal once,
-and has handed over when it has ended or
-has touched FILE. If it is wanted again it is started again, unless it still runs. Its own end ends
-the pod, with its exit code.
+The command runs while its pod is wanted. When the pod must leave, because of the size or SIGTERM,
+the command gets the signal once. It has handed over when it has ended or has touched FILE. If the
+pod is wanted again, the command is started again, unless it still runs. When the command ends by
+itself the pod ends, with the same exit code.
 """
 
 import asyncio
 import faulthandler
-import json
 import logging
 import os
 import signal
@@ -19,138 +17,158 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from elastic_runtime.agent.membership import Record
-from elastic_runtime.agent.worker_process import LOCAL_RANK_ENV, PARENT_FD_ENV, RANKS_ENV
+from elastic_runtime import messages
+from elastic_runtime.messages import (
+    AGENT_FD_ENV,
+    LOCAL_RANK_ENV,
+    LOCAL_WORLD_SIZE_ENV,
+    AgentMessage,
+    Record,
+    WorkerMessage,
+    decode_agent_message,
+    encode_line,
+)
 
 log = logging.getLogger(__name__)
-# between two looks at FILE
-LOOK_S = 0.1
+# Between two checks for FILE.
+POLL_INTERVAL_S = 0.1
 
 
-def script(sign: str, done: str, command: Sequence[str]) -> list[str]:
-    """What the parent runs as its process. Raises ValueError for a signal that is none."""
-    if not hasattr(signal.Signals, f"SIG{sign.removeprefix('SIG')}"):
-        raise ValueError(f"--signal is {sign!r}: it must be the name of a signal, as USR1 or TERM")
-    return [
-        "-m",
-        "elastic_runtime.agent.external_command",
-        f"SIG{sign.removeprefix('SIG')}",
-        done,
-        *command,
-    ]
+def script(signal_name: str, done_file: str, command: Sequence[str]) -> list[str]:
+    """The worker process that an agent starts. Raises ValueError for an unknown signal."""
+    full_name = f"SIG{signal_name.removeprefix('SIG')}"
+    if not hasattr(signal.Signals, full_name):
+        raise ValueError(
+            f"--signal is {signal_name!r}: it must be the name of a signal, such as USR1 or TERM"
+        )
+    return ["-m", "elastic_runtime.agent.external_command", full_name, done_file, *command]
 
 
-class Signalled:
+class ExternalCommand:
     def __init__(
-        self, sign: signal.Signals, done: Path | None, command: Sequence[str], env: dict[str, str]
+        self,
+        stop_signal: signal.Signals,
+        done_file: Path | None,
+        command: Sequence[str],
+        env: dict[str, str],
     ) -> None:
-        self.sign = sign
-        self.done = done
+        self.stop_signal = stop_signal
+        self.done_file = done_file
         self.command = command
         self.env = env
         self.process: asyncio.subprocess.Process | None = None
-        self._told = asyncio.Event()
+        # The agent sent something, or the command ended.
+        self._changed = asyncio.Event()
         self._record = Record()
         self._index = -1
         self._leaving = False
         self._parked = False
-        # the generation that was formed or parked in
-        self._settled = 0
+        # The newest generation that this pod trains in or is parked for.
+        self._settled_generation = 0
 
     async def run(self, descriptor: int) -> int:
-        """Until the command ends of its own; its exit code. The parent ends us in every other
-        case."""
+        """Until the command ends by itself; its exit code. Otherwise the agent ends this process.
+
+        `descriptor`: of the socket to the agent.
+        """
         reader, self._writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
-        hearing = asyncio.create_task(self._hear(reader))
-        self._say("ready")
+        receiver = asyncio.create_task(self._receive_all(reader))
+        self._send(messages.Ready())
         while True:
-            await self._told.wait()
-            self._told.clear()
+            await self._changed.wait()
+            self._changed.clear()
             if self._leaving:
                 await self._park()
-            elif self._record.generation > self._settled:
+            elif self._record.generation > self._settled_generation:
                 await self._settle(self._record)
-            if hearing.done() or (
-                self.process and self.process.returncode is not None and not self._parked
-            ):
+            if receiver.done() or (self._has_ended() and not self._parked):
                 break
-        hearing.cancel()
-        code = (
-            self.process.returncode if self.process and self.process.returncode is not None else 1
-        )
+        receiver.cancel()
+        code = 1
+        if self.process and self.process.returncode is not None:
+            code = self.process.returncode
         if code == 0:
-            self._say("ended")
+            self._send(messages.CommandEnded())
             await self._writer.drain()
         return code if code >= 0 else 128 - code
 
     async def _settle(self, record: Record) -> None:
-        """Run in this generation, or hand over because it goes on without us."""
+        """Run in this generation, or hand over because it does not include this pod."""
         if record.stop or self._index not in record.members:
             await self._park()
         elif record.store:
             await self._start()
-            self._say("formed", generation=record.generation, members=record.members, step=0)
+            self._send(messages.Formed(record.generation, record.members, step=0))
         else:
-            # nobody meets there; what the others wait for is that it is said
+            # Commands need no store, but the others wait until one is reported.
             if record.members[0] == self._index:
-                self._say("store", generation=record.generation, port=0)
+                self._send(messages.StoreOpened(record.generation, port=0))
             return
-        self._settled = record.generation
+        self._settled_generation = record.generation
 
     async def _start(self) -> None:
         self._parked = False
-        if self.process is None or self.process.returncode is not None:
+        if not self._runs():
             self.process = await asyncio.create_subprocess_exec(*self.command, env=self.env)
-            self._ends = asyncio.create_task(self._end(self.process))
+            self._waiting = asyncio.create_task(self._wait_for_end(self.process))
 
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
+    def _runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    def _has_ended(self) -> bool:
+        return self.process is not None and self.process.returncode is not None
+
+    async def _wait_for_end(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
-        self._told.set()
+        self._changed.set()
 
     async def _park(self) -> None:
-        """Afterwards the command was asked to go and has answered."""
-        if self.process and self.process.returncode is None and not self._parked:
-            if self.done:
-                self.done.unlink(missing_ok=True)
-            log.info("command asked to go", extra={"signal": self.sign.name})
-            self.process.send_signal(self.sign)
-            while self.process.returncode is None and not (self.done and self.done.exists()):  # noqa: ASYNC110  a file tells nobody
-                await asyncio.sleep(LOOK_S)
+        """Ask the command to stop, and wait until it has ended or touched its file."""
+        if self.process and self._runs() and not self._parked:
+            if self.done_file:
+                # A file of an earlier run is no answer.
+                self.done_file.unlink(missing_ok=True)
+            log.info("command asked to stop", extra={"signal": self.stop_signal.name})
+            self.process.send_signal(self.stop_signal)
+            # Nothing notifies us of a new file.
+            while self._runs() and not (self.done_file and self.done_file.exists()):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_INTERVAL_S)
         self._parked = True
-        self._say("parked", step=0, generation=self._record.generation)
+        self._send(messages.Parked(step=0, generation=self._record.generation))
 
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
+    async def _receive_all(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
-            told = json.loads(line)
-            match told["tell"]:
-                case "record":
-                    self._record = Record.read(told["record"])
-                    self._index = told["index"]
-                case "leave":
-                    self._leaving = True
-                case "ping":
-                    self._say("pong")
-                    continue
-                case "stacks":
-                    faulthandler.register(signal.SIGRTMIN, file=told["file"])
-            self._told.set()
-        # the parent is gone
-        self._told.set()
+            self._receive(decode_agent_message(line))
+        # The agent is gone.
+        self._changed.set()
 
-    def _say(self, what: str, **facts: Any) -> None:
-        self._writer.write(json.dumps({"say": what, **facts}).encode() + b"\n")
+    def _receive(self, message: AgentMessage) -> None:
+        match message:
+            case messages.NewRecord():
+                self._record = message.record
+                self._index = message.index
+            case messages.Leave():
+                self._leaving = True
+            case messages.Ping():
+                self._send(messages.Pong())
+                return
+            case messages.StacksFile():
+                faulthandler.register(signal.SIGRTMIN, file=message.descriptor)
+        self._changed.set()
+
+    def _send(self, message: WorkerMessage) -> None:
+        self._writer.write(encode_line(message))
 
 
-def main(sign: str, done: str, *command: str) -> int:
+def main(signal_name: str, done_file: str, *command: str) -> int:
     env = dict(os.environ)
-    descriptor = int(env.pop(PARENT_FD_ENV))
-    # to the command they would mean what its own launcher means by them
-    del env[LOCAL_RANK_ENV], env[RANKS_ENV]
-    return asyncio.run(
-        Signalled(signal.Signals[sign], Path(done) if done else None, command, env).run(descriptor)
-    )
+    descriptor = int(env.pop(AGENT_FD_ENV))
+    # The command's own launcher may give these variables another meaning.
+    del env[LOCAL_RANK_ENV], env[LOCAL_WORLD_SIZE_ENV]
+    path = Path(done_file) if done_file else None
+    worker = ExternalCommand(signal.Signals[signal_name], path, command, env)
+    return asyncio.run(worker.run(descriptor))
 
 
 if __name__ == "__main__":

@@ -1,106 +1,128 @@
-"""Whether a process of a pod hangs, from when it last answered and last got on. Pure.
+"""PURE. Whether a worker process hangs, from its last answer and its last committed step.
 
-Two ways to hang. A process that is frozen, or holds Python's lock in a call that never returns,
-does not answer its parent: that shows
-within a second, once others wait for it; while nobody does, a long call harms nobody and is left
-alone longer. One that lives but loops
-or waits for ever answers, and only its step does not end: that shows by the others of the job who
-wait for it, and much later, for a
-script may do other things between two steps, as to evaluate, and must not die for them.
+A process can hang in two ways:
+
+- It is frozen, or a call that never returns holds Python's lock. It does not answer pings. This
+  is detected within a second once other ranks wait for it. While no rank waits, a long call harms
+  nobody, and the timeout is longer.
+- It is stuck in a loop or waits without end. It still answers pings; only its step does not
+  finish. This is detected when other ranks wait for it, after a long timeout, because a script
+  may do other things between two steps, such as an evaluation.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# of a generation before a process is watched closely: the first ones compile
-STEPS = 3
-ANSWERS = 20
+# A process is watched closely after so many steps of its generation, because the first ones
+# compile, and after so many answers, because before them nobody knows how late it answers.
+MIN_STEPS = 3
+MIN_ANSWERS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """In seconds, and in how much slower than it was a process may become; the larger of the two
-    holds."""
+    """Timeouts in seconds, and as a multiple of the process's own pace; the larger one holds."""
 
-    # while others wait (contract.ANSWER_ENV)
-    answer_s: float = 1.0
-    # the slowest of its last answers: a busy machine answers late
-    answer_times: float = 8.0
-    # for an answer while it forms, loads or compiles, or nobody waits
-    early_s: float = 30.0
-    # for a step that others wait for (contract.PROGRESS_ENV)
-    step_s: float = 60.0
-    # the median step
-    step_times: float = 10.0
-    # the slowest of the last steps: what it did once it may do again
-    slowest_times: float = 3.0
+    # For an answer while others wait (contract.LIVENESS_TIMEOUT_ENV).
+    liveness_timeout_s: float = 1.0
+    # Times its slowest recent answer: on a busy machine a process answers late.
+    slowest_answer_times: float = 8.0
+    # For an answer while the process forms a generation, loads or compiles, or nobody waits.
+    early_timeout_s: float = 30.0
+    # For a step that others wait for (contract.STEP_TIMEOUT_ENV).
+    step_timeout_s: float = 60.0
+    # Times the median step.
+    median_step_times: float = 10.0
+    # Times its slowest recent step: what took long once may take as long again.
+    slowest_step_times: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """A process as its parent sees it. Seconds are those in which the parent itself was awake."""
+    """A process as its agent sees it. Seconds count only while the agent itself was running."""
 
-    # committed since its generation formed
+    # Committed since its generation formed.
     steps: int = 0
-    # since then
+    # Pings answered since then.
     answers: int = 0
-    # its part of the step is done, it waits for the others
+    # Its part of the step is done: it waits for the others.
     arrived: bool = False
-    # since its last answer, if it was asked again; 0 if not
+    # Since its last answer, if another ping was sent; 0 otherwise.
     unanswered_s: float = 0.0
-    # since it last committed
+    # Since its last committed step.
     since_step_s: float = 0.0
-    # of the last ones
+    # Of the recent answers and steps.
     slowest_answer_s: float = 0.0
-    # the median of the last ones
-    step_s: float = 0.0
+    median_step_s: float = 0.0
     slowest_step_s: float = 0.0
 
 
-def _early(pulse: Pulse) -> bool:
-    return pulse.steps < STEPS or pulse.answers < ANSWERS
+def _is_early(pulse: Pulse) -> bool:
+    return pulse.steps < MIN_STEPS or pulse.answers < MIN_ANSWERS
 
 
-def answer_s(pulse: Pulse, patience: Patience, others_wait: bool) -> float:
-    """How long it may be silent."""
-    found = max(patience.answer_s, patience.answer_times * pulse.slowest_answer_s)
-    return max(found, patience.early_s) if _early(pulse) or not others_wait else found
-
-
-def hangs(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
-    """Why it is to be killed and started again; empty to leave it alone. `others_wait`: somebody of
-    the job has arrived at this step."""
-    if pulse.unanswered_s > answer_s(pulse, patience, others_wait):
-        return (
-            f"it has not answered for {pulse.unanswered_s:.1f} s; its answers took at most "
-            f"{pulse.slowest_answer_s:.2f} s before"
-        )
-    step_s = max(
-        patience.step_s,
-        patience.step_times * pulse.step_s,
-        patience.slowest_times * pulse.slowest_step_s,
+def liveness_timeout_s(pulse: Pulse, patience: Patience, others_wait: bool) -> float:
+    """How long the process may leave a ping unanswered."""
+    timeout_s = max(
+        patience.liveness_timeout_s, patience.slowest_answer_times * pulse.slowest_answer_s
     )
-    if others_wait and not _early(pulse) and not pulse.arrived and pulse.since_step_s > step_s:
+    if _is_early(pulse) or not others_wait:
+        return max(timeout_s, patience.early_timeout_s)
+    return timeout_s
+
+
+def step_timeout_s(pulse: Pulse, patience: Patience) -> float:
+    """How long a step may take that others wait for."""
+    return max(
+        patience.step_timeout_s,
+        patience.median_step_times * pulse.median_step_s,
+        patience.slowest_step_times * pulse.slowest_step_s,
+    )
+
+
+def hang_reason(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
+    """Why the process hangs; empty if it does not.
+
+    `others_wait`: a rank of the job has finished its part of this step.
+    """
+    if pulse.unanswered_s > liveness_timeout_s(pulse, patience, others_wait):
         return (
-            f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; the median "
-            f"is {pulse.step_s:.2f} s"
+            f"it has not answered for {pulse.unanswered_s:.1f} s; "
+            f"its slowest recent answer took {pulse.slowest_answer_s:.2f} s"
+        )
+    is_stuck = (
+        others_wait
+        and not _is_early(pulse)
+        and not pulse.arrived
+        and pulse.since_step_s > step_timeout_s(pulse, patience)
+    )
+    if is_stuck:
+        return (
+            f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; "
+            f"the median step takes {pulse.median_step_s:.2f} s"
         )
     return ""
 
 
-class Awake:
-    """A clock that stands still while its owner does: whoever was frozen itself must not take
-    everybody else for silent."""
+class PausableClock:
+    """A clock that stands still while its owner is frozen.
 
-    def __init__(self, clock: Callable[[], float], most_s: float) -> None:
+    A process that was frozen itself must not take all others for silent when it continues.
+    """
+
+    def __init__(self, clock: Callable[[], float], max_gap_s: float) -> None:
+        """At most `max_gap_s` pass between two calls of `tick`."""
         self._clock = clock
-        self._most_s = most_s
-        self._base, self._last = 0.0, clock()
+        self._max_gap_s = max_gap_s
+        self._base = 0.0
+        self._last_tick = clock()
 
     def __call__(self) -> float:
-        """Seconds; no more than `most_s` pass between two ticks."""
-        return self._base + min(self._clock() - self._last, self._most_s)
+        """Seconds since the clock was made."""
+        return self._base + min(self._clock() - self._last_tick, self._max_gap_s)
 
     def tick(self) -> None:
-        """To be called more often than every `most_s`."""
-        self._base, self._last = self(), self._clock()
+        """Must be called more often than every `max_gap_s`."""
+        now = self()
+        self._base = now
+        self._last_tick = self._clock()

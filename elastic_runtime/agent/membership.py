@@ -5,101 +5,9 @@ one drops the old.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One generation. Rank of a pod's first process = its place in `members` times the ranks per
-    pod."""
-
-    generation: int = 0
-    # pod indexes; the first one's process holds the store
-    members: tuple[int, ...] = ()
-    # of the members' processes: a pod that comes back is not the one that went
-    incarnations: tuple[str, ...] = ()
-    # host:port where the members meet; empty until the first member has opened it
-    store: str = ""
-    # somebody was lost: leave the step in flight at once instead of at its end
-    abrupt: bool = False
-    # nobody goes on: save durably, then park
-    stop: bool = False
-
-    @classmethod
-    def read(cls, said: Mapping[str, Any]) -> "Record":
-        """From its JSON."""
-        members = tuple(said["members"])
-        incarnations = tuple(said["incarnations"])
-        return cls(
-            int(said["generation"]),
-            members,
-            incarnations,
-            str(said["store"]),
-            bool(said["abrupt"]),
-            bool(said["stop"]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """What a pod last said of itself."""
-
-    index: int
-    incarnation: str
-    address: str = ""
-    # of the group its processes are in; 0 for none
-    generation: int = 0
-    # of that generation: what a new coordinator rebuilds its record from
-    members: tuple[int, ...] = ()
-    step: int = 0
-    # model built: it can join at once
-    ready: bool = False
-    # told to go (SIGTERM)
-    leaving: bool = False
-    # handed over, waits to be deleted
-    parked: bool = False
-    # the script came to its end
-    finished: bool = False
-    # the generation that failed under it though nobody may have died
-    broken: int = 0
-    # the newest generation it was told of: a new coordinator starts above it
-    newest: int = 0
-    # coordinator's monotonic clock
-    heard: float = 0.0
-    # when this incarnation was first heard
-    since: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds."""
-
-    # a pod not heard for so long is lost; a process's death is told at once, by its parent
-    silent_s: float = 3.0
-    # the same, once a generation broke: pods speak three times a second
-    missed_s: float = 1.0
-    # a new coordinator waits so long for the members it was told of
-    gather_s: float = 5.0
-    # those who come together, or are told to go together, are taken together
-    settle_s: float = 0.4
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The picture the coordinator decides on."""
-
-    record: Record = field(default_factory=Record)
-    members: Mapping[int, Member] = field(default_factory=dict)
-    # the size last asked for; None when never asked
-    wanted: int | None = None
-    smallest: int = 1
-    # when this coordinator started
-    born: float = 0.0
-    # when a member first said that this generation broke under it
-    broke: float | None = None
-    # when somebody last became ready or was told to leave
-    changed: float = 0.0
+from elastic_runtime.agent.membership_view import Limits, Member, View
+from elastic_runtime.messages import Record
 
 
 def plan(view: View, now: float, limits: Limits) -> Record | None:
@@ -107,7 +15,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     alive = {
         m.index: m
         for m in view.members.values()
-        if now - m.heard <= limits.silent_s and not m.finished
+        if now - m.reported_at <= limits.silent_s and not m.finished
     }
     if view.record.generation == 0:
         return _first(view, alive, now, limits)
@@ -128,7 +36,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if current.stop and all(alive[i].parked for i in there):
         # what dies now was saved before
         lost = []
-    if lost or view.broke is not None:
+    if lost or view.broke_at is not None:
         return _after_a_loss(view, alive, there, bool(lost), now, limits)
     if current.stop or not there:
         saving = any(alive[i].leaving and not alive[i].parked for i in there)
@@ -157,7 +65,7 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if not target:
         return (
             _record(view, [alive[i] for i in there], stop=True)
-            if now - view.changed >= limits.settle_s or view.wanted == 0
+            if now - view.changed_at >= limits.settle_s or view.wanted == 0
             else None
         )
     # who has the state stays until the others have it
@@ -166,13 +74,13 @@ def plan(view: View, now: float, limits: Limits) -> Record | None:
     if [m.index for m in target] == list(current.members):
         return None
     only_joins = set(current.members) <= {m.index for m in target}
-    if only_joins and coming and now - view.changed < limits.gather_s:
+    if only_joins and coming and now - view.changed_at < limits.gather_s:
         # pods that start together get ready one by one: one resize takes them all
         return None
     leaves_by_request = view.wanted is not None and any(i >= view.wanted for i in current.members)
     # whoever was asked for is here: nobody else will come
     complete = [m.index for m in target] == list(range(view.wanted or 0))
-    settled = now - view.changed >= limits.settle_s or leaves_by_request or complete
+    settled = now - view.changed_at >= limits.settle_s or leaves_by_request or complete
     if not settled and (only_joins or any(m.leaving for m in alive.values())):
         return None
     return _record(view, target)
@@ -189,9 +97,9 @@ def _after_a_loss(
     """Those of this generation who are still `there`, and those who were about to leave with it.
     `known`: who was lost."""
     current = view.record
-    broke = view.broke
-    quiet = [i for i in there if broke is not None and alive[i].heard < broke]
-    if quiet and broke is not None and now - broke >= limits.missed_s:
+    broke = view.broke_at
+    quiet = [i for i in there if broke is not None and alive[i].reported_at < broke]
+    if quiet and broke is not None and now - broke >= limits.silent_after_break_s:
         there = [i for i in there if i not in quiet]
     elif quiet and not known:
         # whoever was lost is known as soon as all others, or its own parent, have spoken
@@ -201,14 +109,18 @@ def _after_a_loss(
         broke
         if broke is not None
         else max(
-            (m.since for m in view.members.values() if m.index in current.members), default=0.0
+            (m.first_reported_at for m in view.members.values() if m.index in current.members),
+            default=0.0,
         )
     )
-    if any(m.broken != current.generation for m in behind) and now - since < limits.missed_s:
+    if (
+        any(m.broken != current.generation for m in behind)
+        and now - since < limits.silent_after_break_s
+    ):
         # who leaves has not said yet whether it handed over
         return None
     # it has not, and what it holds may be with nobody else
-    back = {m.index for m in behind if m.heard >= since}
+    back = {m.index for m in behind if m.reported_at >= since}
     # who is told to go, too: it goes when it has handed over
     if survivors := [alive[i] for i in sorted({*there} | back)]:
         return _record(view, survivors, abrupt=True)
@@ -231,11 +143,11 @@ def _first(view: View, alive: Mapping[int, Member], now: float, limits: Limits) 
     if training:
         newest = max(training, key=lambda m: m.generation)
         missing = set(newest.members) - view.members.keys() - {0}
-        if missing and now - view.born < limits.gather_s:
+        if missing and now - view.started_at < limits.gather_s:
             return None
         of = [m for m in training if m.generation == newest.generation]
         return _record(view, sorted(of, key=lambda m: m.index), abrupt=True)
-    if now - view.born < limits.settle_s:
+    if now - view.started_at < limits.settle_s:
         return None
     return _restart(view, alive, now, limits)
 
@@ -253,7 +165,7 @@ def _restart(view: View, alive: Mapping[int, Member], now: float, limits: Limits
         for i, m in alive.items()
         if m.ready and not m.leaving and (view.wanted is None or i < view.wanted or i in holding)
     }
-    if not all(i in ready for i in range(view.smallest)) or now - view.changed < limits.settle_s:
+    if not all(i in ready for i in range(view.smallest)) or now - view.changed_at < limits.settle_s:
         return None
     return _record(view, [ready[i] for i in sorted(ready)])
 
@@ -263,7 +175,10 @@ def _record(
 ) -> Record:
     chosen = list(members)
     after = max(
-        [view.record.generation, *(max(m.newest, m.generation) for m in view.members.values())]
+        [
+            view.record.generation,
+            *(max(m.newest_generation, m.generation) for m in view.members.values()),
+        ]
     )
     return Record(
         after + 1,

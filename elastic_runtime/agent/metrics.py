@@ -1,89 +1,80 @@
-"""What a job and a pod did, as Prometheus text: numbers only, since whoever reaches the port may
-read them. Pure.
+"""PURE. The counters and gauges of a job and of a pod, as Prometheus text.
 
-Where the time went (`seconds_total` by cause) adds up to the job's life, but for what a script does
-between two steps of its own:
-train    steps committed, by the leading pod's clock
+Anybody who reaches the port may read them, so they are numbers only.
+
+`seconds_total` counts the job's time by cause. The causes add up to the job's life, except for
+what a script itself does between two steps:
+
+train    committed steps, by the leading pod's clock
 resize   what planned changes of size added between two steps
-recover  the same for those after a loss, the step in flight included
-save     the last save of a stop, and what other saves kept steps waiting for
-wait     for the smallest size to be there, or parked
+recover  the same for changes after a loss, the lost step in flight included
+save     the last save before a stop, and the time that other saves kept steps waiting
+wait     until the smallest size was there, or while the job was stopped
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from elastic_runtime.contract import State, Status
+from elastic_runtime.messages import WorkDone
 
 CAUSES = ("train", "resize", "recover", "save", "wait")
-_BY_STATE = {State.STARTING: "wait", State.STOPPED: "wait", State.STOPPING: "save"}
+_CAUSE_OF_STATE = {State.STARTING: "wait", State.STOPPED: "wait", State.STOPPING: "save"}
 
 
-@dataclass
-class Done:
-    """Grows only, while one parent lives."""
+def add_step(done: WorkDone, samples: int, seconds: float) -> WorkDone:
+    return WorkDone(done.steps + 1, done.samples + samples, done.seconds + seconds)
 
-    steps: int = 0
-    samples: int = 0
-    # in steps
-    seconds: float = 0.0
 
-    def plus(self, samples: int, seconds: float) -> "Done":
-        """After one step more."""
-        return Done(self.steps + 1, self.samples + samples, self.seconds + seconds)
-
-    def since(self, before: "Done") -> "Done":
-        """What came since; all of it when the one who counts is another."""
-        if before.steps > self.steps:
-            return self
-        return Done(
-            self.steps - before.steps, self.samples - before.samples, self.seconds - before.seconds
-        )
+def work_since(done: WorkDone, before: WorkDone) -> WorkDone:
+    """What was done after `before`; all of it if a new agent counts from 0."""
+    if before.steps > done.steps:
+        return done
+    return WorkDone(
+        done.steps - before.steps, done.samples - before.samples, done.seconds - before.seconds
+    )
 
 
 @dataclass
 class Tally:
-    """Counted since this coordinator began; a new one begins at nothing, as Prometheus expects of
-    counters."""
+    """Counted by this coordinator. A new one starts at 0, as Prometheus expects of counters."""
 
-    done: Done = field(default_factory=Done)
+    done: WorkDone = field(default_factory=WorkDone)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     resizes: int = 0
     recoveries: int = 0
     saves: int = 0
 
-    def worked(self, more: Done) -> None:
-        self.done = Done(
-            self.done.steps + more.steps,
-            self.done.samples + more.samples,
-            self.done.seconds + more.seconds,
+    def add_work(self, done: WorkDone) -> None:
+        self.done = WorkDone(
+            self.done.steps + done.steps,
+            self.done.samples + done.samples,
+            self.done.seconds + done.seconds,
         )
-        self.seconds["train"] += more.seconds
+        self.seconds["train"] += done.seconds
 
-    def paused(self, seconds: float, abrupt: bool) -> None:
+    def add_pause(self, seconds: float, abrupt: bool) -> None:
+        """`abrupt`: the membership changed because a pod was lost."""
         self.seconds["recover" if abrupt else "resize"] += seconds
-        self.resizes = self.resizes + (not abrupt)
-        self.recoveries = self.recoveries + abrupt
+        self.resizes += not abrupt
+        self.recoveries += abrupt
 
-    def saved(self, stall_s: float) -> None:
+    def add_save(self, stall_s: float) -> None:
         self.saves += 1
         self.seconds["save"] += stall_s
 
-    def passed(self, seconds: float, state: str) -> None:
-        """So long the job was in this state."""
-        if state in _BY_STATE:
-            self.seconds[_BY_STATE[state]] += seconds
+    def add_state(self, seconds: float, state: str) -> None:
+        """The job was in this state for so long."""
+        if state in _CAUSE_OF_STATE:
+            self.seconds[_CAUSE_OF_STATE[state]] += seconds
 
 
 def of_job(status: Status, tally: Tally) -> str:
-    """What pod 0 knows."""
+    """The metrics that pod 0 adds to its own."""
     done = tally.done
-    per_step = done.samples / done.steps if done.steps else 0.0
-    rate = (
-        per_step / status.stepSeconds
-        if status.stepSeconds and status.state == State.TRAINING
-        else 0.0
-    )
+    rate = 0.0
+    if done.steps and status.stepSeconds and status.state == State.TRAINING:
+        rate = done.samples / done.steps / status.stepSeconds
     return _text(
         [
             ("step", "gauge", "Committed steps of the job.", {"": status.step}),
@@ -91,7 +82,7 @@ def of_job(status: Status, tally: Tally) -> str:
             (
                 "samples_per_second",
                 "gauge",
-                "At that pace; 0 while the job does not train.",
+                "At the pace of the last steps; 0 while the job does not train.",
                 {"": rate},
             ),
             ("pods", "gauge", "Pods that train.", {"": status.size}),
@@ -103,14 +94,14 @@ def of_job(status: Status, tally: Tally) -> str:
                 "What the last change of membership added between two steps.",
                 {"": status.pauseSeconds},
             ),
-            ("save_seconds", "gauge", "What the last save took.", {"": status.saveSeconds}),
+            ("save_seconds", "gauge", "Duration of the last save.", {"": status.saveSeconds}),
             ("steps_total", "counter", "Steps committed.", {"": done.steps}),
-            ("samples_total", "counter", "Samples of those steps.", {"": done.samples}),
+            ("samples_total", "counter", "Samples of the committed steps.", {"": done.samples}),
             ("resizes_total", "counter", "Planned changes of membership.", {"": tally.resizes}),
             (
                 "recoveries_total",
                 "counter",
-                "Changes of membership because somebody was lost.",
+                "Changes of membership because a process or pod was lost.",
                 {"": tally.recoveries},
             ),
             ("saves_total", "counter", "Durable saves.", {"": tally.saves}),
@@ -124,16 +115,16 @@ def of_job(status: Status, tally: Tally) -> str:
     )
 
 
-def of_pod(step: int, deaths: int, hung: int, answer_s: float) -> str:
-    """What every pod knows. `answer_s`: the slowest of the last answers of its processes."""
+def of_pod(step: int, deaths: int, hangs: int, slowest_answer_s: float) -> str:
+    """The metrics of every pod. `slowest_answer_s`: of the recent answers of its processes."""
     return _text(
         [
             ("pod_step", "gauge", "Last step this pod committed.", {"": step}),
             (
                 "pod_answer_seconds",
                 "gauge",
-                "Slowest of the last answers of this pod's processes.",
-                {"": answer_s},
+                "Slowest recent answer of this pod's processes to a ping.",
+                {"": slowest_answer_s},
             ),
             (
                 "pod_deaths_total",
@@ -141,7 +132,7 @@ def of_pod(step: int, deaths: int, hung: int, answer_s: float) -> str:
                 "Processes of this pod that died and were started again.",
                 {"": deaths},
             ),
-            ("pod_hung_total", "counter", "Those of them that hung and were killed.", {"": hung}),
+            ("pod_hung_total", "counter", "Those of them that hung and were killed.", {"": hangs}),
         ]
     )
 
@@ -149,12 +140,11 @@ def of_pod(step: int, deaths: int, hung: int, answer_s: float) -> str:
 def _text(families: Iterable[tuple[str, str, str, Mapping[str, float]]]) -> str:
     lines = list[str]()
     for name, kind, meaning, values in families:
-        full = f"elastic_runtime_{name}"
-        lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
-        lines += [
-            f"{full}{labels} {value:.12g}"
-            if isinstance(value, float)
-            else f"{full}{labels} {value}"
-            for labels, value in values.items()
-        ]
+        full_name = f"elastic_runtime_{name}"
+        lines += [f"# HELP {full_name} {meaning}", f"# TYPE {full_name} {kind}"]
+        lines += [f"{full_name}{labels} {_number(value)}" for labels, value in values.items()]
     return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,104 +1,134 @@
-"""What a pod knows when it starts, and what it says of itself: kept from what its processes say."""
+"""The state of one pod: its agent derives it from the messages of its ranks and reports it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from elastic_runtime.agent.hang_detection import Patience
-from elastic_runtime.agent.status_text import cut
-from elastic_runtime.agent.worker_process import Child
-
-# of a process that dies again and again and gets no further
-RESTARTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a pod knows when it starts."""
-
-    index: int
-    job: str
-    job_uid: str
-    key: bytes
-    # this pod's, as the others reach it
-    address: str
-    # host of pod 0
-    coordinator: str
-    coordinator_port: int
-    # of this pod's control server
-    port: int
-    smallest: int = 1
-    ranks: int = 1
-    grace_s: float = 30.0
-    restarts: int = RESTARTS
-    patience: Patience = field(default_factory=Patience)
+from elastic_runtime import messages
+from elastic_runtime.agent.status_text import shorten
+from elastic_runtime.agent.worker_process import WorkerProcess
+from elastic_runtime.messages import (
+    CoordinatorState,
+    MemberReport,
+    Progress,
+    StoreOpened,
+    WorkDone,
+    WorkerMessage,
+)
 
 
 @dataclass
-class Facts:
-    """What this pod says of itself."""
+class PodState:
+    """The fields are those of `MemberReport`."""
 
     incarnation: str = ""
+    leaving: bool = False
     generation: int = 0
     members: tuple[int, ...] = ()
     step: int = 0
     ready: bool = False
-    leaving: bool = False
     parked: bool = False
     finished: bool = False
     broken: int = 0
-    # the newest generation its processes know of, told or found in the job's own log
-    newest: int = 0
-    # a process of it has done its part of the step, and waits for others
+    newest_generation: int = 0
     waits: bool = False
-    store: dict[str, int] | None = None
-    progress: dict[str, Any] = field(default_factory=dict)
+    store: StoreOpened | None = None
+    progress: Progress = field(default_factory=Progress)
 
-    def heard(self, child: Child, children: Sequence[Child], said: dict[str, Any]) -> None:
-        """One message of one of the pod's processes. Of a step they all say the same, so the first
-        one's counts."""
-        match said["say"]:
-            case "ready":
-                child.ready = True
-                self.newest = max(self.newest, said.get("newest", 0))
-                self.ready = all(c.ready for c in children)
-            case "store":
-                self.store = {"generation": said["generation"], "port": said["port"]}
-            case "formed":
-                self.generation = said["generation"]
-                self.members = tuple(said["members"])
-                self.step = said["step"]
-                child.parked = False
+    def receive(
+        self, worker: WorkerProcess, workers: Sequence[WorkerProcess], message: WorkerMessage
+    ) -> None:
+        """Take in one message of `worker`, which is one of the pod's `workers`.
+
+        All ranks report the same about a step, so the last report counts.
+        """
+        match message:
+            case messages.Ready():
+                worker.ready = True
+                self.newest_generation = max(self.newest_generation, message.newest_generation)
+                self.ready = all(other.ready for other in workers)
+            case StoreOpened():
+                self.store = message
+            case messages.Formed():
+                self.generation = message.generation
+                self.members = message.members
+                self.step = message.step
+                worker.parked = False
                 self.parked = False
-                child.moves()
-            case "broken":
-                self.broken = max(self.broken, said["generation"])
-                child.moves()
-            case "arrived":
-                child.arrived = True
-            case "step":
-                child.stepped(said["seconds"])
-                self.step = said["step"]
-                self.progress |= {
-                    "step": said["step"],
-                    "loss": said["loss"],
-                    "seconds": said["seconds"],
-                }
-            case "progress":
-                facts = said["facts"]
-                self.progress |= facts | (
-                    {"message": cut(facts["message"])} if "message" in facts else {}
+                worker.change_generation()
+            case messages.Broken():
+                self.broken = max(self.broken, message.generation)
+                worker.change_generation()
+            case messages.Arrived():
+                worker.arrived = True
+            case messages.StepCommitted():
+                worker.commit_step(message.seconds)
+                self.step = message.step
+                self.add_progress(
+                    Progress(step=message.step, loss=message.loss, seconds=message.seconds)
                 )
-            case "parked":
-                child.parked = True
-                child.moves()
-                self.parked = all(c.parked for c in children)
-                self.step = said["step"]
+            case Progress():
+                self.add_progress(message)
+            case messages.Parked():
+                worker.parked = True
+                worker.change_generation()
+                self.parked = all(other.parked for other in workers)
+                self.step = message.step
                 self.generation = 0
-            case "ended":
-                child.ended = True
-            case "finished":
-                child.finished = True
-                child.moves()
-                self.progress |= {"finished": True}
-        self.waits = any(c.arrived for c in children)
+            case messages.CommandEnded():
+                worker.ended = True
+            case messages.Finished():
+                worker.finished = True
+                worker.change_generation()
+                self.add_progress(Progress(finished=True))
+        self.waits = any(other.arrived for other in workers)
+
+    def add_progress(self, newer: Progress) -> None:
+        if newer.message is not None:
+            newer = replace(newer, message=shorten(newer.message))
+        self.progress = merged(self.progress, newer)
+
+    def report(
+        self,
+        index: int,
+        address: str,
+        *,
+        known_generation: int,
+        done: WorkDone,
+        kept: CoordinatorState,
+    ) -> MemberReport:
+        """`known_generation`: of the newest record that this pod received."""
+        return MemberReport(
+            index=index,
+            address=address,
+            incarnation=self.incarnation,
+            generation=self.generation,
+            members=self.members,
+            step=self.step,
+            ready=self.ready,
+            leaving=self.leaving,
+            parked=self.parked,
+            finished=self.finished,
+            broken=self.broken,
+            newest_generation=max(self.newest_generation, known_generation),
+            waits=self.waits,
+            store=self.store,
+            progress=self.progress,
+            done=done,
+            kept=kept,
+        )
+
+
+def merged(older: Progress, newer: Progress) -> Progress:
+    """Both reports in one: what `newer` reports replaces what `older` reported."""
+    return Progress(
+        step=older.step if newer.step is None else newer.step,
+        loss=older.loss if newer.loss is None else newer.loss,
+        seconds=older.seconds if newer.seconds is None else newer.seconds,
+        pause_s=older.pause_s if newer.pause_s is None else newer.pause_s,
+        durable_step=older.durable_step if newer.durable_step is None else newer.durable_step,
+        digest=older.digest if newer.digest is None else newer.digest,
+        save_s=older.save_s if newer.save_s is None else newer.save_s,
+        stall_s=older.stall_s if newer.stall_s is None else newer.stall_s,
+        message=older.message if newer.message is None else newer.message,
+        finished=older.finished if newer.finished is None else newer.finished,
+    )

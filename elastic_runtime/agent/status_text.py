@@ -1,68 +1,91 @@
-"""What a job is busy with, in words for whoever waits for it. Pure."""
+"""PURE. The sentence in a job's status: what the job is busy with, or waits for."""
 
 from collections.abc import Iterable
 
-from elastic_runtime.agent.membership import View
+from elastic_runtime.agent.membership_view import View
 from elastic_runtime.contract import State
 
-# pods named one by one
-MOST = 8
-# characters of a message: a status of more than 1,000 would be refused as a whole, and a pod's word
-# past 64 KiB
-LONGEST = 500
+# Pods that a sentence names one by one.
+MAX_NAMED_PODS = 8
+# Characters. A status with a message of more than 1,000 is refused, and so is a report of more
+# than 64 KiB.
+MAX_MESSAGE = 500
 
 
-def busy(state: str, view: View, since: float, durable_step: int) -> str:
-    """One sentence. `since`: who was not heard after it, by the coordinator's clock, is silent."""
-    record = view.record
-    heard = {i: m for i, m in view.members.items() if m.heard >= since}
+def describe(state: str, view: View, silent_before: float, durable_step: int) -> str:
+    """One sentence. Pods that last reported earlier than `silent_before` count as silent."""
     match state:
         case State.STARTING:
-            ready = {i for i, m in heard.items() if m.ready}
-            coming = [i for i in range(view.smallest) if i not in ready]
-            return f"waiting for {_pods(coming)}" if coming else "gathering whoever is ready"
+            return _starting(view, silent_before)
         case State.RESIZING:
-            outside = [
-                i
-                for i in record.members
-                if i not in heard or heard[i].generation != record.generation
-            ]
-            why = "recovering from a loss" if record.abrupt else "changing size"
-            return (
-                f"{why}: generation {record.generation} waits for {_pods(outside)}"
-                if outside
-                else f"{why}: at the end of this step"
-            )
+            return _resizing(view, silent_before)
         case State.STOPPING:
-            return (
-                f"saving before it stops: waiting for "
-                f"{_pods(i for i in record.members if i not in heard or not heard[i].parked)}"
-            )
+            saving = _unparked(view, silent_before)
+            return f"saving before it stops: waiting for {_names(saving)}"
+        case State.STOPPED if durable_step:
+            return f"nothing: saved at step {durable_step}, all pods may go"
         case State.STOPPED:
-            return (
-                f"nothing: saved at step {durable_step}, all pods may go"
-                if durable_step
-                else "nothing: all pods may go, nothing is saved"
-            )
+            return "nothing: all pods may go, nothing is saved"
         case State.FINISHED:
             return "nothing: the last step is done"
-    coming = [
-        i
-        for i, m in sorted(heard.items())
-        if i not in record.members and not m.ready and not m.leaving
+    return _training(view, silent_before)
+
+
+def _starting(view: View, silent_before: float) -> str:
+    ready = {
+        index
+        for index, member in view.members.items()
+        if member.ready and member.reported_at >= silent_before
+    }
+    missing = [index for index in range(view.smallest) if index not in ready]
+    return f"waiting for {_names(missing)}" if missing else "gathering the pods that are ready"
+
+
+def _resizing(view: View, silent_before: float) -> str:
+    record = view.record
+    formed = {
+        index
+        for index, member in view.members.items()
+        if member.generation == record.generation and member.reported_at >= silent_before
+    }
+    outside = [index for index in record.members if index not in formed]
+    cause = "recovering from a loss" if record.abrupt else "changing size"
+    if not outside:
+        return f"{cause}: at the end of this step"
+    return f"{cause}: generation {record.generation} waits for {_names(outside)}"
+
+
+def _unparked(view: View, silent_before: float) -> list[int]:
+    parked = {
+        index
+        for index, member in view.members.items()
+        if member.parked and member.reported_at >= silent_before
+    }
+    return [index for index in view.record.members if index not in parked]
+
+
+def _training(view: View, silent_before: float) -> str:
+    preparing = [
+        index
+        for index, member in view.members.items()
+        if member.reported_at >= silent_before
+        and index not in view.record.members
+        and not member.ready
+        and not member.leaving
     ]
-    return f"training; getting ready to join: {_pods(coming)}" if coming else "training"
+    return f"training; getting ready to join: {_names(preparing)}" if preparing else "training"
 
 
-def _pods(indexes: Iterable[int]) -> str:
-    named = sorted(indexes)
-    if not named:
+def _names(indexes: Iterable[int]) -> str:
+    pods = sorted(indexes)
+    if not pods:
         return "no pod"
-    more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
-    return ("pod " if len(named) == 1 else "pods ") + ", ".join(map(str, named[:MOST])) + more
+    noun = "pod" if len(pods) == 1 else "pods"
+    names = ", ".join(map(str, pods[:MAX_NAMED_PODS]))
+    surplus = len(pods) - MAX_NAMED_PODS
+    return f"{noun} {names} and {surplus} more" if surplus > 0 else f"{noun} {names}"
 
 
-def cut(message: object) -> str:
-    """Its words, at most `LONGEST` characters of them; … stands for the rest."""
-    words = str(message)
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+def shorten(message: str) -> str:
+    """At most `MAX_MESSAGE` characters; … stands for the ones left out."""
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"

@@ -1,4 +1,4 @@
-"""One process of a pod: the command as a child, the socket to it, and how it does."""
+"""One worker process of a pod: the script as a child process, and the socket to it."""
 
 import asyncio
 import os
@@ -11,37 +11,46 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from elastic_runtime.agent import control_server
 from elastic_runtime.agent.hang_detection import Pulse
+from elastic_runtime.json_codec import MAX_TEXT
+from elastic_runtime.messages import (
+    AGENT_FD_ENV,
+    LOCAL_RANK_ENV,
+    LOCAL_WORLD_SIZE_ENV,
+    AgentMessage,
+    Ping,
+    StacksFile,
+    encode_line,
+)
 
-PARENT_FD_ENV = "CEDE_PARENT_FD"
-LOCAL_RANK_ENV = "LOCAL_RANK"
-RANKS_ENV = "LOCAL_WORLD_SIZE"
-NONE = "no stacks: "
-# it will not even take a signal
-STOPPED = f"{NONE}State:\tT"
-# For torch's NCCL, where a user has not said otherwise: who is lost is told by the parents, and the
-# runtime aborts; torch ends nobody.
-NCCL = {
+NO_STACKS = "no stacks: "
+# A stopped process does not even handle signals.
+STOPPED_STATE = f"{NO_STACKS}State:\tT"
+# Defaults for torch's NCCL; the user's own environment wins. The agents detect a lost rank and the
+# runtime aborts the group, so torch must not end the process.
+NCCL_DEFAULTS = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_ENABLE_MONITORING": "0",
-    # seconds; for torch to give up a communicator that does not connect. It is 1800 unset
+    # Seconds until torch gives up a communicator that does not connect; torch's own is 1800.
     "TORCH_NCCL_NONBLOCKING_TIMEOUT": "60",
 }
-# For glibc, likewise: what a step frees stays with the process, up to 256 MiB. It goes back and is
-# fetched anew in every step otherwise,
-# or not, as the heap happens to lie; a page costs so much that an optimizer on a CPU takes half as
-# long again.
-# bytes; the second is glibc's own bound
-MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
-# how long a process may take to write its stacks: its handler needs no lock of Python's
-STACKS_S = 0.1
+# Defaults for glibc: up to 256 MiB of freed memory stays with the process. Otherwise each step
+# may return its memory to the kernel and fetch it again, which makes an optimizer on a CPU take
+# half as long again. Both are bytes; the second is the largest that glibc accepts.
+MALLOC_DEFAULTS = {
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+# A process writes its stacks within this time: the signal handler needs no lock of Python's.
+STACKS_TIMEOUT_S = 0.1
+# Bytes of one message, and of the stacks of a process.
+MAX_BYTES = MAX_TEXT
+PY_SPY_TIMEOUT_S = 1.0
 
 
-class Child:
-    """What it said of itself, and when by `clock`."""
+class WorkerProcess:
+    """A worker process, its last reports, and when they came by `clock`."""
 
     def __init__(
         self,
@@ -51,166 +60,180 @@ class Child:
         stacks: int,
         clock: Callable[[], float],
     ) -> None:
+        """`stacks`: descriptor of the file that the process writes its stacks to."""
         self.process = process
         self.reader = reader
         self.writer = writer
         self.ready = False
         self.parked = False
         self.finished = False
+        # The process waits for the other ranks in the step in flight.
         self.arrived = False
+        # The process has answered a ping, so its signal handler for stacks is in place.
         self.listens = False
         self.killed = False
-        self._closed = False
-        # well, though its job may go on: a command that knows nothing of us
+        # The process ended with exit code 0, though its job may go on: an external command.
         self.ended = False
-        # since it formed
+        # Committed since the generation formed.
         self.steps = 0
-        # `stacks`: descriptor of the file it writes them to
+        self._closed = False
         self._clock = clock
         self._stacks = stacks
-        self._stepped = clock()
-        self._asked: float | None = None
-        # when it answered last, or was asked first
-        self._alive = clock()
-        # of 16 s, of 64 steps
-        self._answers, self._seconds = deque[float](maxlen=320), deque[float](maxlen=64)
+        self._last_step_at = clock()
+        # When the unanswered ping was sent; None if every ping is answered.
+        self._pinged_at: float | None = None
+        # The last answer, or before any answer the first ping.
+        self._alive_at = clock()
+        # Seconds of the answers in the last 16 s, and of the last 64 steps.
+        self._answer_seconds = deque[float](maxlen=320)
+        self._step_seconds = deque[float](maxlen=64)
 
-    def tell(self, **message: Any) -> None:
+    def send(self, message: AgentMessage) -> None:
         with suppress(OSError):
-            self.writer.write(control_server.dump(message) + b"\n")
+            self.writer.write(encode_line(message))
 
-    def ask(self) -> None:
-        """Whether it lives; one question at a time."""
-        if self._asked is None:
-            self._asked = self._clock()
-            self._alive = self._alive if self.listens else self._asked
-            self.tell(tell="ping")
+    def ping(self) -> None:
+        """Ask whether the process answers; one ping at a time."""
+        if self._pinged_at is None:
+            self._pinged_at = self._clock()
+            if not self.listens:
+                self._alive_at = self._pinged_at
+            self.send(Ping())
 
-    def answered(self) -> None:
+    def receive_pong(self) -> None:
         self.listens = True
-        if self._asked is not None:
-            self._alive = self._clock()
-            self._answers.append(self._alive - self._asked)
-            self._asked = None
+        if self._pinged_at is not None:
+            self._alive_at = self._clock()
+            self._answer_seconds.append(self._alive_at - self._pinged_at)
+            self._pinged_at = None
 
-    def stepped(self, seconds: float) -> None:
-        self.steps, self.arrived, self._stepped = self.steps + 1, False, self._clock()
-        # the first step of a generation holds the pause
+    def commit_step(self, seconds: float) -> None:
+        self.steps += 1
+        self.arrived = False
+        self._last_step_at = self._clock()
+        # The first step of a generation includes the pause.
         if self.steps > 1:
-            self._seconds.append(seconds)
+            self._step_seconds.append(seconds)
 
-    def moves(self) -> None:
-        """It left its generation or formed the next: what it does now takes its time."""
-        self.steps, self.arrived, self._stepped = 0, False, self._clock()
-        self._answers.clear()
+    def change_generation(self) -> None:
+        """The process left its generation or formed the next one, which may take long."""
+        self.steps = 0
+        self.arrived = False
+        self._last_step_at = self._clock()
+        self._answer_seconds.clear()
 
     def pulse(self) -> Pulse:
         now = self._clock()
-        seconds = self._seconds
-        unanswered = 0.0 if self._asked is None or not self.ready else now - self._alive
-        slowest_answer = max(self._answers, default=0.0)
-        slowest_step = max(seconds, default=0.0)
-        step_s = median(seconds) if seconds else 0.0
+        unanswered = self._pinged_at is not None and self.ready
         return Pulse(
-            self.steps,
-            len(self._answers),
-            self.arrived,
-            unanswered,
-            now - self._stepped,
-            slowest_answer,
-            step_s,
-            slowest_step,
+            steps=self.steps,
+            answers=len(self._answer_seconds),
+            arrived=self.arrived,
+            unanswered_s=now - self._alive_at if unanswered else 0.0,
+            since_step_s=now - self._last_step_at,
+            slowest_answer_s=max(self._answer_seconds, default=0.0),
+            median_step_s=median(self._step_seconds) if self._step_seconds else 0.0,
+            slowest_step_s=max(self._step_seconds, default=0.0),
         )
 
     async def stacks(self) -> str:
-        """Of all its threads, as faulthandler writes them; of a process that cannot even do that,
-        what the kernel says of it."""
+        """The stacks of all threads, written by faulthandler.
+
+        If the process cannot write them: its state in the kernel.
+        """
         if self._closed:
-            return "it is gone"
-        # it may not listen for the signal yet, and would die of it
+            return "the process is gone"
+        # The process has no signal handler yet: the signal would end it.
         if not self.listens:
-            return "it is starting"
-        # ours until the end: meanwhile it may be closed, and the number given to something else
-        written = os.dup(self._stacks)
+            return "the process is starting"
+        # A descriptor of our own: `close` may run meanwhile, and the number may be reused.
+        descriptor = os.dup(self._stacks)
         try:
-            before = os.fstat(written).st_size
-            if (state := _state(self.process.pid)).startswith(STOPPED):
+            start = os.fstat(descriptor).st_size
+            state = _kernel_state(self.process.pid)
+            if state.startswith(STOPPED_STATE):
                 return state
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGRTMIN)
-            size = before
-            end = asyncio.get_running_loop().time() + STACKS_S
-            while asyncio.get_running_loop().time() < end:
-                await asyncio.sleep(STACKS_S / 10)
-                if size != before and size == os.fstat(written).st_size:
-                    break
-                size = os.fstat(written).st_size
-            return os.pread(written, control_server.LIMIT, before).decode(
-                errors="replace"
-            ) or _state(self.process.pid)
+            await _wait_until_written(descriptor, start)
+            text = os.pread(descriptor, MAX_BYTES, start).decode(errors="replace")
+            return text or _kernel_state(self.process.pid)
         finally:
-            os.close(written)
+            os.close(descriptor)
 
     def kill(self) -> None:
-        """It and whatever it started; what outlives it, as workers that read data do for seconds,
-        holds its socket open."""
-        # once: later the number may be another's
+        """Kill the process and what it started, such as data loading workers.
+
+        Children that outlive it keep its end of the socket open.
+        """
+        # Only once: later the process id may belong to another process.
         if not self.killed:
             self.killed = True
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """What we held of it: else every process that is started again would leave descriptors
-        behind."""
+        """Release the descriptors: a process that restarts again and again must not leak them."""
         self._closed = True
-        # a close would wait until somebody reads what it was told last
+        # A close would wait until the process reads what was sent last.
         self.writer.transport.abort()
         os.close(self._stacks)
 
 
-def _state(pid: int) -> str:
-    """Of a process that writes no stacks: its state and the call of the kernel it waits in."""
-    found = []
-    for name, pattern in (("status", "State:"), ("wchan", "")):
+async def _wait_until_written(descriptor: int, start: int) -> None:
+    """Until the file has more than `start` bytes and stops growing; `STACKS_TIMEOUT_S` at most."""
+    size = start
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + STACKS_TIMEOUT_S
+    while loop.time() < deadline:
+        await asyncio.sleep(STACKS_TIMEOUT_S / 10)
+        new_size = os.fstat(descriptor).st_size
+        if size != start and size == new_size:
+            return
+        size = new_size
+
+
+def _kernel_state(pid: int) -> str:
+    """The state of a process, and the kernel function that it waits in."""
+    lines = list[str]()
+    for name, prefix in (("status", "State:"), ("wchan", "")):
         with suppress(OSError):
-            found += [
-                line.strip()
-                for line in Path(f"/proc/{pid}/{name}").read_text().splitlines()
-                if line.startswith(pattern)
-            ]
-    return NONE + ", ".join(found)
+            text = Path(f"/proc/{pid}/{name}").read_text()
+            lines += [line.strip() for line in text.splitlines() if line.startswith(prefix)]
+    return NO_STACKS + ", ".join(lines)
 
 
-async def spawn(script: Sequence[str], local: int, ranks: int, clock: Callable[[], float]) -> Child:
-    """The process, told where to write its stacks when signal SIGRTMIN asks for them."""
-    ours, theirs = socket.socketpair()
+async def spawn(
+    script: Sequence[str], local_rank: int, ranks: int, clock: Callable[[], float]
+) -> WorkerProcess:
+    """Start one of the pod's `ranks` processes. On SIGRTMIN it writes its stacks to a file."""
+    agent_end, worker_end = socket.socketpair()
     stacks = os.memfd_create("stacks")
     env = {
-        **NCCL,
-        **MALLOC,
+        **NCCL_DEFAULTS,
+        **MALLOC_DEFAULTS,
         **os.environ,
-        PARENT_FD_ENV: str(theirs.fileno()),
-        LOCAL_RANK_ENV: str(local),
-        RANKS_ENV: str(ranks),
+        AGENT_FD_ENV: str(worker_end.fileno()),
+        LOCAL_RANK_ENV: str(local_rank),
+        LOCAL_WORLD_SIZE_ENV: str(ranks),
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",
         *script,
         env=env,
-        pass_fds=[theirs.fileno(), stacks],
+        pass_fds=[worker_end.fileno(), stacks],
         start_new_session=True,
     )
-    theirs.close()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=control_server.LIMIT)
-    child = Child(process, reader, writer, stacks, clock)
-    child.tell(tell="stacks", file=stacks)
-    return child
+    worker_end.close()
+    reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
+    worker = WorkerProcess(process, reader, writer, stacks, clock)
+    worker.send(StacksFile(stacks))
+    return worker
 
 
-async def spied(pid: int) -> str:
-    """What py-spy sees of the process, native frames included; empty where it is not installed."""
+async def py_spy_dump(pid: int) -> str:
+    """The stacks with native frames, by py-spy; empty where py-spy is not installed."""
     if not shutil.which("py-spy"):
         return ""
     try:
@@ -227,7 +250,7 @@ async def spied(pid: int) -> str:
     except OSError:
         return ""
     try:
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(PY_SPY_TIMEOUT_S):
             return (await spy.communicate())[0].decode(errors="replace")
     except TimeoutError:
         spy.kill()

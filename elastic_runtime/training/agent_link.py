@@ -1,7 +1,6 @@
-"""A rank's line to its parent: JSON lines over one socket, read by a thread."""
+"""A rank's end of the socket to its agent: a thread receives the messages."""
 
 import faulthandler
-import json
 import logging
 import os
 import signal
@@ -9,14 +8,34 @@ import socket
 import threading
 from typing import Any
 
-from elastic_runtime.agent.membership import Record
+from elastic_runtime import messages
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.messages import (
+    AGENT_FD_ENV,
+    LOCAL_RANK_ENV,
+    LOCAL_WORLD_SIZE_ENV,
+    AgentMessage,
+    Record,
+    WorkerMessage,
+    decode_agent_message,
+    encode_line,
+)
 
 log = logging.getLogger(__name__)
 
 
-class Link:
+def connect() -> "AgentLink | None":
+    """The link to this process's agent; None if the script runs without one."""
+    descriptor = os.environ.get(AGENT_FD_ENV)
+    if not descriptor:
+        return None
+    local_rank = int(os.environ.get(LOCAL_RANK_ENV, "0"))
+    ranks = int(os.environ.get(LOCAL_WORLD_SIZE_ENV, "1"))
+    return AgentLink(int(descriptor), local_rank, ranks)
+
+
+class AgentLink:
     """What the parent last told: the newest record, and how often a save was asked for."""
 
     def __init__(self, descriptor: int, local: int, ranks: int) -> None:
@@ -33,9 +52,9 @@ class Link:
         self._stores: dict[int, Any] = {}
         threading.Thread(target=self._listen, daemon=True, name="parent").start()
 
-    def say(self, what: str, **facts: Any) -> None:
+    def send(self, message: WorkerMessage) -> None:
         with self._sending:
-            self._socket.sendall(json.dumps({"say": what, **facts}).encode() + b"\n")
+            self._socket.sendall(encode_line(message))
 
     @property
     def record(self) -> Record:
@@ -74,24 +93,25 @@ class Link:
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:
             for line in lines:
-                told = json.loads(line)
-                match told["tell"]:
-                    case "record":
-                        self._hear(told)
-                    case "save":
-                        self._saves += 1
-                    case "ping":
-                        self.say("pong")
-                    # when asked by this signal, without Python's lock: it may be what we hang on
-                    case "stacks":
-                        faulthandler.register(signal.SIGRTMIN, file=told["file"])
-        # the parent is gone: nobody would ever reap or stop us
+                self._receive(decode_agent_message(line))
+        # The agent is gone: no process would ever reap or stop this one.
         os._exit(1)
 
-    def _hear(self, told: dict[str, Any]) -> None:
-        record = Record.read(told["record"])
+    def _receive(self, message: AgentMessage) -> None:
+        match message:
+            case messages.NewRecord():
+                self._set_record(message.record, message.index)
+            case messages.SaveRequested():
+                self._saves += 1
+            case messages.Ping():
+                self.send(messages.Pong())
+            case messages.StacksFile():
+                # The handler runs without Python's lock, which may be what this process hangs on.
+                faulthandler.register(signal.SIGRTMIN, file=message.descriptor)
+
+    def _set_record(self, record: Record, index: int) -> None:
         with self._changed:
-            self.index = told["index"]
+            self.index = index
             self._record = record
             self._cut_if_lost()
             self._changed.notify_all()
@@ -101,4 +121,4 @@ class Link:
             self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {
                 record.generation: store
             }
-            self.say("store", generation=record.generation, port=port)
+            self.send(messages.StoreOpened(record.generation, port))

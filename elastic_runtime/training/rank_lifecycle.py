@@ -3,15 +3,15 @@ the next."""
 
 import logging
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
-from elastic_runtime import script_checks
-from elastic_runtime.agent.membership import Record
+from elastic_runtime import messages, script_checks
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
-from elastic_runtime.training.agent_link import Link
+from elastic_runtime.messages import Record, WorkerMessage
+from elastic_runtime.training.agent_link import AgentLink
 
 log = logging.getLogger(__name__)
 # between two tries to save the state of a job that is stopped
@@ -37,7 +37,7 @@ class Training(Protocol):
 class Seat:
     """`group`: of this generation, None in a job of one and while parked."""
 
-    def __init__(self, link: Link | None, training: Training) -> None:
+    def __init__(self, link: AgentLink | None, training: Training) -> None:
         self.link = link
         self._training = training
         self.group: Group | None = None
@@ -67,7 +67,7 @@ class Seat:
     def take(self, newest: int = 0) -> None:
         """Join the job, of which generation `newest` is known to have been."""
         if self.link:
-            self.link.say("ready", newest=newest)
+            self.link.send(messages.Ready(newest))
             self.move()
         else:
             self._training.enter(None, plan_recovery([self._training.stand()]))
@@ -84,7 +84,7 @@ class Seat:
 
         Afterwards our parent knows that whatever takes long now is the others'.
         """
-        self.say("arrived")
+        self.send(messages.Arrived())
         wish = torch.zeros(2)
         if self.rank == 0:
             wish[1] = float(save)
@@ -120,7 +120,7 @@ class Seat:
         if self.group:
             # errors reach ring neighbours only: pass it on
             self.group.abort()
-        self.link.say("broken", generation=generation)
+        self.link.send(messages.Broken(generation))
 
     def move_on(self) -> None:
         """All ranks stopped after the same step because the leading one wished it: nothing is lost
@@ -187,7 +187,7 @@ class Seat:
                 group.abort()
                 link.guard(None)
                 group.close()
-                link.say("broken", generation=record.generation)
+                link.send(messages.Broken(record.generation))
                 continue
             return
 
@@ -229,8 +229,8 @@ class Seat:
         self.link.guard(None)
         if group:
             group.close()
-        self.link.say("parked", step=self._training.stand().step, generation=record.generation)
+        self.link.send(messages.Parked(self._training.stand().step, record.generation))
 
-    def say(self, what: str, **facts: Any) -> None:
+    def send(self, message: WorkerMessage) -> None:
         if self.link:
-            self.link.say(what, **facts)
+            self.link.send(message)

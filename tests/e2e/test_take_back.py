@@ -47,7 +47,7 @@ def research(cluster: Cluster) -> Iterator[None]:
     job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
     # see `held_open`
     job["spec"]["template"]["spec"]["containers"][0]["env"].append(
-        {"name": contract.ANSWER_ENV, "value": "600"}
+        {"name": contract.LIVENESS_TIMEOUT_ENV, "value": "600"}
     )
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
     yield

@@ -79,7 +79,7 @@ def test_size_0_asks_every_command_once_and_is_answered_by_its_end(job: Job) -> 
     job.resize(2)
     job.until(lambda s: s.state == State.TRAINING and s.size == 2)
     job.until(lambda s: all(lines(job, i) == ["began", "saved", "began"] for i in (0, 1)))
-    assert job.stop() == [contract.LEFT, contract.LEFT]
+    assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST, contract.EXIT_LEFT_ON_REQUEST]
     assert [lines(job, i)[-1] for i in (0, 1)] == ["saved", "saved"]
 
 
@@ -136,5 +136,5 @@ def test_on_this_machine_too(job: Job) -> None:
             assert running.poll() is None
             os.sched_yield()
         running.terminate()
-    assert running.returncode == contract.LEFT
+    assert running.returncode == contract.EXIT_LEFT_ON_REQUEST
     assert [lines(job, i) for i in (0, 1)] == [["began", "saved"]] * 2

@@ -143,7 +143,7 @@ def test_pods_of_two_ranks_shrink_grow_and_lose_one(
     # its pod's other rank goes with it
     job.kill_rank(1)
     job.goes_on(before, 2)
-    assert job.stop() == [contract.LEFT, contract.LEFT]
+    assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST, contract.EXIT_LEFT_ON_REQUEST]
     check_exactly_once(job, undisturbed)
 
 

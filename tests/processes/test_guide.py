@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from elastic_runtime.contract import LEFT
+from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from tests.harness.local_job import free_port
 from tests.paths import TREE
 
@@ -94,4 +94,4 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
         assert len(named) > 10
         assert named <= given
         job.send_signal(signal.SIGINT)
-        assert job.wait(60) == LEFT
+        assert job.wait(60) == EXIT_LEFT_ON_REQUEST

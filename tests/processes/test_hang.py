@@ -38,7 +38,7 @@ SCRIPT = HANGS + local_job.SCRIPT.replace(
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     job = Job(tmp_path, SCRIPT)
-    job.env[contract.PROGRESS_ENV] = "5"
+    job.env[contract.STEP_TIMEOUT_ENV] = "5"
     yield job
     job.kill()
 

@@ -117,7 +117,7 @@ def test_a_stopped_job_goes_on_where_it_was_and_ends_well(
 ) -> None:
     job.start(0, 1)
     first = job.trains(2)
-    assert job.stop() == [contract.LEFT, contract.LEFT]
+    assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST, contract.EXIT_LEFT_ON_REQUEST]
     before = check_exactly_once(job, undisturbed)
     job.steps = before + 60
     job.start(0, 1)
@@ -165,7 +165,7 @@ def test_a_pod_that_is_told_to_go_leaves_at_the_end_of_a_step(
     job.trains(3)
     job.pods[2].terminate()
     job.trains(2)
-    assert job.pods[2].wait(20) == contract.LEFT
+    assert job.pods[2].wait(20) == contract.EXIT_LEFT_ON_REQUEST
     with pytest.raises(control_server.Refused) as refused:
         job.call("GET", contract.STATUS_PATH, key=b"another")
     assert refused.value.status == 401
@@ -181,7 +181,7 @@ def test_when_pod_0_is_sent_away_first_the_others_train_on_and_still_save_when_t
     job.pods[0].terminate()
     # of more than 0.06 s
     job.trains(2, beyond=40)
-    assert job.stop() == [contract.LEFT] * 3
+    assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST] * 3
     found = restore.newest(job.directory / "save")
     assert found
     assert found.step == check_exactly_once(job, undisturbed)
@@ -243,4 +243,4 @@ def test_the_command_runs_resizes_and_stops_a_job_of_this_machine(tmp_path: Path
             assert ask("status").size == 1
         finally:
             running.terminate()
-    assert running.returncode == contract.LEFT
+    assert running.returncode == contract.EXIT_LEFT_ON_REQUEST

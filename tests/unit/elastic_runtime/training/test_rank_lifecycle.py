@@ -4,12 +4,12 @@ from typing import cast
 
 import pytest
 
-from elastic_runtime.training.agent_link import Link
+from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.rank_lifecycle import Seat, Training
 
 
 def test_a_rank_is_not_told_before_anybody_knows_it() -> None:
-    seat = Seat(cast(Link, object()), cast(Training, None))
+    seat = Seat(cast(AgentLink, object()), cast(Training, None))
     with pytest.raises(
         ValueError,
         match=(

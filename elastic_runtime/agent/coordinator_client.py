@@ -1,0 +1,168 @@
+"""An agent's side of the coordinator: reports the pod's state, and acts on what pod 0 decides."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from elastic_runtime import contract, json_codec, messages
+from elastic_runtime.agent import control_server
+from elastic_runtime.agent.coordinator import Coordinator, merge_kept
+from elastic_runtime.agent.pod_state import merged
+from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.worker_pool import WorkerPool
+from elastic_runtime.messages import CoordinatorReply, CoordinatorState, Progress, StacksReply
+
+log = logging.getLogger(__name__)
+HEARTBEAT_S = 0.3
+RETRY_DELAY_S = 0.1
+REQUEST_TIMEOUT_S = 3.0
+# The stacks of the other pods must not delay the end of a worker that hangs.
+STACKS_TIMEOUT_S = 0.3
+# No request for stacks is known of this coordinator.
+STACKS_UNKNOWN = -1
+
+
+class CoordinatorClient:
+    def __init__(self, settings: PodSettings, pool: WorkerPool, end: Callable[[int], None]) -> None:
+        """`end(code)` is called when the job is over for this pod."""
+        self.settings = settings
+        # Only in pod 0, which answers its own requests.
+        self.coordinator: Coordinator | None = None
+        # A copy for the case that pod 0 is replaced.
+        self.kept = CoordinatorState()
+        self._pool = pool
+        self._end = end
+        self._revision = 0
+        self._coordinator_name = ""
+        # Of `CoordinatorReply`, as far as this pod has acted on them.
+        self._saves_requested = 0
+        self._stacks_requested = STACKS_UNKNOWN
+
+    # --- the control port -------------------------------------------------------------------------
+
+    async def serve(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        """Pod 0 answers; the other pods forward a controller's call to it."""
+        if self.coordinator:
+            return await self.coordinator.handle(method, path, body)
+        if path not in contract.PATHS:
+            return 404, json_codec.dump(
+                {"message": f"{method} {path} is answered by pod 0 only: call pod 0"}
+            )
+        settings = self.settings
+        # With the caller's signature: with a nonce of our own, pod 0 would take a replayed
+        # request for a new one.
+        try:
+            reply = await control_server.forward(
+                settings.coordinator,
+                settings.coordinator_port,
+                settings.key,
+                method,
+                path,
+                headers,
+                body,
+                timeout_s=REQUEST_TIMEOUT_S,
+            )
+        except control_server.Refused as refused:
+            return refused.status or 502, json_codec.dump({"message": refused.message})
+        return 200, reply
+
+    async def _call(
+        self, method: str, path: str, body: bytes = b"", timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> bytes:
+        """Raises OSError or Refused if pod 0 does not answer."""
+        if self.coordinator:
+            return (await self.coordinator.handle(method, path, body))[1]
+        settings = self.settings
+        return await control_server.call(
+            settings.coordinator,
+            settings.coordinator_port,
+            settings.key,
+            settings.job_uid,
+            method,
+            path,
+            body,
+            timeout_s=timeout_s,
+        )
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    async def send_reports(self) -> None:
+        """Report every change at once, and a heartbeat every `HEARTBEAT_S`, until cancelled."""
+        while True:
+            self._pool.changed.clear()
+            await self.send_report()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._pool.changed.wait()
+
+    async def send_report(self) -> None:
+        pool = self._pool
+        report = pool.state.report(
+            self.settings.index,
+            self.settings.address,
+            known_generation=pool.record.generation,
+            done=pool.done,
+            kept=self.kept,
+        )
+        pool.state.progress = Progress()
+        try:
+            await self._call("POST", messages.MEMBER_PATH, json_codec.encode(report))
+        except (OSError, control_server.Refused) as error:
+            # Reported again when pod 0 is back.
+            pool.state.progress = merged(report.progress, pool.state.progress)
+            log.debug("pod 0 does not answer", extra={"reason": str(error)})
+
+    def request_stacks(self) -> None:
+        """Ask the other pods of the job to log their stacks, without waiting for the answer."""
+        # Before the request: pod 0 may ask this pod before it answers.
+        self._stacks_requested += 1
+        self._requesting = asyncio.create_task(self._request_stacks())
+
+    async def _request_stacks(self) -> None:
+        with suppress(OSError, control_server.Refused):
+            body = await self._call("POST", messages.STACKS_PATH, timeout_s=STACKS_TIMEOUT_S)
+            self._stacks_requested = json_codec.decode(StacksReply, body).stacks_requested
+
+    # --- decisions of pod 0 -----------------------------------------------------------------------
+
+    async def receive_replies(self) -> None:
+        """Act on every decision of pod 0 as soon as it is made, until cancelled."""
+        path = messages.RECORD_PATH
+        while True:
+            try:
+                body = await self._call("GET", f"{path}?after={self._revision}")
+            except (OSError, control_server.Refused) as error:
+                log.debug("pod 0 does not answer", extra={"reason": str(error)})
+                self._revision = 0
+                self._stacks_requested = STACKS_UNKNOWN
+                await asyncio.sleep(RETRY_DELAY_S)
+                continue
+            self.apply(json_codec.decode(CoordinatorReply, body))
+
+    def apply(self, reply: CoordinatorReply) -> None:
+        """Keep what pod 0 decided, and send the workers what is new to them."""
+        pool = self._pool
+        self._revision = reply.revision
+        self.kept = merge_kept(self.kept, reply.kept)
+        pool.others_wait = bool(set(reply.waiting) - {self.settings.index})
+        if reply.stacks_requested > self._stacks_requested:
+            if self._stacks_requested != STACKS_UNKNOWN:
+                # In a task of its own: the next record must not wait for it.
+                self._logging = asyncio.create_task(pool.log_stacks())
+            self._stacks_requested = reply.stacks_requested
+        if reply.record.generation >= pool.record.generation and reply.record != pool.record:
+            pool.set_record(reply.record)
+        if reply.finished and pool.state.broken >= pool.state.generation:
+            # This pod is in no generation, and none will follow.
+            pool.state.finished = True
+            self._end(0)
+        if reply.coordinator != self._coordinator_name:
+            # A new coordinator counts from 0; a worker counts the requests that it receives.
+            self._coordinator_name = reply.coordinator
+            self._saves_requested = 0
+        if reply.saves_requested > self._saves_requested:
+            self._saves_requested = reply.saves_requested
+            pool.send(messages.SaveRequested())

@@ -1,0 +1,90 @@
+"""A job whose pods are processes of this machine: start it, and send it requests."""
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from elastic_runtime import contract
+from elastic_runtime.agent import control_server
+from elastic_runtime.agent.settings import LOCAL_HOST_ENV
+
+HOST = "127.0.0.1"
+# Of every local job; a directory holds one job's key.
+JOB = "local"
+
+
+def run(pods: int, port: int, directory: Path, arguments: Sequence[str]) -> int:
+    """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
+
+    `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
+    other pods are terminated.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    key = directory / "key"
+    key.touch(mode=0o600)
+    key.write_text(secrets.token_hex(32))
+    env = _environment(pods, port, key)
+    command = [sys.executable, "-m", "elastic_runtime", *arguments]
+    processes = [
+        subprocess.Popen(command, env={**env, contract.INDEX_ENV: str(index)})
+        for index in range(pods)
+    ]
+    (directory / "pids").write_text("\n".join(str(process.pid) for process in processes) + "\n")
+
+    def forward_signal(number: int, _: object) -> None:
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, forward_signal)
+    first = processes[0].wait()
+    # A negative code is a signal: if pod 0 was killed, the others can train on without it.
+    if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
+        _complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
+        forward_signal(signal.SIGTERM, None)
+    codes = [process.wait() for process in processes]
+    return next((code if code > 0 else 128 - code for code in codes if code), 0)
+
+
+def _environment(pods: int, port: int, key: Path) -> dict[str, str]:
+    # By default each pod would use every core, and all would be slow.
+    threads = max(1, (os.cpu_count() or 1) // pods)
+    return {
+        contract.SIZES_ENV: "1",
+        "OMP_NUM_THREADS": str(threads),
+        **os.environ,
+        contract.JOB_ENV: JOB,
+        contract.JOB_UID_ENV: JOB,
+        LOCAL_HOST_ENV: HOST,
+        contract.KEY_FILE_ENV: str(key),
+        contract.PORT_ENV: str(port),
+    }
+
+
+def request(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:
+    """Send a request to the job in `directory` and print its reply. Returns an exit code."""
+    try:
+        key = (directory / "key").read_bytes().strip()
+    except OSError:
+        _complain(
+            f"no local job was started in this directory: {directory}/key is missing; start one "
+            f"with --local"
+        )
+        return 1
+    try:
+        reply = asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
+    except (OSError, control_server.Refused) as error:
+        _complain(f"no answer on port {port}: {error}")
+        return 1
+    print(reply.decode())
+    return 0
+
+
+def _complain(sentence: str) -> None:
+    print(f"elastic_runtime: {sentence}", file=sys.stderr)

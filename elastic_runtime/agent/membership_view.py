@@ -1,0 +1,111 @@
+"""PURE. What pod 0 knows of the job's pods: the input of every membership decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from elastic_runtime.messages import MemberReport, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod by its last report. Up to `newest_generation` the fields are of `MemberReport`."""
+
+    index: int
+    incarnation: str
+    address: str = ""
+    generation: int = 0
+    members: tuple[int, ...] = ()
+    step: int = 0
+    ready: bool = False
+    leaving: bool = False
+    parked: bool = False
+    finished: bool = False
+    broken: int = 0
+    newest_generation: int = 0
+    # When the pod last reported, and when this incarnation first did, by the coordinator's clock.
+    reported_at: float = 0.0
+    first_reported_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In seconds."""
+
+    # A pod that does not report for so long is lost. Its agent reports a dead process at once.
+    silent_s: float = 3.0
+    # The same once a generation broke: every pod reports three times a second.
+    silent_after_break_s: float = 1.0
+    # A replaced coordinator waits so long for the members that others name.
+    gather_s: float = 5.0
+    # Pods that become ready together, or are terminated together, share one change.
+    settle_s: float = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything the coordinator decides on. Times are seconds of its clock."""
+
+    record: Record = field(default_factory=Record)
+    members: Mapping[int, Member] = field(default_factory=dict)
+    # The size last requested, by which Cession; None if no size was ever requested.
+    wanted: int | None = None
+    cession: str = ""
+    smallest: int = 1
+    # When this coordinator started.
+    started_at: float = 0.0
+    # When a member first reported that the current generation broke.
+    broke_at: float | None = None
+    # When a pod last became ready, restarted or was told to leave.
+    changed_at: float = 0.0
+
+
+def merge_report(view: View, report: MemberReport, now: float) -> View:
+    """The view after one report of a pod."""
+    before = view.members.get(report.index)
+    restarted = before is None or before.incarnation != report.incarnation
+    changed = (
+        before is None
+        or restarted
+        or (before.ready, before.leaving) != (report.ready, report.leaving)
+    )
+    member = Member(
+        index=report.index,
+        incarnation=report.incarnation,
+        address=report.address,
+        generation=report.generation,
+        members=report.members,
+        step=report.step,
+        ready=report.ready,
+        leaving=report.leaving,
+        parked=report.parked,
+        finished=report.finished,
+        broken=report.broken,
+        newest_generation=report.newest_generation,
+        reported_at=now,
+        first_reported_at=now if before is None or restarted else before.first_reported_at,
+    )
+    if view.wanted is None and report.kept.wanted is not None:
+        # A replaced coordinator learns what the last one was asked.
+        view = replace(view, wanted=report.kept.wanted, cession=report.kept.cession)
+    if view.broke_at is None and report.broken == view.record.generation > 0:
+        view = replace(view, broke_at=now)
+    return replace(
+        view,
+        members={**view.members, report.index: member},
+        changed_at=now if changed else view.changed_at,
+        record=_with_store(view.record, report),
+    )
+
+
+def _with_store(record: Record, report: MemberReport) -> Record:
+    """The record, with the address of its store once the first member has opened it."""
+    store = report.store
+    is_new = (
+        store is not None
+        and store.generation == record.generation
+        and not record.store
+        and record.members[:1] == (report.index,)
+    )
+    if store is None or not is_new:
+        return record
+    return replace(record, store=f"{report.address}:{store.port}")

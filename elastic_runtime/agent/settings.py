@@ -1,0 +1,64 @@
+"""What an agent knows when it starts, from the environment that the webhook or `--local` wrote."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elastic_runtime import contract
+from elastic_runtime.agent.hang_detection import Patience
+
+# Host of pod 0 when all pods run on one machine.
+LOCAL_HOST_ENV = "CEDE_LOCAL"
+# Of the processes of a pod that die again and again without a new committed step.
+MAX_RESTARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PodSettings:
+    index: int
+    job: str
+    job_uid: str
+    key: bytes
+    # Where the other pods reach this one.
+    address: str
+    # Host and control port of pod 0.
+    coordinator: str
+    coordinator_port: int
+    # Of this pod's control server; 0 takes a free one.
+    port: int
+    smallest: int = 1
+    # Processes per pod.
+    ranks: int = 1
+    grace_s: float = 30.0
+    max_restarts: int = MAX_RESTARTS
+    patience: Patience = field(default_factory=Patience)
+
+
+def from_environment(env: Mapping[str, str]) -> PodSettings:
+    """Raises KeyError or OSError that names what is missing."""
+    index = int(env.get(contract.INDEX_ENV, "0"))
+    job = env[contract.JOB_ENV]
+    port = int(env.get(contract.PORT_ENV, contract.PORT))
+    sizes = [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
+    key = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE))
+    local_host = env.get(LOCAL_HOST_ENV)
+    default = Patience()
+    return PodSettings(
+        index=index,
+        job=job,
+        job_uid=env[contract.JOB_UID_ENV],
+        key=key.read_bytes().strip(),
+        address=env.get(contract.POD_IP_ENV, "127.0.0.1"),
+        coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
+        coordinator_port=port,
+        port=port if index == 0 or not local_host else 0,
+        smallest=min(sizes),
+        ranks=int(env.get(contract.RANKS_ENV, "1")),
+        grace_s=float(env.get(contract.GRACE_ENV, "30")),
+        patience=Patience(
+            liveness_timeout_s=float(
+                env.get(contract.LIVENESS_TIMEOUT_ENV, default.liveness_timeout_s)
+            ),
+            step_timeout_s=float(env.get(contract.STEP_TIMEOUT_ENV, default.step_timeout_s)),
+        ),
+    )

@@ -1,0 +1,243 @@
+"""The worker processes of one pod: starts them, restarts them, and detects the ones that hang."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from elastic_runtime import contract, messages
+from elastic_runtime.agent import hang_detection, metrics
+from elastic_runtime.agent.pod_state import PodState
+from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.worker_process import WorkerProcess, spawn
+from elastic_runtime.messages import AgentMessage, Record, WorkDone, WorkerMessage
+
+log = logging.getLogger(__name__)
+# Between two checks of the processes, at most.
+CHECK_INTERVAL_S = 0.05
+# A timeout is checked so long after it.
+CHECK_MARGIN_S = 0.005
+# For what a process sent before it died.
+LAST_MESSAGES_S = 1.0
+
+
+def exit_code_after(
+    failed: int | None, *, left_early: bool, leaving: bool, deaths: int, max_restarts: int
+) -> int | None:
+    """The exit code of a pod whose processes have ended; None to start them again.
+
+    `failed`: the exit code of the process that failed, negative for a signal; None if none did.
+    `left_early`: a script ended before its last step. `deaths`: in a row, this one included.
+    """
+    if failed is None:
+        return 1 if left_early else 0
+    if leaving:
+        return contract.EXIT_LEFT_ON_REQUEST
+    if deaths > max_restarts:
+        return failed if failed > 0 else 1
+    return None
+
+
+class WorkerPool:
+    """`end(code)` is called when the pod is over, `log_hang(worker)` before a worker is killed."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        script: Sequence[str],
+        end: Callable[[int], None],
+        log_hang: Callable[[WorkerProcess], Awaitable[None]],
+    ) -> None:
+        self.settings = settings
+        self.script = script
+        self.workers: list[WorkerProcess] = []
+        self.state = PodState()
+        # The newest record that this pod received.
+        self.record = Record()
+        # A rank in another pod waits for the step in flight.
+        self.others_wait = False
+        self.done = WorkDone()
+        self.all_deaths = 0
+        self.hangs = 0
+        # Set when the coordinator must be sent a report at once.
+        self.changed = asyncio.Event()
+        self._end = end
+        self._log_hang = log_hang
+        # Of one step.
+        self._samples = 0
+        # Since the pod last got beyond the step at which a process died.
+        self._deaths = 0
+        self._died_at_step = 0
+        self._clock = hang_detection.PausableClock(time.monotonic, 4 * CHECK_INTERVAL_S)
+
+    # --- processes --------------------------------------------------------------------------------
+
+    async def run_workers(self) -> None:
+        """Start the workers, and start all again when one dies, until the pod is over.
+
+        After a restart the pod joins again; meanwhile the other pods train on.
+        """
+        code = None
+        while code is None:
+            await self._start()
+            failed = await self._wait_for_exit()
+            code = self._decide_after_exit(failed)
+        self._end(code)
+
+    async def _start(self) -> None:
+        self.state = PodState(incarnation=secrets.token_hex(6), leaving=self.state.leaving)
+        ranks = self.settings.ranks
+        self.workers = [
+            await spawn(self.script, local_rank, ranks, self._clock) for local_rank in range(ranks)
+        ]
+        # If the last workers died, the others must know at once.
+        self.changed.set()
+        self._send_record()
+
+    async def _wait_for_exit(self) -> int | None:
+        """Until all workers have ended; if one fails, the others are killed. Its exit code."""
+        receivers = [asyncio.create_task(self._receive_all(worker)) for worker in self.workers]
+        exits = {asyncio.create_task(worker.process.wait()) for worker in self.workers}
+        failed = None
+        while exits and failed is None:
+            done, exits = await asyncio.wait(exits, return_when=asyncio.FIRST_COMPLETED)
+            failed = next((task.result() for task in done if task.result()), None)
+        self.kill()
+        await asyncio.gather(*exits, return_exceptions=True)
+        # The socket may stay open: a process that the worker started in a session of its own
+        # still holds it.
+        await asyncio.wait(receivers, timeout=LAST_MESSAGES_S)
+        for task in receivers:
+            task.cancel()
+        await asyncio.gather(*receivers, return_exceptions=True)
+        for worker in self.workers:
+            worker.close()
+        return failed
+
+    def _decide_after_exit(self, failed: int | None) -> int | None:
+        """The exit code of the pod; None to start the workers again."""
+        left_early = False
+        if failed is None:
+            self.state.finished = all(worker.finished for worker in self.workers)
+            left_early = any(
+                worker.ready and not (worker.finished or worker.ended) for worker in self.workers
+            )
+        else:
+            self._count_death(failed)
+        if left_early:
+            log.error("the script ended before its last step", extra={"step": self.state.step})
+        leaving = self.state.leaving
+        code = exit_code_after(
+            failed,
+            left_early=left_early,
+            leaving=leaving,
+            deaths=self._deaths,
+            max_restarts=self.settings.max_restarts,
+        )
+        if failed is not None and code is not None:
+            # For the last report: the workers that trained are gone.
+            self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
+        return code
+
+    def _count_death(self, code: int) -> None:
+        self._deaths += 1
+        self.all_deaths += 1
+        self._died_at_step = self.state.step
+        log.warning(
+            "rank died", extra={"index": self.settings.index, "code": code, "deaths": self._deaths}
+        )
+
+    def kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def send(self, message: AgentMessage) -> None:
+        """To every worker."""
+        for worker in self.workers:
+            worker.send(message)
+
+    def set_record(self, record: Record) -> None:
+        self.record = record
+        self._send_record()
+
+    def _send_record(self) -> None:
+        self.send(messages.NewRecord(self.record, self.settings.index))
+
+    async def _receive_all(self, worker: WorkerProcess) -> None:
+        while line := await worker.reader.readline():
+            self._receive(worker, messages.decode_worker_message(line))
+
+    def _receive(self, worker: WorkerProcess, message: WorkerMessage) -> None:
+        if isinstance(message, messages.Pong):
+            worker.receive_pong()
+            return
+        self.state.receive(worker, self.workers, message)
+        match message:
+            case messages.Formed():
+                self._samples = message.samples
+            case messages.StepCommitted():
+                # A pod that fails at the same step again and again makes no progress.
+                if message.step > self._died_at_step:
+                    self._deaths = 0
+                if worker is self.workers[0]:
+                    self.done = metrics.add_step(self.done, self._samples, message.seconds)
+            case messages.Parked() if self.state.parked and self.state.leaving:
+                self._end(contract.EXIT_LEFT_ON_REQUEST)
+            case messages.Arrived():
+                # The next heartbeat reports it: it matters only if others do not arrive.
+                return
+        self.changed.set()
+
+    # --- hangs ------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Ping every worker, until cancelled. One that hangs is killed, as if it had died."""
+        sleep_s = CHECK_INTERVAL_S
+        while True:
+            await asyncio.sleep(sleep_s)
+            self._clock.tick()
+            sleep_s = CHECK_INTERVAL_S
+            for worker in self.workers:
+                if worker.killed:
+                    continue
+                worker.ping()
+                left_s = self._seconds_left(worker)
+                sleep_s = min(sleep_s, max(left_s, 0.0) + CHECK_MARGIN_S)
+                if await self._killed_if_it_hangs(worker):
+                    break
+
+    def _seconds_left(self, worker: WorkerProcess) -> float:
+        """Until the worker must have answered."""
+        pulse = worker.pulse()
+        timeout_s = hang_detection.liveness_timeout_s(
+            pulse, self.settings.patience, self.others_wait or self.state.waits
+        )
+        return timeout_s - pulse.unanswered_s
+
+    async def _killed_if_it_hangs(self, worker: WorkerProcess) -> bool:
+        reason = hang_detection.hang_reason(
+            worker.pulse(), self.settings.patience, self.others_wait or self.state.waits
+        )
+        if not reason:
+            return False
+        rank = self.workers.index(worker)
+        log.error("rank hangs", extra={"rank": rank, "why": reason, "step": self.state.step})
+        await self._log_hang(worker)
+        self.hangs += 1
+        worker.kill()
+        return True
+
+    async def log_stacks(self) -> None:
+        """Log the stacks of all workers of this pod."""
+        all_stacks = await asyncio.gather(*(worker.stacks() for worker in self.workers))
+        for rank, stacks in enumerate(all_stacks):
+            log.info("stacks", extra={"rank": rank, "step": self.state.step, "stacks": stacks})
+
+    def metrics(self) -> str:
+        slowest_answer_s = max(
+            (worker.pulse().slowest_answer_s for worker in self.workers), default=0.0
+        )
+        return metrics.of_pod(self.state.step, self.all_deaths, self.hangs, slowest_answer_s)

@@ -1,0 +1,297 @@
+"""PURE. The messages inside a job: between agent and ranks, and between agents and pod 0.
+
+Agent and rank send one JSON object a line over a socket that the rank inherits. An agent calls
+pod 0 through the signed control port (contract.py), with a JSON object as the body:
+
+    POST /v1/member            MemberReport → {}               at every change, and as a heartbeat
+    GET  /v1/record?after=N    → CoordinatorReply              held open until revision N is old
+    POST /v1/stacks            → StacksReply                   every pod logs its ranks' stacks
+
+All pods of a job run the same image, so the messages carry no version.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias, get_args
+
+from elastic_runtime import json_codec
+
+# --- environment of a rank: written by its agent ---
+# Descriptor of the socket to the agent. A script that runs without an agent does not have it.
+AGENT_FD_ENV = "CEDE_AGENT_FD"
+LOCAL_RANK_ENV = "LOCAL_RANK"
+LOCAL_WORLD_SIZE_ENV = "LOCAL_WORLD_SIZE"
+
+# --- calls of an agent to pod 0 ---
+MEMBER_PATH = "/v1/member"
+RECORD_PATH = "/v1/record"
+STACKS_PATH = "/v1/stacks"
+
+
+# --- parts of several messages ---
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One generation of the job's membership.
+
+    The global rank of a pod's first process is the pod's position in `members` times the ranks
+    per pod.
+    """
+
+    generation: int = 0
+    # Pod indexes. The first member's first process opens the store where the ranks meet.
+    members: tuple[int, ...] = ()
+    # One for each member: a pod whose processes were restarted is not the pod that was lost.
+    incarnations: tuple[str, ...] = ()
+    # host:port of the store; empty until the first member has opened it.
+    store: str = ""
+    # A member was lost: leave the step in flight at once, not at its end.
+    abrupt: bool = False
+    # Nobody trains on: save the state, then park.
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOpened:
+    """A rank of this pod holds the store where the ranks of a generation meet."""
+
+    generation: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDone:
+    """Counters of one pod. They only grow while its agent lives."""
+
+    steps: int = 0
+    samples: int = 0
+    # In steps.
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What changed since the last report; None where nothing did. A rank sends it alone too."""
+
+    step: int | None = None
+    # Of that step.
+    loss: float | None = field(default=None, metadata=json_codec.ANY_NUMBER)
+    # Duration of that step.
+    seconds: float | None = None
+    # What the last change of membership added between two steps.
+    pause_s: float | None = None
+    # The step of a new checkpoint, the SHA-256 of its manifest, and how long the save took.
+    durable_step: int | None = None
+    digest: str | None = None
+    save_s: float | None = None
+    # How long that save kept the step waiting.
+    stall_s: float | None = None
+    # For whoever reads the job's status; empty to withdraw the last one.
+    message: str | None = None
+    # The last step is done.
+    finished: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """What a replaced pod 0 cannot derive: every agent keeps a copy and reports it."""
+
+    # The size last requested, by which Cession; None if no size was ever requested.
+    wanted: int | None = None
+    cession: str = ""
+    # Of the newest checkpoint, as in `Progress`; 0 if none is known.
+    durable_step: int = 0
+    digest: str = ""
+    save_s: float = 0.0
+
+
+# --- rank → agent ---
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The model is built: this rank can join."""
+
+    # The newest generation that the job's journal names; 0 without a journal.
+    newest_generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """This rank trains in a generation."""
+
+    generation: int
+    members: tuple[int, ...]
+    # Committed steps.
+    step: int
+    # Of one step, over all ranks.
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A generation failed: a peer may have been lost."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """This rank has finished its part of the step and waits for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCommitted:
+    step: int
+    loss: float = field(metadata=json_codec.ANY_NUMBER)
+    # Duration of the step.
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """This rank handed its state over and waits, to be deleted or to join again."""
+
+    # Committed steps.
+    step: int
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last step is done, and its state is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """An external command ended with exit code 0, though its job may go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Answers `Ping`."""
+
+
+# --- agent → rank ---
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """The job has a new generation, or its store is open."""
+
+    record: Record
+    # Of this pod.
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequested:
+    """Somebody asked for a checkpoint now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The pod is terminating. A training rank leaves by the next record; a command leaves now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Answer with `Pong`: it shows that this process is not frozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class StacksFile:
+    """On signal SIGRTMIN, write the stacks of all threads to this descriptor."""
+
+    descriptor: int
+
+
+WorkerMessage: TypeAlias = (
+    Ready
+    | StoreOpened
+    | Formed
+    | Broken
+    | Arrived
+    | StepCommitted
+    | Progress
+    | Parked
+    | Finished
+    | CommandEnded
+    | Pong
+)
+AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile
+
+
+# --- agent ↔ pod 0 ---
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """The state of one pod, as its agent sees it."""
+
+    index: int
+    # Changes whenever the pod's processes are started again.
+    incarnation: str
+    # Where the other pods reach this one.
+    address: str = ""
+    # The generation that its ranks train in, 0 for none, and that generation's members.
+    generation: int = 0
+    members: tuple[int, ...] = ()
+    # Committed steps.
+    step: int = 0
+    # All ranks have built their model.
+    ready: bool = False
+    # The pod received SIGTERM.
+    leaving: bool = False
+    # All ranks have handed over their state.
+    parked: bool = False
+    # The script came to its end.
+    finished: bool = False
+    # The newest generation that failed here.
+    broken: int = 0
+    # The newest generation known here: a replaced pod 0 continues above it.
+    newest_generation: int = 0
+    # A rank has finished its part of the step in flight and waits for others.
+    waits: bool = False
+    store: StoreOpened | None = None
+    progress: Progress = field(default_factory=Progress)
+    done: WorkDone = field(default_factory=WorkDone)
+    kept: CoordinatorState = field(default_factory=CoordinatorState)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorReply:
+    """The state of the job, as pod 0 decided it."""
+
+    # Grows with every change.
+    revision: int = 0
+    # Names the coordinator: a replaced one counts from 0 again.
+    coordinator: str = ""
+    record: Record = field(default_factory=Record)
+    # How many checkpoints were requested of this coordinator, and how often everybody's stacks.
+    saves_requested: int = 0
+    stacks_requested: int = 0
+    # The last step of the job is done.
+    finished: bool = False
+    # Pods in which a rank waits for others.
+    waiting: tuple[int, ...] = ()
+    # What to keep for the next coordinator.
+    kept: CoordinatorState = field(default_factory=CoordinatorState)
+
+
+@dataclass(frozen=True, slots=True)
+class StacksReply:
+    # `CoordinatorReply.stacks_requested`, this request included.
+    stacks_requested: int = 0
+
+
+_WORKER_KINDS = {cls.__name__: cls for cls in get_args(WorkerMessage)}
+_AGENT_KINDS = {cls.__name__: cls for cls in get_args(AgentMessage)}
+
+
+def encode_line(message: WorkerMessage | AgentMessage) -> bytes:
+    return json_codec.encode_line(message)
+
+
+def decode_worker_message(line: bytes) -> WorkerMessage:
+    """Raises ValueError, in one line, for anything that is no message of a rank."""
+    message: WorkerMessage = json_codec.decode_line(_WORKER_KINDS, line)
+    return message
+
+
+def decode_agent_message(line: bytes) -> AgentMessage:
+    """Raises ValueError, in one line, for anything that is no message of an agent."""
+    message: AgentMessage = json_codec.decode_line(_AGENT_KINDS, line)
+    return message
