@@ -1,5 +1,4 @@
-"""The `cede` command, also `kubectl cede`: who owns and holds what, why a job waits, and the way
-back to stock Kueue."""
+"""The `cede` command, also `kubectl cede`: reports on quotas and jobs, and removes Cede again."""
 
 import argparse
 import asyncio
@@ -8,37 +7,59 @@ import logging
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-# a training image has none of what these need; `main` says so in a line
+# A training image has none of the packages that these modules import. They are imported where they
+# are needed, so that `main` can print what to install.
 if TYPE_CHECKING:
-    from cede.kube.client import Client
+    from cede.api.objects import Key
+    from cede.kube.client import ApiError, Client
+    from cede.report.snapshot import Snapshot
 
 
-class Refused(Exception):
-    """What the person reads, in a line; the command ends with 1."""
+class CommandFailed(Exception):
+    """The line that the user reads, with the cure; the exit code is 1."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Options:
     command: str
+    # None: as kubectl finds them
     kubeconfig: str | None
     context: str | None
     as_json: bool
+    # None: the context's
     namespace: str | None = None
+    # of a Job or Workload
     name: str = ""
 
 
-def settings(arguments: Sequence[str] | None) -> Settings:
+def options(arguments: Sequence[str] | None) -> Options:
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    return Options(
+        parsed.command,
+        getattr(parsed, "kubeconfig", None),
+        getattr(parsed, "context", None),
+        getattr(parsed, "output", "text") == "json",
+        getattr(parsed, "namespace", None),
+        getattr(parsed, "name", ""),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The shared options may stand before or after the command."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--kubeconfig", default=argparse.SUPPRESS, help="the file that says where the cluster is"
+        "--kubeconfig", default=argparse.SUPPRESS, help="the kubeconfig file of the cluster"
     )
-    shared.add_argument("--context", default=argparse.SUPPRESS, help="a context of it")
+    shared.add_argument(
+        "--context", default=argparse.SUPPRESS, help="the context of the kubeconfig to use"
+    )
     shared.add_argument(
         "-o",
         "--output",
@@ -49,70 +70,51 @@ def settings(arguments: Sequence[str] | None) -> Settings:
     parser = argparse.ArgumentParser(prog="cede", description=__doc__, parents=[shared])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, says: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, help=says, description=says[0].upper() + says[1:] + ".", parents=[shared]
-        )
+    def add_command(name: str, purpose: str) -> argparse.ArgumentParser:
+        description = purpose[0].upper() + purpose[1:] + "."
+        return commands.add_parser(name, help=purpose, description=description, parents=[shared])
 
-    command("status", "who owns, uses, lends, borrows; the take-backs; what needs attention")
-    explain = command("explain", "why a job waits, or what happened to it")
+    add_command("status", "show what each team owns, uses, lends and borrows, and all problems")
+    explain = add_command("explain", "show why a job waits, or what happened to it")
     explain.add_argument("name", metavar="WORKLOAD|JOB")
     explain.add_argument(
-        "-n", "--namespace", default=argparse.SUPPRESS, help="its namespace; else the context's"
+        "-n",
+        "--namespace",
+        default=argparse.SUPPRESS,
+        help="its namespace (default: the namespace of the context)",
     )
-    command(
+    add_command(
         "release",
-        (
-            "give Kueue its own preemption back: Cede takes nothing back any more, running jobs "
-            "go on "
-            "untouched"
-        ),
+        "enable Kueue's own preemption and stop Cede's; running jobs are not touched",
     )
-    command(
+    add_command(
         "uninstall",
-        (
-            "release, end Cede's parts and let its allocations go, so that its manifests can be "
-            "deleted; running jobs go on"
-        ),
+        "release, stop Cede's components and remove its finalizers, so that its manifests can be "
+        "deleted; running jobs are not touched",
     )
-    command("version", "which version this is")
-    found = parser.parse_args(arguments)
-    return Settings(
-        found.command,
-        getattr(found, "kubeconfig", None),
-        getattr(found, "context", None),
-        getattr(found, "output", "text") == "json",
-        getattr(found, "namespace", None),
-        getattr(found, "name", ""),
-    )
+    add_command("version", "show the version of Cede")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 when something is in the way, 2 when this installation lacks
-    something."""
-    chosen = settings(arguments)
+    """Runs the command. Returns 0, 1 when it failed, or 2 when a Python package is missing."""
+    chosen = options(arguments)
     if chosen.command == "version":
         show(chosen, {"version": own_version()}, [f"cede {own_version()}"])
         return 0
-    # a library's warnings are not for the reader of a command
+    # warnings of libraries are not for the user of a command
     logging.disable(logging.WARNING)
     try:
         return asyncio.run(run(chosen))
-    except ModuleNotFoundError as lacking:
-        print(
-            (
-                f"cede: {(lacking.name or '').partition('.')[0]} is not installed here: pip "
-                f"install "
-                f"'cede[cli]'"
-            ),
-            file=sys.stderr,
-        )
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        print(f"cede: {package} is not installed here: pip install 'cede[cli]'", file=sys.stderr)
         return 2
-    except Refused as why:
-        print(f"cede: {why}", file=sys.stderr)
+    except CommandFailed as failure:
+        print(f"cede: {failure}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # `cede status | head` has read enough
+        # the reader has ended, as in `cede status | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -124,37 +126,34 @@ def own_version() -> str:
         return "unreleased"
 
 
-def show(chosen: Settings, facts: dict[str, Any], lines: Sequence[str]) -> None:
-    print(
-        json.dumps(facts, indent=2, ensure_ascii=False) if chosen.as_json else "\n".join(lines),
-        flush=True,
-    )
+def show(chosen: Options, facts: dict[str, Any], lines: Iterable[str]) -> None:
+    """Prints the facts as JSON, or the lines as text."""
+    text = json.dumps(facts, indent=2, ensure_ascii=False) if chosen.as_json else "\n".join(lines)
+    print(text, flush=True)
 
 
-async def run(chosen: Settings) -> int:
-    """Connects and does what was asked. Raises Refused, and ModuleNotFoundError where `cede[cli]`
-    is not installed."""
+async def run(chosen: Options) -> int:
+    """Connects and runs the command; returns the exit code.
+
+    Raises CommandFailed, and ModuleNotFoundError where `cede[cli]` is not installed.
+    """
     async with connected(chosen) as client:
-        if chosen.command in ("release", "uninstall"):
-            from cede.release import release, uninstall
-
-            done, failed = await (release if chosen.command == "release" else uninstall)(client)
-            show(chosen, {"done": done, "failed": failed}, done or ["nothing here is Cede's"])
-            if failed:
-                raise Refused(f"not everything is done, say it again: {'; '.join(failed)}")
-            return 0
-        if chosen.command == "explain":
-            return await explain(client, chosen)
-        return await status(client, chosen)
+        match chosen.command:
+            case "status":
+                return await status(client, chosen)
+            case "explain":
+                return await explain(client, chosen)
+            case _:
+                return await change(client, chosen)
 
 
 @asynccontextmanager
-async def connected(chosen: Settings) -> "AsyncIterator[Client]":
-    """A client whose refusals are sentences."""
+async def connected(chosen: Options) -> "AsyncIterator[Client]":
+    """A client; its errors inside the context become CommandFailed with a cure."""
     from kubernetes.aio.config import ConfigException
     from yaml import YAMLError
 
-    from cede.kube.client import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+    from cede.kube.client import ApiError
     from cede.kube.connection import connect
 
     try:
@@ -165,100 +164,126 @@ async def connected(chosen: Settings) -> "AsyncIterator[Client]":
     except BrokenPipeError:
         raise
     except (ConfigException, YAMLError, OSError) as error:
-        raise Refused(
-            f"no cluster to speak to ({error}): name one with --kubeconfig and --context"
-        ) from error
-    except Unreachable as error:
-        raise Refused(f"the API server does not answer: {error.message}") from error
-    except Unauthorized as error:
-        raise Refused(
-            "the API server does not know you: log in again, or name another --context"
-        ) from error
-    except Forbidden as error:
-        raise Refused(f"you may not do this: {error.message}") from error
-    except NotFound as error:
-        raise Refused(
-            f"the API server knows no such thing: {error.message}; are Kueue and Cede "
-            f"installed "
-            f"there?"
+        raise CommandFailed(
+            f"no cluster is configured ({error}): name one with --kubeconfig and --context"
         ) from error
     except ApiError as error:
-        raise Refused(f"the API server refused: {error}") from error
+        raise CommandFailed(failure_sentence(error)) from error
 
 
-async def status(client: "Client", chosen: Settings) -> int:
-    from cede import report
+def failure_sentence(error: "ApiError") -> str:
+    """What an error of the API server means for the user, with the cure."""
+    from cede.kube.client import Forbidden, NotFound, Unauthorized, Unreachable
 
-    found = report.status(await look(client), time.time())
-    show(chosen, asdict(found), list(report.lines(found)))
+    match error:
+        case Unreachable():
+            return (
+                f"the API server is not reachable: {error.message}; check the network, or name "
+                f"another --context"
+            )
+        case Unauthorized():
+            return (
+                "the API server does not accept your credentials: log in again, or name another "
+                "--context"
+            )
+        case Forbidden():
+            return f"you are not allowed to do this: {error.message}; ask an administrator"
+        case NotFound():
+            return (
+                f"the cluster lacks a kind of object: {error.message}; are Kueue and Cede "
+                f"installed there?"
+            )
+        case _:
+            return f"the API server refused the request: {error}"
+
+
+# --- the commands ---------------------------------------------------------------------------------
+async def status(client: "Client", chosen: Options) -> int:
+    from cede.report import status, text
+
+    facts = status.status(await read_snapshot(client), time.time())
+    show(chosen, asdict(facts), text.status_lines(facts))
     return 0
 
 
-async def explain(client: "Client", chosen: Settings) -> int:
-    from cede import report
+async def explain(client: "Client", chosen: Options) -> int:
     from cede.kube.connection import context_namespace
+    from cede.report import explanation, text
 
     namespace = chosen.namespace or context_namespace(chosen.kubeconfig, chosen.context)
-    found = report.explain(
-        (namespace, chosen.name), await look(client, (namespace, chosen.name)), time.time()
-    )
-    show(
-        chosen,
-        asdict(found),
-        [
-            f"{namespace}/{found.name}: {found.state}",
-            *(f"  {sentence}" for sentence in found.sentences),
-        ],
-    )
-    return 0 if found.state != "Unknown" else 1
+    key = (namespace, chosen.name)
+    facts = explanation.explain(key, await read_snapshot(client, key), time.time())
+    show(chosen, asdict(facts), text.explanation_lines(facts))
+    return 0 if facts.state != "Unknown" else 1
 
 
-async def look(client: "Client", key: tuple[str, str] | None = None) -> Any:
-    """What there is to report on; with `key` also that Job or Workload and its surroundings. Leases
-    we may not read are left out."""
-    from cede import report
-    from cede.api import kueue, names, objects
+async def change(client: "Client", chosen: Options) -> int:
+    from cede.release import release, uninstall
+
+    command = release if chosen.command == "release" else uninstall
+    done, failed = await command(client)
+    show(chosen, {"done": done, "failed": failed}, done or ["nothing in this cluster is Cede's"])
+    if failed:
+        raise CommandFailed(f"some steps failed, run the command again: {'; '.join(failed)}")
+    return 0
+
+
+# --- reading the cluster --------------------------------------------------------------------------
+async def read_snapshot(client: "Client", key: "Key | None" = None) -> "Snapshot":
+    """Reads what a report needs; with `key`, also that Job or Workload and what surrounds it."""
+    from cede.api import kueue, objects
     from cede.api.allocation import ComputeAllocation
     from cede.api.cession import Cession
     from cede.api.policy import ClusterPolicy
+    from cede.report.snapshot import Snapshot
+
+    policies, _ = await client.list(objects.POLICIES, ClusterPolicy)
+    facts: dict[str, Any] = {"policy": policies[0] if policies else None}
+    facts["allocations"], _ = await client.list(objects.ALLOCATIONS, ComputeAllocation)
+    facts["cessions"], _ = await client.list(objects.CESSIONS, Cession)
+    facts["queues"], _ = await client.list(objects.CLUSTER_QUEUES, kueue.ClusterQueue)
+    facts["leases"] = await _leases(client)
+    if key is not None:
+        facts |= await _around_job(client, key)
+    return Snapshot(**facts)
+
+
+async def _leases(client: "Client") -> dict[str, Any]:
+    """The leases by name; without those that the user may not read, None for a missing one."""
+    from cede.api import kueue, names, objects
     from cede.kube.client import Forbidden, NotFound
+    from cede.report.snapshot import COMPONENT_BY_LEASE
 
     leases: dict[str, kueue.Lease | None] = {}
-    for name in report.LEASES_OF:
+    for name in COMPONENT_BY_LEASE:
+        key = (names.SYSTEM_NAMESPACE, name)
         try:
-            leases[name] = await client.get(
-                objects.LEASES, kueue.Lease, (names.SYSTEM_NAMESPACE, name)
-            )
+            leases[name] = await client.get(objects.LEASES, kueue.Lease, key)
         except NotFound:
             leases[name] = None
         except Forbidden:
             continue
-    policies, _ = await client.list(objects.POLICIES, ClusterPolicy)
-    allocations, _ = await client.list(objects.ALLOCATIONS, ComputeAllocation)
-    cessions, _ = await client.list(objects.CESSIONS, Cession)
-    queues, _ = await client.list(objects.CLUSTER_QUEUES, kueue.ClusterQueue)
-    seen = report.Seen(policies[0] if policies else None, allocations, cessions, queues, leases)
-    if key is None:
-        return seen
-    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=key[0])
-    local_queues, _ = await client.list(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=key[0])
-    owner = next(
-        (
-            o.name
-            for w in workloads
-            if w.metadata.name == key[1]
-            for o in w.metadata.ownerReferences
-            if o.kind == "Job"
-        ),
-        key[1],
-    )
+    return leases
+
+
+async def _around_job(client: "Client", key: "Key") -> dict[str, Any]:
+    """The fields of a Snapshot that only `cede explain` needs."""
+    from cede.api import kueue, objects
+    from cede.kube.client import NotFound
+
+    namespace, name = key
+    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=namespace)
+    local_queues, _ = await client.list(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace)
+    job_name = name
+    for workload in workloads:
+        if workload.metadata.name == name:
+            owners = workload.metadata.ownerReferences
+            job_name = next((owner.name for owner in owners if owner.kind == "Job"), name)
     try:
-        job = await client.get(objects.JOBS, kueue.Job, (key[0], owner))
+        job = await client.get(objects.JOBS, kueue.Job, (namespace, job_name))
     except NotFound:
         job = None
-    return report.Seen(
-        **vars(seen) | {"workloads": workloads, "local_queues": local_queues, "job": job}
-    )
+    return {"workloads": workloads, "local_queues": local_queues, "job": job}
 
 
 if __name__ == "__main__":

@@ -1,159 +1,186 @@
-"""Taking Cede away: what `cede release` and `cede uninstall` do. Each may be said again."""
+"""Removes Cede from a cluster: `cede release` and `cede uninstall`. Both can be run again."""
 
 import asyncio
 from collections.abc import Awaitable
 
-from cede.api import kueue, names, objects
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
+from cede.api.kueue import MetadataOnly, Workload
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    DEPLOYMENTS,
+    PODS,
+    POLICIES,
+    WORKLOADS,
+    Json,
+    Key,
+    Kind,
+)
 from cede.kube.client import ApiError, Client, NotFound
 
-PATIENCE_S = 60.0
+STOP_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.5
 POD_SELECTOR = "app.kubernetes.io/part-of=cede"
-"""The label of our pods in deploy/base."""
+"""Selects the pods of Cede's components, by their label in deploy/base."""
 Outcome = tuple[list[str], list[str]]
 """(what was done, what failed), a sentence each."""
 
 
 class Steps:
-    """Goes on past what fails, and past what is not there."""
+    """Runs one step after the other. It skips objects that do not exist, and notes failures."""
 
-    def __init__(self) -> None:
-        self.done, self.failed = list[str](), list[str]()
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.done = list[str]()
+        self.failed = list[str]()
 
-    async def take(self, step: Awaitable[object], of: str, says: str) -> None:
+    async def patch(self, kind: Kind, key: Key, body: Json, result: str) -> None:
+        await self.run(self._client.patch(kind, key, body), f"{kind.kind} {key[1]}", result)
+
+    async def run(self, step: Awaitable[object], subject: str, result: str) -> None:
+        """Notes `result` when the step succeeds, or its error under the name `subject`."""
         try:
             await step
-            self.done.append(says)
         except NotFound:
             return
         except ApiError as error:
-            self.failed.append(f"{of}: {error}")
+            self.failed.append(f"{subject}: {error}")
+        else:
+            self.done.append(result)
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.done, self.failed
 
 
 async def release(client: Client) -> Outcome:
-    """Afterwards Kueue preempts by its own rules, whether or not any part of Cede is there.
+    """Kueue preempts by its own rules afterwards, whether or not a component of Cede runs.
 
-    The policy first: a quota_controller or scheduler that is alive would undo the rest.
+    The policy comes first: otherwise a running quota_controller or scheduler would undo the rest.
     """
-    steps = Steps()
+    steps = Steps(client)
+    await _release(client, steps)
+    return steps.outcome
 
-    async def patch(kind: objects.Kind, key: objects.Key, body: objects.Json, says: str) -> None:
-        await steps.take(client.patch(kind, key, body), f"{kind.kind} {key[1]}", says)
 
-    await patch(
-        objects.POLICIES,
+async def uninstall(client: Client) -> Outcome:
+    """No component runs and no finalizer of ours is left afterwards: `kubectl delete -k` completes.
+
+    Jobs and quotas stay. An allocation has our finalizer until it is drained, and without the
+    quota_controller nothing else would remove it.
+    """
+    steps = Steps(client)
+    await _release(client, steps)
+    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
+        key = (names.SYSTEM_NAMESPACE, name)
+        await steps.patch(
+            DEPLOYMENTS, key, {"spec": {"replicas": 0}}, f"Deployment {name}: scaled to 0"
+        )
+    # a quota_controller that is still stopping would add its finalizer again
+    if await _pods_have_ended(client):
+        await _remove_finalizers(client, steps)
+    else:
+        steps.failed.append(
+            f"pods in namespace {names.SYSTEM_NAMESPACE} still run after {STOP_TIMEOUT_S:.0f} s"
+        )
+    return steps.outcome
+
+
+async def _release(client: Client, steps: Steps) -> None:
+    await steps.patch(
+        POLICIES,
         ("", names.POLICY_NAME),
         {"spec": {"mode": "Observe"}},
         "ClusterPolicy: mode Observe",
     )
-    within = await _own_tasks(client)
-    for queue in (await client.list(objects.CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR))[0]:
-        name = queue["metadata"]["name"]
-        own = {
-            "withinClusterQueue": within.get(name, "LowerPriority"),
+    within_queue = await _preempt_own_tasks(client)
+    queues, _ = await client.list(CLUSTER_QUEUES, MetadataOnly, labels=names.MANAGED_SELECTOR)
+    for queue in queues:
+        name = queue.metadata.name
+        preemption = {
+            "withinClusterQueue": within_queue.get(name, "LowerPriority"),
             "reclaimWithinCohort": "Any",
         }
-        stock = {"queueingStrategy": "BestEffortFIFO", "preemption": own}
-        await patch(
-            objects.CLUSTER_QUEUES,
-            ("", name),
-            {"spec": stock},
+        spec = {"queueingStrategy": "BestEffortFIFO", "preemption": preemption}
+        await steps.patch(
+            CLUSTER_QUEUES,
+            queue.metadata.key,
+            {"spec": spec},
             f"ClusterQueue {name}: Kueue's own preemption",
         )
-    for key in await held_back(client):
-        await patch(
-            objects.WORKLOADS,
+    for key in await _stopped_workloads(client):
+        await steps.patch(
+            WORKLOADS,
             key,
             {"spec": {"active": True}},
             f"Workload {key[0]}/{key[1]}: may be admitted again",
         )
-    return steps.done, steps.failed
 
 
-async def _own_tasks(client: Client) -> dict[str, str]:
-    """Allocation → whether its team's important jobs may take from its lesser ones, as its admin
-    has said."""
+async def _preempt_own_tasks(client: Client) -> dict[str, str]:
+    """Allocation → whether its team's jobs may preempt each other, as its administrator set it."""
     try:
-        return {
-            a.metadata.name: a.spec.preemptOwnTasks
-            for a in (await client.list(objects.ALLOCATIONS, ComputeAllocation))[0]
-        }
+        allocations, _ = await client.list(ALLOCATIONS, ComputeAllocation)
     except NotFound:
-        # Cede's kinds are gone already
+        # the CRDs of Cede are deleted already
         return {}
+    return {allocation.metadata.name: allocation.spec.preemptOwnTasks for allocation in allocations}
 
 
-async def uninstall(client: Client) -> Outcome:
-    """Afterwards none of Cede's parts runs and nothing of ours waits for one: `kubectl delete -k`
-    comes to its end. Jobs and quotas stay.
-
-    An allocation carries our finalizer until it is drained. Once the quota_controller is gone
-    nobody would take it off.
-    """
-    done, failed = await release(client)
-    steps = Steps()
-    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
-        scale = client.patch(
-            objects.DEPLOYMENTS, (names.SYSTEM_NAMESPACE, name), {"spec": {"replicas": 0}}
-        )
-        await steps.take(scale, f"Deployment {name}", f"Deployment {name}: ended")
-    if not await _gone(client):
-        steps.failed.append(
-            f"pods in namespace {names.SYSTEM_NAMESPACE} are still there after {PATIENCE_S:.0f} s"
-        )
-        return done + steps.done, failed + steps.failed
+async def _stopped_workloads(client: Client) -> list[Key]:
+    """The Workloads that a Cession stopped and did not make active again."""
     try:
-        allocations, _ = await client.list(objects.ALLOCATIONS, kueue.MetadataOnly)
+        cessions, _ = await client.list(CESSIONS, Cession)
     except NotFound:
-        # its kind is gone already
-        allocations = []
-    for one in allocations:
-        meta = one.metadata
-        left = [each for each in meta.finalizers if each != names.ALLOCATION_FINALIZER]
-        if len(left) < len(meta.finalizers):
-            body = {"metadata": {"finalizers": left, "resourceVersion": meta.resourceVersion}}
-            patch = client.patch(objects.ALLOCATIONS, meta.key, body)
-            await steps.take(
-                patch,
-                f"ComputeAllocation {meta.name}",
-                f"ComputeAllocation {meta.name}: may be deleted",
-            )
-    return done + steps.done, failed + steps.failed
+        # the CRDs of Cede are deleted already
+        return []
+    job_uids = set[str]()
+    for cession in cessions:
+        if not cession.status.completionTime:
+            job_uids.update(target.uid for target in cession.status.targets if target.stopped)
+    if not job_uids:
+        return []
+    workloads, _ = await client.list(WORKLOADS, Workload)
+    return [
+        workload.metadata.key
+        for workload in workloads
+        if not workload.spec.active and workload.metadata.labels.get(names.JOB_UID) in job_uids
+    ]
 
 
-async def _gone(client: Client) -> bool:
-    """None of our pods is left: one that is on its way out would still put a finalizer back."""
-    for _ in range(round(PATIENCE_S / 0.5)):
-        if not (
-            await client.list(
-                objects.PODS, kueue.MetadataOnly, namespace=names.SYSTEM_NAMESPACE, labels=POD_SELECTOR
-            )
-        )[0]:
+async def _pods_have_ended(client: Client) -> bool:
+    """Waits until no pod of a component is left; False after `STOP_TIMEOUT_S`."""
+    for _ in range(round(STOP_TIMEOUT_S / POLL_INTERVAL_S)):
+        pods, _ = await client.list(
+            PODS, MetadataOnly, namespace=names.SYSTEM_NAMESPACE, labels=POD_SELECTOR
+        )
+        if not pods:
             return True
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(POLL_INTERVAL_S)
     return False
 
 
-async def held_back(client: Client) -> list[tuple[str, str]]:
-    """Workloads that a take-back stopped and whose return nobody has seen to."""
+async def _remove_finalizers(client: Client, steps: Steps) -> None:
     try:
-        cessions, _ = await client.list(objects.CESSIONS, Cession)
+        allocations, _ = await client.list(ALLOCATIONS, MetadataOnly)
     except NotFound:
-        # Cede's kinds are gone already
-        return []
-    stopped = {
-        said.uid
-        for c in cessions
-        if not c.status.completionTime
-        for said in c.status.targets
-        if said.stopped
-    }
-    if not stopped:
-        return []
-    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload)
-    return [
-        w.metadata.key
-        for w in workloads
-        if not w.spec.active and w.metadata.labels.get(names.JOB_UID) in stopped
-    ]
+        # the CRDs of Cede are deleted already
+        return
+    for allocation in allocations:
+        metadata = allocation.metadata
+        remaining = [
+            finalizer
+            for finalizer in metadata.finalizers
+            if finalizer != names.ALLOCATION_FINALIZER
+        ]
+        if len(remaining) < len(metadata.finalizers):
+            changed = {"finalizers": remaining, "resourceVersion": metadata.resourceVersion}
+            await steps.patch(
+                ALLOCATIONS,
+                metadata.key,
+                {"metadata": changed},
+                f"ComputeAllocation {metadata.name}: may be deleted",
+            )

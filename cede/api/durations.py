@@ -27,3 +27,11 @@ def parse_or_zero(text: str) -> float:
     """
     match = _DURATION.fullmatch(text.strip())
     return float(match[1]) * _SECONDS[match[2]] if match else 0.0
+
+
+def describe(seconds: float) -> str:
+    """For people: `45 s`, `12 min`, `3 h`, `2 d`. A negative duration is `0 s`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"

@@ -114,10 +114,6 @@ def is_true(conditions: Iterable[C], type_: str) -> bool:
     return entry is not None and entry.status == "True"
 
 
-def find_condition(conditions: Iterable[Json], type_: str) -> Json | None:
-    return next((condition for condition in conditions if condition["type"] == type_), None)
-
-
 def set_condition(
     conditions: Iterable[Mapping[str, Any]],
     type_: str,

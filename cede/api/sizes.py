@@ -34,7 +34,9 @@ def parse(text: str) -> tuple[int, ...]:
     elif _LIST.fullmatch(text):
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
         if sizes[-1] > MAX_SIZE:
-            raise ValueError(f"{shown} goes up to {sizes[-1]}: at most {MAX_SIZE} pods are supported")
+            raise ValueError(
+                f"{shown} goes up to {sizes[-1]}: at most {MAX_SIZE} pods are supported"
+            )
     else:
         raise ValueError(f"{shown} is no list of sizes: {CURE}")
     if sizes[0] < 1:

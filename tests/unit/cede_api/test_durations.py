@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cede.api.durations import parse, parse_or_zero
+from cede.api.durations import describe, parse, parse_or_zero
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,11 @@ def test_both_parsers_agree_on_everything_that_admission_accepts(text: str) -> N
     except ValueError:
         return
     assert seconds == parse_or_zero(text) >= 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (-5, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_people_read_a_duration_in_one_unit(seconds: float, text: str) -> None:
+    assert describe(seconds) == text

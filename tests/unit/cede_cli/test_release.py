@@ -1,0 +1,137 @@
+"""`cede release` and `cede uninstall` against an API server over real HTTP."""
+
+import pytest
+from aiohttp import web
+
+from cede.api import names
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    DEPLOYMENTS,
+    POLICIES,
+    WORKLOADS,
+    Json,
+)
+from tests.builders.reports import stopping_cession
+from tests.fakes.api_faults import refuses
+from tests.fakes.api_server import ApiServer, refusal
+from tests.unit.cede_cli.conftest import Run
+
+STOCK = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+
+
+def preemption(server: ApiServer, name: str) -> tuple[Json, str]:
+    queue = server.get(CLUSTER_QUEUES, ("", name)) or {}
+    return queue["spec"]["preemption"], queue["spec"]["queueingStrategy"]
+
+
+# --- release --------------------------------------------------------------------------------------
+async def test_release_enables_kueues_preemption_in_our_queues_only(
+    server: ApiServer, cede: Run
+) -> None:
+    code, text, _ = await cede("release")
+    assert code == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+    assert preemption(server, "research") == (STOCK, "BestEffortFIFO")
+    assert preemption(server, "theirs")[1] == "StrictFIFO"
+    assert (server.get(POLICIES, ("", "default")) or {})["spec"]["mode"] == "Observe"
+    assert text.splitlines() == [
+        "ClusterPolicy: mode Observe",
+        "ClusterQueue vision: Kueue's own preemption",
+        "ClusterQueue research: Kueue's own preemption",
+    ]
+    assert server.writes()[0][1] == POLICIES.path(("", "default")), (
+        "first the policy: a running quota_controller would undo the rest"
+    )
+    queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
+    assert queue["spec"]["cohortName"] == "cede", "the other fields of the queue stay"
+
+
+async def test_release_keeps_preempt_own_tasks_as_the_administrator_set_it(
+    server: ApiServer, cede: Run
+) -> None:
+    server.put(ALLOCATIONS, {"metadata": {"name": "vision"}, "spec": {"preemptOwnTasks": "Never"}})
+    await cede("release")
+    assert preemption(server, "vision")[0] == {**STOCK, "withinClusterQueue": "Never"}
+    assert preemption(server, "research")[0] == STOCK
+
+
+async def test_a_second_release_changes_nothing(server: ApiServer, cede: Run) -> None:
+    await cede("release")
+    version = server.version
+    assert (await cede("release"))[0] == 0
+    assert server.version == version
+
+
+@pytest.mark.parametrize("missing", ["object", "kind"])
+async def test_release_works_when_all_of_cede_is_gone(
+    server: ApiServer, cede: Run, missing: str
+) -> None:
+    server.remove(POLICIES, ("", "default"))
+    if missing == "kind":
+        not_found = refuses(404, "NotFound", "the server could not find the requested resource")
+        server.script("PATCH", POLICIES.path(("", "default")), not_found)
+        server.script("GET", CESSIONS.path(), not_found)
+    assert (await cede("release"))[0] == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+
+
+async def test_release_activates_workloads_that_a_cession_stopped(
+    server: ApiServer, cede: Run
+) -> None:
+    for name, uid in (("job-gpt", "u"), ("job-other", "v")):
+        metadata = {"name": name, "namespace": "research", "labels": {names.JOB_UID: uid}}
+        server.put(WORKLOADS, {"metadata": metadata, "spec": {"active": False}})
+    server.put(CESSIONS, stopping_cession())
+    _, text, _ = await cede("release")
+    assert "Workload research/job-gpt: may be admitted again" in text
+    assert (server.get(WORKLOADS, ("research", "job-gpt")) or {})["spec"]["active"] is True
+    assert (server.get(WORKLOADS, ("research", "job-other")) or {})["spec"]["active"] is False, (
+        "its user stopped that one"
+    )
+
+
+async def test_release_continues_after_a_failed_step_and_reports_it(
+    server: ApiServer, cede: Run
+) -> None:
+    def refuse(method: str, path: str, _: object) -> web.Response | None:
+        return refusal(500, "InternalError", "webhook down") if path.endswith("/vision") else None
+
+    server.before = refuse
+    code, text, errors = await cede("release")
+    assert code == 1
+    assert "ClusterQueue research: Kueue's own preemption" in text
+    assert preemption(server, "research") == (STOCK, "BestEffortFIFO")
+    assert "ClusterQueue vision: 500 InternalError: webhook down" in errors
+    assert "run the command again" in errors
+
+
+# --- uninstall ------------------------------------------------------------------------------------
+async def test_uninstall_releases_stops_the_components_and_removes_finalizers(
+    server: ApiServer, cede: Run
+) -> None:
+    for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
+        metadata = {"name": name, "namespace": names.SYSTEM_NAMESPACE}
+        server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
+    finalizers = ["other", names.ALLOCATION_FINALIZER]
+    server.put(ALLOCATIONS, {"metadata": {"name": "held", "finalizers": finalizers}, "spec": {}})
+    code, text, _ = await cede("uninstall")
+    assert code == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+    replicas = {deployment["spec"]["replicas"] for deployment in server.objects(DEPLOYMENTS)}
+    assert replicas == {0}
+    assert (server.get(ALLOCATIONS, ("", "held")) or {})["metadata"]["finalizers"] == ["other"]
+    assert text.splitlines()[-1] == "ComputeAllocation held: may be deleted"
+    paths = [path for _, path, *_ in server.writes()]
+    last_stop = max(index for index, path in enumerate(paths) if "/deployments/" in path)
+    assert last_stop < paths.index(ALLOCATIONS.path(("", "held"))), (
+        "a running quota_controller would add its finalizer again"
+    )
+
+
+async def test_a_second_uninstall_changes_nothing(server: ApiServer, cede: Run) -> None:
+    await cede("uninstall")
+    version = server.version
+    assert (await cede("uninstall"))[0] == 0
+    assert server.version == version
