@@ -1,5 +1,4 @@
-"""docs/runtime.md is true: its scripts run as they stand, its commands do what they say, its counts
-are counted."""
+"""The Python blocks of the documentation run, its commands work, its metrics exist."""
 
 import json
 import os
@@ -8,41 +7,41 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
+from elastic_runtime import contract
 from tests.harness.local_job import free_port
 from tests.paths import TREE
+from tests.unit.docs.pages import blocks_of
 
 pytestmark = pytest.mark.processes
 
-GUIDE = (TREE / "docs" / "runtime.md").read_text()
+PAGES = ("docs/porting.md", "docs/runtime-reference.md", "README.md")
+REFERENCE = (TREE / "docs" / "runtime-reference.md").read_text()
 ENV = os.environ | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
+TIMEOUT_S = 60.0
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-
-
-def test_every_block_is_one_that_is_run_here() -> None:
-    assert set(re.findall(r"^```(\w+)$", GUIDE, re.MULTILINE)) == {"python", "sh", "text"}
-    assert GUIDE.count("```") == 2 * len(re.findall(r"^```\w+$", GUIDE, re.MULTILINE))
-
-
-def test_the_scripts_run_as_they_stand_and_say_what_the_guide_says(tmp_path: Path) -> None:
-    (tmp_path / "all.py").write_text("\n".join(blocks("python")))
-    done = subprocess.run(
+def test_all_python_blocks_run_in_one_process_and_print_what_the_page_shows(
+    tmp_path: Path,
+) -> None:
+    """One after the other, because importing torch takes long."""
+    python = [block.text for page in PAGES for block in blocks_of(page, "python")]
+    (tmp_path / "all.py").write_text("\n".join(python))
+    result = subprocess.run(
         [sys.executable, "all.py"], cwd=tmp_path, env=ENV, text=True, capture_output=True
     )
-    assert done.returncode == 0, done.stderr
-    [evaluated, *told] = done.stdout.splitlines(keepends=True)
-    assert evaluated.startswith("epoch 1: 0.")
-    assert ["".join(told[1:])] == blocks("text")
+    assert result.returncode == 0, result.stderr
+    first, second, *mistakes = result.stdout.splitlines(keepends=True)
+    assert first.startswith("epoch 1: 0.")
+    assert second.startswith("epoch 2: 0.")
+    [shown] = blocks_of("docs/runtime-reference.md", "text")
+    assert "".join(mistakes) == shown.text
 
 
 @contextmanager
@@ -54,44 +53,50 @@ def running(command: list[str], directory: Path) -> Iterator[subprocess.Popen[by
             job.terminate()
 
 
-def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
-    script = blocks("python")[0].replace("session.steps(200)", "session.steps(1_000_000)")
-    (tmp_path / "train.py").write_text(script)
+def wait_until(condition: Callable[[], bool], purpose: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, purpose
+        time.sleep(0.1)
+
+
+def test_the_commands_of_the_porting_page_work(tmp_path: Path) -> None:
+    script = blocks_of("docs/porting.md", "python")[0].text
+    (tmp_path / "train.py").write_text(script.replace("steps(200)", "steps(1_000_000)"))
     [start], [status, shrink, grow, save] = (
-        re.findall(r"^python -m elastic_runtime (.*?) +#", block, re.MULTILINE)
-        for block in blocks("sh")
+        re.findall(r"^python -m elastic_runtime (.*?) +#", block.text, re.MULTILINE)
+        for block in blocks_of("docs/porting.md", "sh")[:2]
     )
     port = free_port()
     runtime = [sys.executable, "-m", "elastic_runtime", "--port", str(port)]
 
-    def until(key: str, value: object, command: str) -> None:
-        """Say `command`, then ask for the status until it has this value."""
-        ask(command)
-        end = time.monotonic() + 60
-        while ask(status).get(key) != value:
-            assert time.monotonic() < end, f"after {command!r}: {ask(status)}"
-            time.sleep(0.1)
-
-    def ask(command: str) -> dict[str, object]:
-        done = subprocess.run(
+    def request(command: str) -> dict[str, object]:
+        result = subprocess.run(
             [*runtime, *command.split()], cwd=tmp_path, env=ENV, text=True, capture_output=True
         )
-        found: dict[str, object] = json.loads(done.stdout or "{}")
-        return found
+        reply: dict[str, object] = json.loads(result.stdout or "{}")
+        return reply
+
+    def resize(command: str, size: int) -> None:
+        request(command)
+        wait_until(lambda: request(status).get("size") == size, command)
 
     with running([*runtime, *start.split()], tmp_path) as job:
-        until("size", 2, status)
-        until("size", 1, shrink)
-        until("size", 2, grow)
-        saved = ask(status)["durableStep"]
-        ask(save)
-        end = time.monotonic() + 60
-        while ask(status)["durableStep"] == saved:
-            assert time.monotonic() < end
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
-            given = set(re.findall(r"^elastic_runtime_\w+", page.read().decode(), re.MULTILINE))
-        named = set(re.findall(r"`(elastic_runtime_\w+)`", GUIDE))
-        assert len(named) > 10
-        assert named <= given
+        resize(status, 2)
+        resize(shrink, 1)
+        resize(grow, 2)
+        durable_step = request(status)["durableStep"]
+        request(save)
+        wait_until(lambda: request(status)["durableStep"] != durable_step, save)
+        check_metrics(port)
         job.send_signal(signal.SIGINT)
-        assert job.wait(60) == EXIT_LEFT_ON_REQUEST
+        assert job.wait(TIMEOUT_S) == contract.EXIT_LEFT_ON_REQUEST
+
+
+def check_metrics(port: int) -> None:
+    """Every metric of the reference exists."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
+        existing = set(re.findall(r"^elastic_runtime_\w+", page.read().decode(), re.MULTILINE))
+    documented = set(re.findall(r"^\| `(elastic_runtime_\w+)`", REFERENCE, re.MULTILINE))
+    assert len(documented) > 10
+    assert documented <= existing

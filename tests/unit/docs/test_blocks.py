@@ -1,0 +1,207 @@
+"""Every code block is checked: YAML by models, schemas and the webhook, shell by the parsers.
+
+Python blocks are run by tests/processes/test_guide.py."""
+
+import ast
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from cede import cli
+from cede.api.allocation import ComputeAllocation
+from cede.api.cession import Cession
+from cede.api.objects import Json
+from cede.api.policy import ClusterPolicy
+from elastic_runtime.__main__ import make_parser
+from scheduler.__main__ import settings as scheduler_settings
+from tests.builders.jobs import TEAM
+from tests.paths import TREE
+from tests.unit.docs.pages import Block, blocks
+from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.rules import complaints
+
+LANGUAGES = {"python", "sh", "yaml", "text", "mermaid"}
+PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
+
+
+def test_every_block_has_a_language_that_is_checked() -> None:
+    others = [
+        f"{block}: {block.language!r}" for block in blocks() if block.language not in LANGUAGES
+    ]
+    assert not others
+
+
+def test_python_is_on_the_pages_that_are_run() -> None:
+    """By tests/processes/test_guide.py."""
+    assert {block.page for block in blocks("python")} == PYTHON_PAGES
+    for block in blocks("python"):
+        ast.parse(block.text, str(block))
+
+
+@pytest.mark.parametrize("block", blocks("mermaid"), ids=str)
+def test_a_diagram_is_of_a_known_kind(block: Block) -> None:
+    assert block.text.split()[0] in {"sequenceDiagram", "flowchart", "stateDiagram-v2"}
+
+
+# --- YAML -----------------------------------------------------------------------------------------
+MODELS = {
+    "ClusterPolicy": (ClusterPolicy, "clusterpolicies"),
+    "ComputeAllocation": (ComputeAllocation, "computeallocations"),
+    "Cession": (Cession, "cessions"),
+}
+KUEUE_SETTINGS = TREE / "deploy" / "local" / "kueue" / "settings.yaml"
+
+
+@cache
+def schema_of(plural: str) -> Json:
+    """The OpenAPI schema of a CRD."""
+    crd = yaml.safe_load((TREE / "deploy" / "crds" / f"{plural}.yaml").read_text())
+    schema: Json = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def unknown_fields(value: object, schema: Json, path: str = "") -> Iterator[str]:
+    """The fields that the schema does not have; an API server would drop them."""
+    if isinstance(value, dict) and "properties" in schema:
+        for key, inner in value.items():
+            if key not in schema["properties"]:
+                yield f"{path}.{key}"
+            else:
+                yield from unknown_fields(inner, schema["properties"][key], f"{path}.{key}")
+    elif isinstance(value, list) and "items" in schema:
+        for number, item in enumerate(value):
+            yield from unknown_fields(item, schema["items"], f"{path}[{number}]")
+
+
+def check_object(document: Json) -> None:
+    kind = document["kind"]
+    if kind in MODELS:
+        model, plural = MODELS[kind]
+        model.model_validate(document)
+        spec = schema_of(plural)["properties"]["spec"]
+        assert list(unknown_fields(document["spec"], spec, "spec")) == []
+    elif kind == "Configuration":
+        check_kueue_settings(document)
+    else:
+        check_job(document)
+
+
+def check_job(document: Json) -> None:
+    """The webhook accepts it and, asked again, changes nothing."""
+    request = AdmissionRequest(document, user="alice", team=TEAM)
+    assert complaints(request) == []
+    stored = apply_defaults(request)
+    assert stored["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"
+    assert apply_defaults(AdmissionRequest(stored, user="alice", team=TEAM)) == stored
+
+
+def check_kueue_settings(document: Json) -> None:
+    """It is a part of the settings that the local cluster has."""
+    config_map = yaml.safe_load(KUEUE_SETTINGS.read_text())
+    tested = yaml.safe_load(config_map["data"]["controller_manager_config.yaml"])
+    frameworks = document["integrations"].pop("frameworks")
+    assert set(frameworks) <= set(tested["integrations"].pop("frameworks"))
+    assert is_part(document, tested)
+
+
+def is_part(part: object, complete: object) -> bool:
+    if isinstance(part, dict) and isinstance(complete, dict):
+        return all(key in complete and is_part(part[key], complete[key]) for key in part)
+    return part == complete
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_yaml_is_what_the_cluster_accepts(block: Block) -> None:
+    for document in yaml.safe_load_all(block.text):
+        check_object(document)
+
+
+@pytest.mark.parametrize("file", sorted((TREE / "examples").glob("*.yaml")), ids=lambda p: p.name)
+def test_an_example_is_what_the_cluster_accepts(file: Any) -> None:
+    for document in yaml.safe_load_all(file.read_text()):
+        check_object(document)
+
+
+def test_a_field_that_no_schema_has_is_noticed() -> None:
+    spec = schema_of("clusterpolicies")["properties"]["spec"]
+    assert list(unknown_fields({"mode": "Observe", "mod": 1}, spec, "spec")) == ["spec.mod"]
+
+
+# --- shell ----------------------------------------------------------------------------------------
+RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "jobs", "workloads", "pods"}
+RUNTIME_REQUESTS = {"status": 1, "save": 1, "resize": 2, "verify": 2}
+
+
+def commands() -> list[tuple[Block, str]]:
+    """The lines of all shell blocks, without comments."""
+    return [
+        (block, line)
+        for block in blocks("sh")
+        for text in block.text.splitlines()
+        if (line := re.sub(r"\s+#.*$", "", text).strip())
+    ]
+
+
+def check_make(words: list[str]) -> None:
+    targets = re.findall(r"^([a-z-]+):", (TREE / "Makefile").read_text(), re.MULTILINE)
+    assert [word for word in words[1:] if "=" not in word and word not in targets] == []
+
+
+def check_python(words: list[str]) -> None:
+    assert words[1] == "-m"
+    if words[2] == "elastic_runtime":
+        parsed = make_parser().parse_args(words[3:])
+        script = parsed.script
+        known = RUNTIME_REQUESTS.get(script[0]) == len(script)
+        assert known or parsed.local or parsed.signal
+    else:
+        assert words[2] == "scheduler"
+        scheduler_settings(words[3:])
+
+
+def check_kubectl(words: list[str]) -> None:
+    verb = words[1]
+    assert verb in {"apply", "delete", "describe", "get", "explain"}
+    if "-k" in words:
+        assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()
+    elif verb == "explain":
+        assert words[2].split(".")[0] in RESOURCES
+    else:
+        assert set(words[2].split(",")) <= RESOURCES
+
+
+def check_docker(words: list[str]) -> None:
+    if words[1] == "build":
+        dockerfile = (TREE / words[words.index("-f") + 1]).read_text()
+        assert f" AS {words[words.index('--target') + 1]}\n" in dockerfile
+    else:
+        assert words[1] == "push"
+
+
+def check_export(words: list[str]) -> None:
+    assert all("=" in word for word in words[1:])
+
+
+CHECKS: dict[str, Callable[[list[str]], object]] = {
+    "make": check_make,
+    "cede": lambda words: cli.options(words[1:]),
+    "python": check_python,
+    "kubectl": check_kubectl,
+    "docker": check_docker,
+    "export": check_export,
+    "source": lambda words: words,
+}
+
+
+@pytest.mark.parametrize(("block", "line"), commands(), ids=str)
+def test_a_command_exists(block: Block, line: str) -> None:
+    line = re.sub(r"\$\([^)]*\)", "VALUE", line)
+    words = shlex.split(line)
+    assert words[0] in CHECKS, f"{block}: {line}"
+    CHECKS[words[0]](words)
