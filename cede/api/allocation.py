@@ -1,173 +1,93 @@
-"""ComputeAllocation: what a team owns, lends and borrows."""
+"""PURE. ComputeAllocation: the share of the cluster that a team owns, and who the team is."""
 
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
+from cede.api.allocation_status import AllocationStatus
+from cede.api.crd_schema import ATOMIC, Column, Crd, keyed, rules
+from cede.api.instance_type import DNS_NAME
 from cede.api.objects import ALLOCATIONS, Meta
-from cede.api.policy import DNS_NAME, NAMED_AS_RESOURCES, Amount, Partitions
+from cede.api.team_quota import Sharing, TypeQuota
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-_RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"
-_AMOUNTS = "(has(self.accelerators) || has(self.partitions) || has(self.cpu) || has(self.memory))"
+_IS_RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"
 
 
 class NamespaceRef(BaseModel):
-    """The namespace the team's jobs run in."""
+    """The namespace in which the team's jobs run."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=DNS_LABEL, description="Its name.")
+    name: str = Field(
+        min_length=1, max_length=63, pattern=DNS_LABEL, description="Name of the namespace."
+    )
     adopt: bool = Field(
         default=False,
         description=(
-            "True: use a namespace that exists; only labels and objects of ours are "
-            "added. False: it is created."
+            "True: use a namespace that exists; Cede only adds its own labels and objects. "
+            "False: Cede creates the namespace, and reports a conflict if it exists."
         ),
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                f"!({_RESERVED.format('self.name')})",
+                f"!({_IS_RESERVED.format('self.name')})",
                 "this namespace belongs to the cluster: give the team one of its own",
             )
         )
     )
 
 
-class TypeQuota(BaseModel):
-    """An amount of one instance type: whole nodes, or single resources."""
-
-    instanceType: str = Field(
-        min_length=1,
-        max_length=63,
-        pattern=DNS_NAME,
-        description="A type that the ClusterPolicy names.",
-    )
-    count: int | None = Field(
-        default=None, ge=0, le=100_000, description="Whole nodes, in what jobs can have of them."
-    )
-    accelerators: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000,
-        description="Single accelerators; CPU and memory follow by ratio.",
-    )
-    partitions: Partitions | None = Field(
-        default=None,
-        max_length=8,
-        json_schema_extra=rules(NAMED_AS_RESOURCES),
-        description=(
-            "Partitions of accelerators by resource name; CPU and memory follow by compute slices."
-        ),
-    )
-    cpu: Quantity | None = Field(
-        default=None, description="CPU; when left out, it follows by ratio."
-    )
-    memory: Quantity | None = Field(
-        default=None, description="Memory; when left out, it follows by ratio."
-    )
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                f"has(self.count) != {_AMOUNTS}",
-                (
-                    "give whole nodes by count, or amounts by accelerators, partitions, cpu, "
-                    "memory: "
-                    "one of the two"
-                ),
-            )
-        )
-    )
-
-
-class Sharing(BaseModel):
-    """What is given to others while idle, and taken from them."""
-
-    strategy: Literal["LendAndBorrow", "Lend", "DontLend"] = Field(
-        default="LendAndBorrow", description="Lend: lends and does not borrow. DontLend: neither."
-    )
-    borrowLimitPercent: int | None = Field(
-        default=None,
-        ge=0,
-        le=10_000,
-        description=(
-            "The most it may borrow of a type and resource, in percent of what it owns of it."
-        ),
-    )
-    borrowLimits: list[TypeQuota] = Field(
-        default_factory=list,
-        max_length=15,
-        json_schema_extra=keyed("instanceType"),
-        description=(
-            "The most it may borrow, by instance type; a type that is not listed is not borrowed."
-        ),
-    )
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                (
-                    "!has(self.borrowLimitPercent) || !has(self.borrowLimits) || "
-                    "size(self.borrowLimits) == 0"
-                ),
-                "give borrowLimitPercent or borrowLimits: one of the two",
-            ),
-            (
-                "!has(self.strategy) || self.strategy == 'LendAndBorrow' "
-                "|| (!has(self.borrowLimitPercent) && (!has(self.borrowLimits) || "
-                "size(self.borrowLimits) == 0))",
-                "a borrow limit needs strategy LendAndBorrow: set that, or remove the limit",
-            ),
-        )
-    )
-
-
 class Member(BaseModel):
-    """Who may submit, see and cancel jobs in the namespace."""
+    """Who may submit, see and cancel jobs in the team's namespace."""
 
     kind: Literal["User", "Group", "ServiceAccount"] = Field(
-        description="What the name stands for."
+        description="Kind of the subject that the name belongs to."
     )
     name: str = Field(
-        min_length=1, max_length=253, description="As the cluster's authentication spells it."
+        min_length=1,
+        max_length=253,
+        description="Name of the user, group or service account, as authentication reports it.",
     )
     namespace: str = Field(
         default="",
         max_length=63,
         pattern=rf"^$|{DNS_LABEL}",
-        description="Of a ServiceAccount; empty for the team's namespace.",
+        description="Namespace of a ServiceAccount. If empty, the team's namespace.",
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 f"self.kind != 'ServiceAccount' || self.name.matches('{DNS_NAME}')",
-                (
-                    "this is no name of a ServiceAccount: write it like trainer, and its namespace "
-                    "beside it"
-                ),
+                "this is not the name of a ServiceAccount: write it like trainer, and its "
+                "namespace in the field namespace",
             )
         )
     )
 
 
 class AllocationSpec(BaseModel):
-    """What the admin wants."""
+    """What the admin gives to the team."""
 
     team: str = Field(
         default="",
         max_length=63,
         pattern=rf"^$|{DNS_LABEL}",
-        description="The team; empty for the name of this object.",
+        description="Name of the team. If empty, the name of this object.",
     )
     namespace: NamespaceRef | None = Field(
-        default=None, description="Left out: the one it has, or a new one named as the team."
+        default=None,
+        description=(
+            "Namespace in which the team's jobs run. If left out, the one that the allocation has "
+            "already, else a new one with the name of the team."
+        ),
     )
     quotas: list[TypeQuota] = Field(
         default_factory=list,
         max_length=15,
         json_schema_extra=keyed("instanceType"),
         description=(
-            "What the team owns, by instance type; at most 15. A type that no node has "
-            "yet is shown as promised."
+            "What the team owns, by instance type, at most 15. A type without nodes is reported as "
+            "promised."
         ),
     )
     sharing: Sharing = Field(default_factory=Sharing, json_schema_extra={"default": {}})
@@ -175,133 +95,77 @@ class AllocationSpec(BaseModel):
         default=50,
         ge=0,
         le=100,
-        description="0 to 100; the team's share of idle capacity against others.",
+        description=(
+            "Weight of the team, 0 to 100, when several teams borrow idle capacity. Used if the "
+            "policy has idleCompute: FairShare."
+        ),
     )
     preemptOwnTasks: Literal["LowerPriority", "Never"] = Field(
         default="LowerPriority",
-        description="Whether the team's important jobs may take from its less important ones.",
+        description=(
+            "LowerPriority: the team's jobs may preempt its own jobs of lower priority. Never: "
+            "they wait."
+        ),
     )
     maxPriorityClass: str = Field(
-        default="", max_length=63, description="The highest class its jobs may use; empty: any."
+        default="",
+        max_length=63,
+        description="Highest priority class that the team's jobs may use. If empty, any class.",
     )
     members: list[Member] = Field(
         default_factory=list,
         max_length=100,
         json_schema_extra=ATOMIC,
-        description="Who may submit, see and cancel its jobs.",
+        description="Who may submit, see and cancel jobs of the team.",
     )
     active: bool = Field(
-        default=True, description="False: nothing new is admitted; what runs goes on to its end."
+        default=True,
+        description="False: no new job is admitted; running jobs go on to their end.",
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                f"has(self.__namespace__) || !has(self.team) || !({_RESERVED.format('self.team')})",
-                (
-                    "a namespace of the team's name belongs to the cluster: name another by "
-                    "namespace.name"
-                ),
+                "has(self.__namespace__) || !has(self.team) "
+                f"|| !({_IS_RESERVED.format('self.team')})",
+                "a namespace with the name of the team belongs to the cluster: name another by "
+                "namespace.name",
             )
         )
     )
 
 
-class QuotaStatus(BaseModel):
-    """One instance type: amounts by resource."""
-
-    instanceType: str = Field(max_length=63, description="The instance type.")
-    nominal: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What the team owns."
-    )
-    healthy: dict[str, Amount] = Field(
-        default_factory=dict,
-        max_length=16,
-        description="What of it is there: the queue's quota now.",
-    )
-    used: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What its jobs hold, owned or borrowed."
-    )
-    borrowed: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What its jobs hold beyond the quota."
-    )
-    lent: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What others hold of its quota."
-    )
-    free: dict[str, Amount] = Field(
-        default_factory=dict,
-        max_length=16,
-        description=(
-            "What its next job could have now, of its own and borrowed; said while work waits."
-        ),
-    )
-    promised: bool = Field(
-        default=False, description="No node of this type exists yet; the amounts are the policy's."
-    )
-
-
-class AllocationStatus(BaseModel):
-    """What holds now."""
-
-    observedGeneration: int = Field(
-        default=0, description="The generation of the spec this was said of."
-    )
-    conditions: Conditions = Field(
-        default_factory=list,
-        description=(
-            "Ready: whether all that is said is in place, or what to do. Admits: whether "
-            "work waits, and why."
-        ),
-    )
-    team: str = Field(default="", max_length=63, description="The team.")
-    namespace: str = Field(default="", max_length=63, description="The team's namespace.")
-    clusterQueue: str = Field(default="", max_length=253, description="Its ClusterQueue.")
-    localQueue: str = Field(
-        default="", max_length=253, description="The LocalQueue in its namespace."
-    )
-    waiting: int = Field(default=0, description="Workloads that wait in its queue.")
-    owns: str = Field(default="", max_length=1024, description="Its accelerators, in words.")
-    used: str = Field(
-        default="", max_length=1024, description="Accelerators its jobs hold, in words."
-    )
-    lent: str = Field(
-        default="", max_length=1024, description="Accelerators others hold of its own, in words."
-    )
-    borrowed: str = Field(
-        default="", max_length=1024, description="Accelerators its jobs hold of others', in words."
-    )
-    quotas: list[QuotaStatus] = Field(
-        default_factory=list,
-        max_length=64,
-        json_schema_extra=keyed("instanceType"),
-        description="The same by type and resource.",
-    )
-
-
 class ComputeAllocation(BaseModel):
-    """What a team owns of the cluster, what it lends and what it may borrow."""
+    """The share of the cluster that a team owns, and on which terms it lends and borrows."""
 
     CRD: ClassVar[Crd] = Crd(
         kind=ALLOCATIONS,
         short_names=("ca",),
         columns=(
-            Column("Team", ".status.team", description="The team."),
-            Column("Namespace", ".status.namespace", description="Where its jobs run.", priority=1),
-            Column("Queue", ".status.clusterQueue", description="Its ClusterQueue."),
-            Column("Owns", ".status.owns", description="Accelerators the team owns."),
+            Column("Team", ".status.team", description="Name of the team."),
             Column(
-                "Used", ".status.used", description="Accelerators its jobs hold, owned or borrowed."
+                "Namespace",
+                ".status.namespace",
+                description="Namespace in which the team's jobs run.",
+                priority=1,
             ),
-            Column("Lent", ".status.lent", description="Accelerators others hold of its own."),
+            Column("Queue", ".status.clusterQueue", description="The team's ClusterQueue."),
+            Column("Owns", ".status.owns", description="Accelerators that the team owns."),
+            Column("Used", ".status.used", description="Accelerators that the team's jobs use."),
+            Column(
+                "Lent",
+                ".status.lent",
+                description="Accelerators of this team that jobs of other teams use.",
+            ),
             Column(
                 "Borrowed",
                 ".status.borrowed",
-                description="Accelerators its jobs hold beyond its own.",
+                description="Accelerators that the team's jobs use beyond its own quota.",
             ),
             Column(
                 "Waiting",
                 ".status.waiting",
                 "integer",
-                description="Workloads that wait in its queue.",
+                description="Number of workloads that wait in the queue.",
             ),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
@@ -309,17 +173,13 @@ class ComputeAllocation(BaseModel):
         ),
         rules=(
             (
-                (
-                    "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && "
-                    "size(self.metadata.name) <= 63"
-                ),
-                (
-                    "the name becomes a queue's and a label's: at most 63 letters a-z, digits and "
-                    "hyphens"
-                ),
+                "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') "
+                "&& size(self.metadata.name) <= 63",
+                "the queue and labels get the same name: use at most 63 letters a-z, digits and "
+                "hyphens",
             ),
             (
-                f"!({_RESERVED.format('self.metadata.name')})",
+                f"!({_IS_RESERVED.format('self.metadata.name')})",
                 "this name belongs to the cluster: name the allocation after its team",
             ),
         ),
@@ -335,8 +195,11 @@ class ComputeAllocation(BaseModel):
 
     @property
     def namespace(self) -> str:
-        """Where its jobs run: as said; else where they run already, so that renaming a team moves
-        nothing; else named as the team."""
-        return (
-            self.spec.namespace.name if self.spec.namespace else self.status.namespace or self.team
-        )
+        """The namespace in which the team's jobs run.
+
+        It is the one of the spec, else the one of the status, so that renaming a team moves no job,
+        else one with the name of the team.
+        """
+        if self.spec.namespace:
+            return self.spec.namespace.name
+        return self.status.namespace or self.team

@@ -14,7 +14,7 @@ def definition(model: type[BaseModel]) -> Json:
     """
     crd: Crd = vars(model)["CRD"]
     kind = crd.kind
-    kind_names = {
+    kind_names: Json = {
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,

@@ -1,129 +1,79 @@
-"""ClusterPolicy: how the cluster is shared. One object, named `default`."""
+"""PURE. ClusterPolicy: how the teams share the cluster. There is one object, named `default`."""
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, Quantity, keyed, rules
-from cede.api.names import GPU
+from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed, rules
+from cede.api.instance_type import DNS_NAME, LABEL_KEY, InstanceType
 from cede.api.objects import POLICIES, Meta
 
-DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-RESOURCE_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
-LABEL_KEY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
-LabelValue = Annotated[
-    str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
-]
 Amount = Annotated[str, StringConstraints(max_length=32)]
-Partitions = dict[str, Annotated[int, Field(ge=0, le=1_000_000)]]
-"""Counts by resource name of an accelerator's partitions, as the device plugin calls them:
-`nvidia.com/mig-1g.10gb`."""
-NAMED_AS_LABELS = (
-    f"self.all(key, key.matches('{LABEL_KEY}'))",
-    "this is no name of a label: write it like node.kubernetes.io/instance-type",
-)
-NAMED_AS_RESOURCES = (
-    "self.all(name, name.matches('^[a-z0-9.-]+/[A-Za-z0-9._-]+$') && size(name) <= 253)",
-    "a partition is named as nodes offer it, with a slash: write it like nvidia.com/mig-1g.10gb",
-)
+Level = Annotated[str, StringConstraints(min_length=1, max_length=316, pattern=LABEL_KEY)]
 
 
 class PriorityClass(BaseModel):
-    """A class of work; a job names it in the label kueue.x-k8s.io/priority-class."""
+    """A class of jobs. A job names its class in the label kueue.x-k8s.io/priority-class."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=DNS_NAME, description="What jobs write.")
+    name: str = Field(
+        min_length=1, max_length=63, pattern=DNS_NAME, description="Name that jobs refer to."
+    )
     weight: int = Field(
         ge=0,
         le=100,
-        description="0 to 100; work of a higher weight goes first and may take back from lower.",
-    )
-
-
-class InstanceType(BaseModel):
-    """A kind of node, and what a whole one holds. Live nodes are believed before these figures."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=63,
-        pattern=DNS_NAME,
-        description="What allocations call it; Kueue's ResourceFlavor.",
-    )
-    nodeLabels: dict[str, LabelValue] = Field(
-        default_factory=dict,
-        max_length=8,
-        json_schema_extra=rules(NAMED_AS_LABELS),
         description=(
-            "Labels of the nodes of this type. Empty: node.kubernetes.io/instance-type "
-            "equal to the name."
+            "Importance from 0 to 100. Jobs of a higher weight are admitted first and may preempt "
+            "jobs of their own team with a lower weight."
         ),
     )
-    accelerator: str = Field(
-        default=GPU,
-        max_length=253,
-        pattern=RESOURCE_NAME,
-        description="The resource name of its accelerators.",
-    )
-    accelerators: int = Field(
-        default=0, ge=0, le=1024, description="Accelerators of one node, until a live node says it."
-    )
-    partitions: Partitions = Field(
-        default_factory=dict,
-        max_length=8,
-        json_schema_extra=rules(NAMED_AS_RESOURCES),
-        description=(
-            "Partitions of accelerators on one node by resource name, like "
-            "nvidia.com/mig-1g.10gb: 28."
-        ),
-    )
-    cpu: Quantity = Field(
-        default="0", description="Allocatable CPU of one node, like 190, until a live node says it."
-    )
-    memory: Quantity = Field(
-        default="0",
-        description="Allocatable memory of one node, like 1900Gi, until a live node says it.",
-    )
-
-    @property
-    def selector(self) -> dict[str, str]:
-        """The labels that make a node one of this type."""
-        return self.nodeLabels or {INSTANCE_TYPE_LABEL: self.name}
 
 
 class Preemption(BaseModel):
-    """How running work is asked to give back, and how long each step may take."""
+    """How running jobs are asked to release capacity, and how long each step may take."""
 
     graceSeconds: int = Field(
         default=60,
         ge=0,
         le=86400,
-        description="How long a save may take when the job does not say.",
+        description=(
+            "Seconds a job may take to save its state before it shrinks or stops, if the job does "
+            "not have the annotation cede.dev/grace."
+        ),
     )
     maxGraceSeconds: int = Field(
-        default=600, ge=0, le=86400, description="The longest grace a job may ask for."
+        default=600,
+        ge=0,
+        le=86400,
+        description="Most seconds that a job may ask for in its annotation cede.dev/grace.",
     )
     minRuntimeSeconds: int = Field(
-        default=60, ge=0, le=86400, description="Nothing is taken from a job younger than this."
+        default=60,
+        ge=0,
+        le=86400,
+        description=(
+            "Seconds after its admission during which a job is not asked to release capacity."
+        ),
     )
     growCooldownSeconds: int = Field(
         default=120,
         ge=0,
         le=86400,
-        description="A job that shrank does not grow again for so long.",
+        description="Seconds after a shrink during which a job does not grow again.",
     )
     watchdogSeconds: int = Field(
         default=120,
         ge=15,
         le=86400,
-        description="With no leading scheduler for so long, the queues get Kueue's own preemption.",
+        description=(
+            "If no scheduler of Cede has led for this many seconds, the queues get Kueue's own "
+            "preemption, which stops whole jobs."
+        ),
     )
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                (
-                    "!has(self.graceSeconds) || !has(self.maxGraceSeconds) || self.graceSeconds <= "
-                    "self.maxGraceSeconds"
-                ),
+                "!has(self.graceSeconds) || !has(self.maxGraceSeconds) "
+                "|| self.graceSeconds <= self.maxGraceSeconds",
                 "graceSeconds is above maxGraceSeconds: lower it or raise maxGraceSeconds",
             )
         )
@@ -131,141 +81,162 @@ class Preemption(BaseModel):
 
 
 class PolicySpec(BaseModel):
-    """What the admin wants."""
+    """How the admin wants the cluster to be shared."""
 
     mode: Literal["Enforce", "Observe"] = Field(
         default="Enforce",
         description=(
-            "Enforce: jobs cede. Observe: take-backs are planned and recorded; the queues "
-            "keep Kueue's preemption."
+            "Enforce: jobs shrink or stop when the owner of quota needs it. Observe: Cede only "
+            "records what it would do, and Kueue preempts by its own rules."
         ),
     )
     priorityClasses: list[PriorityClass] = Field(
         default_factory=list,
         max_length=10,
         json_schema_extra=keyed("name"),
-        description="At most 10.",
+        description="Priority classes that jobs may use, at most 10.",
     )
     defaultPriorityClass: str = Field(
-        default="", max_length=63, description="The class of a job that names none."
+        default="",
+        max_length=63,
+        description="Priority class of a job that names none. Must be one of priorityClasses.",
     )
     ordering: Literal["Priority", "FirstCome"] = Field(
         default="Priority",
-        description="Priority: by weight, then age. FirstCome: by age; all classes weigh the same.",
+        description=(
+            "Order of waiting jobs. Priority: by weight, then by age. FirstCome: by age only."
+        ),
     )
     idleCompute: Literal["FairShare", "FirstCome"] = Field(
         default="FairShare",
         description=(
-            "FairShare: idle capacity goes by the allocations' fairShareWeight. "
-            "FirstCome: all weigh the same."
+            "Who borrows idle capacity. FairShare: teams in proportion to their fairShareWeight. "
+            "FirstCome: all teams have the same weight."
         ),
     )
     shareUnallocated: bool = Field(
         default=True,
-        description="Whether healthy capacity that is in no allocation may be borrowed.",
+        description="Whether teams may borrow healthy capacity that is in no allocation.",
     )
     instanceTypes: list[InstanceType] = Field(
         default_factory=list,
         max_length=64,
         json_schema_extra=keyed("name"),
-        description="The kinds of node quota is given in.",
+        description="Kinds of nodes that quota is given in.",
     )
-    topology: list[
-        Annotated[str, StringConstraints(min_length=1, max_length=316, pattern=LABEL_KEY)]
-    ] = Field(
+    topology: list[Level] = Field(
         default_factory=list,
         max_length=16,
         json_schema_extra=ATOMIC
         | rules(
             (
                 "self.all(level, self.exists_one(other, other == level))",
-                "a level stands twice: name each node label once",
+                "a level is in the list twice: name each node label once",
             ),
             (
-                (
-                    "!self.exists(level, level == 'kubernetes.io/hostname') || self[size(self) - "
-                    "1] "
-                    "== 'kubernetes.io/hostname'"
-                ),
-                "kubernetes.io/hostname is the narrowest there is: put it last",
+                "!self.exists(level, level == 'kubernetes.io/hostname') "
+                "|| self[size(self) - 1] == 'kubernetes.io/hostname'",
+                "kubernetes.io/hostname is the narrowest level: put it last",
             ),
         ),
-        description="Node labels from the widest level to the narrowest, like a block, a rack, "
-        "kubernetes.io/hostname. Kueue's default "
-        "gates do not carry an elastic job's placement over from size to size: leave it out where "
-        "jobs are elastic.",
+        description=(
+            "Node labels by which pods of a job are placed close together, from the widest level "
+            "to the narrowest, such as a block, a rack, kubernetes.io/hostname. With Kueue's "
+            "default feature gates an elastic job loses its placement when it is resized: leave "
+            "topology out where jobs are elastic."
+        ),
     )
     preemption: Preemption = Field(default_factory=Preemption, json_schema_extra={"default": {}})
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
                 "!has(self.defaultPriorityClass) || self.defaultPriorityClass == '' "
-                "|| (has(self.priorityClasses) && self.priorityClasses.exists(c, c.name == "
-                "self.defaultPriorityClass))",
-                (
-                    "defaultPriorityClass is not in priorityClasses: add a class of that name, or "
-                    "name one of them"
-                ),
+                "|| (has(self.priorityClasses) "
+                "&& self.priorityClasses.exists(c, c.name == self.defaultPriorityClass))",
+                "defaultPriorityClass is not in priorityClasses: add a class of that name, or "
+                "name one of them",
             )
         )
     )
 
 
 class TypeStatus(BaseModel):
-    """What there is of an instance type."""
+    """The nodes of one instance type, and how much of them is allocated."""
 
-    name: str = Field(max_length=63, description="The instance type.")
-    nodes: int = Field(default=0, description="Nodes of this type.")
-    healthyNodes: int = Field(default=0, description="Those that are Ready and not cordoned.")
+    name: str = Field(max_length=63, description="Name of the instance type.")
+    nodes: int = Field(default=0, description="Number of nodes of this type.")
+    healthyNodes: int = Field(
+        default=0, description="Number of nodes that are Ready, not cordoned and not being deleted."
+    )
     whole: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What jobs can have of the largest node."
+        default_factory=dict,
+        max_length=16,
+        description="Most of each resource that jobs can get of one node.",
     )
     healthy: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What the healthy nodes hold together."
+        default_factory=dict,
+        max_length=16,
+        description="What all healthy nodes offer to jobs together.",
     )
     allocated: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What allocations own of it on paper."
+        default_factory=dict,
+        max_length=16,
+        description="What all allocations own together, whether or not the nodes are healthy.",
     )
     unallocated: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="Healthy and in no allocation."
+        default_factory=dict,
+        max_length=16,
+        description="What healthy nodes offer and no allocation owns.",
     )
-    message: str = Field(default="", max_length=1024, description="What is off, in a sentence.")
+    message: str = Field(
+        default="",
+        max_length=1024,
+        description="What is wrong with the nodes of this type, with the cure. Empty if nothing.",
+    )
 
 
 class PolicyStatus(BaseModel):
-    """What holds now."""
+    """What the quota controller reports about the policy."""
 
     observedGeneration: int = Field(
-        default=0, description="The generation of the spec this was said of."
+        default=0, description="Generation of the spec that this status is about."
     )
     conditions: Conditions = Field(
-        default_factory=list, description="Ready, SchedulerLeads, KueueConfigured."
+        default_factory=list,
+        description=(
+            "Ready: what all teams share is in place. SchedulerLeads: a scheduler of Cede leads. "
+            "KueueConfigured: Kueue's settings fit the policy."
+        ),
     )
     preemption: str = Field(
-        default="", max_length=16, description="Who takes capacity back: Cede, or Kueue by killing."
+        default="",
+        max_length=16,
+        description=(
+            "Who preempts now. Cede: jobs shrink or stop on request. Kueue: whole jobs are stopped."
+        ),
     )
-    leader: str = Field(default="", max_length=253, description="The scheduler that leads.")
+    leader: str = Field(
+        default="", max_length=253, description="Identity of the scheduler replica that leads."
+    )
     instanceTypes: list[TypeStatus] = Field(
         default_factory=list,
         max_length=64,
         json_schema_extra=ATOMIC,
-        description="Each type: what there is, what is given away.",
+        description="Nodes and allocated capacity of each instance type.",
     )
 
 
 class ClusterPolicy(BaseModel):
-    """How the teams of one cluster share it. There is one, named default."""
+    """How the teams of the cluster share it. There is one ClusterPolicy, named default."""
 
     CRD: ClassVar[Crd] = Crd(
         kind=POLICIES,
         columns=(
             Column("Mode", ".spec.mode"),
             Column(
-                "Preemption",
-                ".status.preemption",
-                description="Who takes capacity back: Cede, or Kueue by killing.",
+                "Preemption", ".status.preemption", description="Who preempts now: Cede or Kueue."
             ),
-            Column("Leader", ".status.leader", description="The scheduler that leads."),
+            Column("Leader", ".status.leader", description="The scheduler replica that leads."),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),

@@ -73,7 +73,7 @@ def _node(
 
 def _without_null(schema: Json, path: str) -> Json:
     """`X | None` becomes an X that may be absent. Raises ValueError for other unions."""
-    cases = next((schema[union] for union in _UNIONS if schema.get(union)), [])
+    cases: list[Json] = next((schema[union] for union in _UNIONS if schema.get(union)), [])
     types = [case for case in cases if case.get("type") != "null"]
     if len(types) != 1:
         raise ValueError(

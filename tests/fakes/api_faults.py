@@ -1,15 +1,15 @@
-"""Answers of an API server that is not well, for `ApiServer.script`."""
+"""Answers of an API server that has a fault, for `ApiServer.script`."""
 
 import asyncio
 
 from aiohttp import web
 
 from cede.api.objects import Json
-from tests.fakes.api_server import Answer, line, refusal
+from tests.fakes.http_messages import Answer, refusal, watch_line
 
 
-def says(*chunks: bytes) -> Answer:
-    """200, these chunks one by one, then the end."""
+def sends(*chunks: bytes) -> Answer:
+    """200, these chunks one by one, then the end of the response."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -31,8 +31,8 @@ def refuses(
     return answer
 
 
-def in_stream(status: int, reason: str, message: str = "no") -> Answer:
-    """200, and then an ERROR event, as a server tells a watch that it cannot go on."""
+def sends_error_event(status: int, reason: str, message: str = "no") -> Answer:
+    """200, then an ERROR event: how a server ends a watch that it cannot continue."""
     body: Json = {
         "kind": "Status",
         "status": "Failure",
@@ -40,11 +40,11 @@ def in_stream(status: int, reason: str, message: str = "no") -> Answer:
         "message": message,
         "code": status,
     }
-    return says(line("ERROR", body))
+    return sends(watch_line("ERROR", body))
 
 
 def drops(*chunks: bytes) -> Answer:
-    """The connection breaks, after these chunks."""
+    """The connection breaks after these chunks, or before any response."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -60,7 +60,7 @@ def drops(*chunks: bytes) -> Answer:
 
 
 def hangs() -> Answer:
-    """No answer, ever."""
+    """The server never answers."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()

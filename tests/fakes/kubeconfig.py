@@ -1,4 +1,4 @@
-"""The file by which a command finds an API server."""
+"""A kubeconfig by which a command finds a fake API server."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,12 @@ from tests.fakes.api_server import ApiServer
 
 
 def kubeconfig(path: Path, server: ApiServer, namespace: str = "") -> str:
-    """Writes it: context `one` (current, of `namespace`), context `two`, a user with the token
-    `from-file`."""
-    context = {"cluster": "c", "user": "u"} | ({"namespace": namespace} if namespace else {})
+    """Writes the file and returns its path.
+
+    Context `one` is current and has `namespace`; context `two` has none. The user has the token
+    `from-file`.
+    """
+    context = {"cluster": "c", "user": "u"}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -17,8 +20,8 @@ def kubeconfig(path: Path, server: ApiServer, namespace: str = "") -> str:
         "clusters": [{"name": "c", "cluster": {"server": server.url}}],
         "users": [{"name": "u", "user": {"token": "from-file"}}],
         "contexts": [
-            {"name": "one", "context": context},
-            {"name": "two", "context": {"cluster": "c", "user": "u"}},
+            {"name": "one", "context": context | ({"namespace": namespace} if namespace else {})},
+            {"name": "two", "context": context},
         ],
     }
     path.write_text(json.dumps(content))

@@ -69,8 +69,8 @@ async def jobs(server: ApiServer) -> None:
         metadata = {"name": f"job-{namespace}", "namespace": namespace, "ownerReferences": owners}
         server.put(WORKLOADS, {"metadata": metadata, "spec": {"queueName": "default"}})
     annotations = {names.SIZES: "2-8", names.DESIRED_SIZE: "8"}
-    metadata = {"name": "inference", "namespace": "vision", "annotations": annotations}
-    server.put(JOBS, {"metadata": metadata})
+    job = {"name": "inference", "namespace": "vision", "annotations": annotations}
+    server.put(JOBS, {"metadata": job})
 
 
 @pytest.mark.usefixtures("jobs")

@@ -15,7 +15,8 @@ from cede.api.objects import (
 )
 from tests.builders.reports import stopping_cession
 from tests.fakes.api_faults import refuses
-from tests.fakes.api_server import ApiServer, refusal
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 from tests.unit.cede_cli.conftest import Run
 
 STOCK = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
@@ -98,7 +99,7 @@ async def test_release_continues_after_a_failed_step_and_reports_it(
     def refuse(method: str, path: str, _: object) -> web.Response | None:
         return refusal(500, "InternalError", "webhook down") if path.endswith("/vision") else None
 
-    server.before = refuse
+    server.admission_hook = refuse
     code, text, errors = await cede("release")
     assert code == 1
     assert "ClusterQueue research: Kueue's own preemption" in text

@@ -20,8 +20,9 @@ from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
 from cede.kube.cache import Backoff, Cache
 from cede.kube.expectations import Expectations
-from tests.fakes.api_faults import drops, in_stream, refuses, says
-from tests.fakes.api_server import Answer, ApiServer, line
+from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer, watch_line
 
 FAILURES = 6
 
@@ -84,17 +85,19 @@ async def running(*faults: Answer) -> AsyncIterator[World]:
 @pytest.mark.parametrize(
     ("fault", "lists", "watches"),
     [
-        pytest.param(says(), 1, FAILURES + 1, id="200, then closes at once"),
+        pytest.param(sends(), 1, FAILURES + 1, id="200, then closes at once"),
         pytest.param(
-            says(line("BOOKMARK", {"metadata": {"resourceVersion": "101"}})),
+            sends(watch_line("BOOKMARK", {"metadata": {"resourceVersion": "101"}})),
             1,
             FAILURES + 1,
             id="one event, then closes",
         ),
-        pytest.param(in_stream(410, "Expired"), FAILURES + 1, FAILURES + 1, id="410 in the stream"),
+        pytest.param(
+            sends_error_event(410, "Expired"), FAILURES + 1, FAILURES + 1, id="410 in the stream"
+        ),
         pytest.param(refuses(410, "Expired"), FAILURES + 1, FAILURES + 1, id="HTTP 410"),
         pytest.param(
-            in_stream(504, "Timeout", "Too large resource version"),
+            sends_error_event(504, "Timeout", "Too large resource version"),
             FAILURES + 1,
             FAILURES + 1,
             id="a version too large",
@@ -102,14 +105,16 @@ async def running(*faults: Answer) -> AsyncIterator[World]:
         pytest.param(refuses(401, "Unauthorized"), 1, FAILURES + 1, id="HTTP 401"),
         pytest.param(refuses(403, "Forbidden"), 1, FAILURES + 1, id="HTTP 403"),
         pytest.param(refuses(500, "InternalError"), 1, FAILURES + 1, id="HTTP 500"),
-        pytest.param(in_stream(500, "InternalError"), 1, FAILURES + 1, id="500 in the stream"),
         pytest.param(
-            drops(line("ADDED", job("x"))[:30]),
+            sends_error_event(500, "InternalError"), 1, FAILURES + 1, id="500 in the stream"
+        ),
+        pytest.param(
+            drops(watch_line("ADDED", job("x"))[:30]),
             1,
             FAILURES + 1,
             id="connection dropped inside a line",
         ),
-        pytest.param(says(b"<html>\n"), 1, FAILURES + 1, id="what is no event"),
+        pytest.param(sends(b"<html>\n"), 1, FAILURES + 1, id="what is no event"),
     ],
 )
 async def test_a_watch_that_fails_is_tried_again_after_ever_longer_waits(
@@ -203,7 +208,7 @@ async def test_what_was_deleted_in_a_gap_is_gone_after_it() -> None:
         """The watch breaks; meanwhile `old` is deleted, and the server forgets that it was."""
         server.remove(JOBS, ("a", "old"))
         server.compact()
-        return await says()(request)
+        return await sends()(request)
 
     async with running(gap) as world:
         server = world.server
@@ -217,9 +222,9 @@ async def test_with_a_bookmark_a_quiet_watch_survives_what_the_server_forgets() 
     async def bookmarked(request: web.Request) -> web.StreamResponse:
         server.bookmark(JOBS)
         server.compact()
-        return await says(line("BOOKMARK", {"metadata": {"resourceVersion": str(server.version)}}))(
-            request
-        )
+        return await sends(
+            watch_line("BOOKMARK", {"metadata": {"resourceVersion": str(server.version)}})
+        )(request)
 
     async with running(bookmarked) as world:
         server = world.server
@@ -238,7 +243,7 @@ async def test_a_lost_bookmark_costs_a_list_and_nothing_else() -> None:
         # much happened to other kinds, and no bookmark told us
         server.version += 50
         server.compact()
-        return await says()(request)
+        return await sends()(request)
 
     async with running(forgotten) as world:
         server = world.server
@@ -305,7 +310,9 @@ async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() ->
         stored = server.put(JOBS, job("a"))
         changed = asyncio.Event()
         expectations = Expectations()
-        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=Recorded(), expectations=expectations)
+        cache = Cache(
+            client, JOBS, Job, changed=changed.set, backoff=Recorded(), expectations=expectations
+        )
         task = asyncio.create_task(cache.run())
         await changed.wait()
         changed.clear()

@@ -27,8 +27,9 @@ from cede.kube.client import (
     Unreadable,
     WatchEvent,
 )
-from tests.fakes.api_faults import drops, in_stream, refuses, says
-from tests.fakes.api_server import Answer, ApiServer, line
+from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer, watch_line
 
 
 def job(name: str, namespace: str = "a", **spec: object) -> Json:
@@ -170,8 +171,13 @@ async def test_who_leaves_the_selection_is_deleted_for_the_watch(
 async def test_a_line_may_come_in_many_chunks_and_many_lines_in_one(
     server: ApiServer, client: Client
 ) -> None:
-    whole = line("ADDED", job("ä🙂")) + line("ADDED", job("b")) + b"\n" + line("ADDED", job("c"))
-    server.script("WATCH", JOBS.path(), says(*(whole[i : i + 7] for i in range(0, len(whole), 7))))
+    whole = (
+        watch_line("ADDED", job("ä🙂"))
+        + watch_line("ADDED", job("b"))
+        + b"\n"
+        + watch_line("ADDED", job("c"))
+    )
+    server.script("WATCH", JOBS.path(), sends(*(whole[i : i + 7] for i in range(0, len(whole), 7))))
     assert await heard(client, JOBS, 3) == [("ADDED", "ä🙂"), ("ADDED", "b"), ("ADDED", "c")]
 
 
@@ -186,13 +192,15 @@ async def test_an_object_of_one_and_a_half_megabytes_is_one_line(
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        pytest.param(in_stream(410, "Expired"), Gone, id="gone, in the stream"),
+        pytest.param(sends_error_event(410, "Expired"), Gone, id="gone, in the stream"),
         pytest.param(
-            in_stream(504, "Timeout", "Too large resource version: 9, current: 3"),
+            sends_error_event(504, "Timeout", "Too large resource version: 9, current: 3"),
             Gone,
             id="a version not yet there",
         ),
-        pytest.param(in_stream(500, "InternalError"), ApiError, id="an error in the stream"),
+        pytest.param(
+            sends_error_event(500, "InternalError"), ApiError, id="an error in the stream"
+        ),
         pytest.param(refuses(410, "Expired"), Gone, id="gone"),
         pytest.param(refuses(403, "Forbidden"), Forbidden, id="forbidden"),
         pytest.param(
@@ -200,10 +208,14 @@ async def test_an_object_of_one_and_a_half_megabytes_is_one_line(
             Unreachable,
             id="dropped before the answer, twice: aiohttp itself tries once more",
         ),
-        pytest.param(drops(line("ADDED", job("x"))[:20]), Unreachable, id="dropped inside a line"),
-        pytest.param(says(b'{"type":"ADDED","obj\n'), Unreachable, id="half a line, then the next"),
-        pytest.param(says(b"<html>\n"), Unreachable, id="a proxy's page"),
-        pytest.param(says(b"x" * (5 << 20)), Unreachable, id="a line without end"),
+        pytest.param(
+            drops(watch_line("ADDED", job("x"))[:20]), Unreachable, id="dropped inside a line"
+        ),
+        pytest.param(
+            sends(b'{"type":"ADDED","obj\n'), Unreachable, id="half a line, then the next"
+        ),
+        pytest.param(sends(b"<html>\n"), Unreachable, id="a proxy's page"),
+        pytest.param(sends(b"x" * (5 << 20)), Unreachable, id="a line without end"),
     ],
 )
 async def test_a_broken_watch_raises_what_broke_it(

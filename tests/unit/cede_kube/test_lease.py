@@ -10,7 +10,8 @@ import pytest
 from cede.api.objects import LEASES, Json, unix
 from cede.kube.lease import LostLease, Times, lead
 from tests.fakes.api_faults import hangs, refuses
-from tests.fakes.api_server import Answer, ApiServer
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
 from tests.harness.fast_loop import fast
 
 KEY = ("cede-system", "cede-scheduler")

@@ -25,7 +25,8 @@ from cede.api.objects import (
 )
 from cede.kube.client import ApiError
 from quota_controller.controller import RETRY_MOST_S, RETRY_S
-from tests.fakes.api_server import ApiServer, refusal
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
     MADE,
     World,
@@ -281,7 +282,7 @@ async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(
             else None
         )
 
-    world.server.before = refuses
+    world.server.admission_hook = refuses
     rests = []
     # many passes in one moment are no reason to wait
     for passed in (0, 0, 0, 0, 0, 10, 100):
@@ -302,16 +303,16 @@ async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(
     ready = next(c for c in status["conditions"] if c["type"] == "Ready")
     assert (ready["reason"], words in ready["message"]) == (told, True)
     assert world.ready("vision")["status"] == "True"
-    world.server.before = lambda method, path, body: None
+    world.server.admission_hook = lambda method, path, body: None
     await world.settle()
     assert world.ready("research")["status"] == "True", "and it heals"
 
 
 async def test_a_server_that_is_gone_ends_the_pass_and_is_no_fault_of_anybody(world: World) -> None:
-    world.server.before = lambda method, at, body: refusal(503, "ServiceUnavailable", "back soon")
+    world.server.admission_hook = lambda method, at, body: refusal(503, "ServiceUnavailable", "back soon")
     with pytest.raises(ApiError):
         await world.controller.reconcile()
-    world.server.before = lambda method, path, body: None
+    world.server.admission_hook = lambda method, path, body: None
     await world.settle()
     assert {world.ready(name)["status"] for name in ("vision", "research")} == {"True"}
 
@@ -340,12 +341,12 @@ async def test_a_crash_between_any_two_writes_heals(crash_at: int) -> None:
     async with ApiServer() as server, ApiServer() as calm:
         for one in (server, calm):
             fill(one)
-        server.before = dies
+        server.admission_hook = dies
         async with started(server) as first:
             first.renew()
             with pytest.raises(ApiError):
                 await first.settle()
-        server.before = lambda method, path, body: None
+        server.admission_hook = lambda method, path, body: None
         async with started(server) as second, started(calm) as reference:
             for world in (second, reference):
                 world.renew()

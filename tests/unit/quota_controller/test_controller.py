@@ -26,7 +26,8 @@ from cede.api.objects import (
 )
 from elastic_runtime.contract import derive_key
 from quota_controller.controller import ROOT
-from tests.fakes.api_server import ApiServer, refusal
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
     MADE,
     World,

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, POLICIES, WORKLOADS, Json
 from scheduler.__main__ import explain, picture, work
-from tests.fakes.api_server import ApiServer, refusal
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 from tests.fakes.kueue import Cluster, Runtime
 
 ADDRESS = "127.0.0.9"
@@ -91,7 +92,7 @@ async def test_the_record_and_the_reservation_come_before_the_question_and_the_r
 ) -> None:
     cluster = Cluster(server)
     order: list[str] = []
-    server.before = lambda method, path, body: order.append(f"{method} {path.rsplit('/', 2)[-2]}")
+    server.admission_hook = lambda method, path, body: order.append(f"{method} {path.rsplit('/', 2)[-2]}")
     async with (
         Runtime(
             ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
@@ -128,12 +129,12 @@ def killed_after(
 async def killed_and_followed(cluster: Cluster, writes: int, ends: Callable[[], bool]) -> None:
     server = cluster.server
     killed = asyncio.Event()
-    server.before = killed_after(server, writes, killed)
+    server.admission_hook = killed_after(server, writes, killed)
     async with leading(server):
         await cluster.until(
             lambda: killed.is_set() or ends(), "the first leader to be done or dead"
         )
-    server.before = lambda method, path, body: None
+    server.admission_hook = lambda method, path, body: None
     async with leading(server):
         await cluster.until(
             ends, f"the next leader to finish what the first left after {writes} writes"
@@ -257,7 +258,7 @@ async def test_a_job_that_cannot_be_resized_is_no_ones_obstacle_but_its_own(
             else None
         )
 
-    server.before = before
+    server.admission_hook = before
     cluster.job("research", "stuck", 4, "2-4", "127.0.0.10", priority=10)
     cluster.job("research", "gpt", 4, "2-4", "127.0.0.10")
     cluster.job("vision", "inference", 4)

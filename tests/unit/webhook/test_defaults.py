@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from elastic_runtime import contract
-from tests.fakes.api_server import json_patch
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE, TEAM, a_job, plain, running
-from webhook.admission import SCHEDULER_USER, Asked, Team
-from webhook.defaults import defaulted, patch
+from tests.builders.jobs import PRIORITY, QUEUE, TEAM, elastic_job, plain_job, running_job
+from tests.fakes.patches import json_patch
+from webhook.admission import SCHEDULER_USER, AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.json_patch import create_patch
 from webhook.rules import complaints
+from webhook.team import Team
 
 
 def made(job: Json, team: Team = TEAM) -> Json:
-    return defaulted(Asked(job, team=team))
+    return apply_defaults(AdmissionRequest(job, team=team))
 
 
 def changed(old: Json, new: Json, user: str = "ada", team: Team = TEAM) -> Json:
-    return defaulted(Asked(new, old, user, team))
+    return apply_defaults(AdmissionRequest(new, old, user, team))
 
 
 def pod_of(job: Json) -> Json:
@@ -44,7 +46,7 @@ def env_of(container: Json) -> dict[str, Any]:
 def test_a_plain_job_of_any_kind_gets_queue_and_priority_and_nothing_else(
     kind: tuple[str, str],
 ) -> None:
-    job = plain() | {"apiVersion": kind[0], "kind": kind[1]}
+    job = plain_job() | {"apiVersion": kind[0], "kind": kind[1]}
     after = made(job)
     assert after["metadata"]["labels"] == {QUEUE: "default", PRIORITY: "training"}
     assert after["spec"] == job["spec"]
@@ -52,14 +54,14 @@ def test_a_plain_job_of_any_kind_gets_queue_and_priority_and_nothing_else(
 
 def test_what_the_user_says_stays() -> None:
     labels = {QUEUE: "night", PRIORITY: "sweep"}
-    assert made(plain(labels=labels))["metadata"]["labels"] == labels
+    assert made(plain_job(labels=labels))["metadata"]["labels"] == labels
 
 
 @pytest.mark.parametrize(
     ("team", "label"),
     [
         pytest.param(
-            replace(TEAM, ceiling="sweep"),
+            replace(TEAM, max_class="sweep"),
             "sweep",
             id="the default is above the ceiling: the highest allowed",
         ),
@@ -68,19 +70,19 @@ def test_what_the_user_says_stays() -> None:
     ],
 )
 def test_the_default_class(team: Team, label: str | None) -> None:
-    assert made(plain(), team)["metadata"]["labels"].get(PRIORITY) == label
+    assert made(plain_job(), team)["metadata"]["labels"].get(PRIORITY) == label
 
 
 def test_a_running_job_is_given_no_label_it_did_not_have() -> None:
     """Kueue refuses a priority that is added to a running job, and a queue that changes."""
-    assert changed(plain(), plain()) == plain()
-    old = plain(labels={QUEUE: "night", PRIORITY: "sweep"})
-    assert changed(old, plain())["metadata"]["labels"] == old["metadata"]["labels"]
+    assert changed(plain_job(), plain_job()) == plain_job()
+    old = plain_job(labels={QUEUE: "night", PRIORITY: "sweep"})
+    assert changed(old, plain_job())["metadata"]["labels"] == old["metadata"]["labels"]
 
 
 # --- elastic Jobs, created ------------------------------------------------------------------------
 def test_an_elastic_job_starts_at_its_smallest_size_and_notes_what_its_user_wants() -> None:
-    after = made(a_job(8, "2-8"))
+    after = made(elastic_job(8, "2-8"))
     assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (2, 2)
     assert after["metadata"]["annotations"] == {
         "cede.dev/sizes": "2-8",
@@ -90,7 +92,7 @@ def test_an_elastic_job_starts_at_its_smallest_size_and_notes_what_its_user_want
 
 
 def test_the_pods_are_told_what_the_runtime_needs() -> None:
-    after = made(a_job(8, "2-8/2"))
+    after = made(elastic_job(8, "2-8/2"))
     pod = pod_of(after)
     template = after["spec"]["template"]
     assert template["metadata"]["labels"] == {"cede.dev/elastic": "true"}
@@ -115,7 +117,7 @@ def test_the_pods_are_told_what_the_runtime_needs() -> None:
 
 def test_a_leaver_is_no_failure_and_the_users_own_rules_follow() -> None:
     own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
-    spec = made(a_job(podFailurePolicy={"rules": [own]}))["spec"]
+    spec = made(elastic_job(podFailurePolicy={"rules": [own]}))["spec"]
     left, moved, last = spec["podFailurePolicy"]["rules"]
     assert left["onExitCodes"] == {"containerName": "train", "operator": "In", "values": [43]}
     assert moved["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
@@ -135,7 +137,7 @@ def test_a_leaver_is_no_failure_and_the_users_own_rules_follow() -> None:
 )
 def test_the_grace(annotation: str | None, own: int, told: str, until_killed: int) -> None:
     notes = {"cede.dev/grace": annotation} if annotation else {}
-    pod = pod_of(made(a_job(annotations=notes, pod={"terminationGracePeriodSeconds": own})))
+    pod = pod_of(made(elastic_job(annotations=notes, pod={"terminationGracePeriodSeconds": own})))
     assert env_of(pod["containers"][0])[contract.GRACE_ENV] == told
     assert pod["terminationGracePeriodSeconds"] == until_killed
 
@@ -168,7 +170,7 @@ def test_the_environment_goes_into_the_training_container_only(
             {"name": name, "resources": {"limits": limits}} for name, limits in containers
         ]
     }
-    for container in pod_of(made(a_job(pod=pod), team))["containers"]:
+    for container in pod_of(made(elastic_job(pod=pod), team))["containers"]:
         assert env_of(container).get(contract.RANKS_ENV) == (
             ranks if container["name"] == chosen else None
         )
@@ -187,7 +189,7 @@ def test_names_of_ours_are_ours_and_all_else_is_the_users() -> None:
     container = {"name": "train", "env": env, "volumeMounts": mounts}
     pod = pod_of(
         made(
-            a_job(
+            elastic_job(
                 pod={
                     "containers": [container],
                     "volumes": [{"name": "data", "emptyDir": {}}],
@@ -210,7 +212,7 @@ def test_names_of_ours_are_ours_and_all_else_is_the_users() -> None:
 
 
 def test_a_live_jobs_yaml_created_anew_keeps_its_wish() -> None:
-    copied = running(a_job(8, "2-8"), 5)
+    copied = running_job(elastic_job(8, "2-8"), 5)
     assert made(copied)["metadata"]["annotations"]["cede.dev/desired-size"] == "8"
     assert made(copied)["spec"]["parallelism"] == 2
 
@@ -222,7 +224,7 @@ def test_a_live_jobs_yaml_created_anew_keeps_its_wish() -> None:
     ids=["parallelism", "completions", "both"],
 )
 def test_a_number_set_by_a_person_is_a_wish(words: Json) -> None:
-    old = running(a_job(), 4)
+    old = running_job(elastic_job(), 4)
     new = deepcopy(old)
     new["spec"] |= words
     after = changed(old, new)
@@ -231,7 +233,7 @@ def test_a_number_set_by_a_person_is_a_wish(words: Json) -> None:
 
 
 def test_the_scheduler_resizes() -> None:
-    old = running(a_job(), 4)
+    old = running_job(elastic_job(), 4)
     new = deepcopy(old)
     new["spec"] |= {"parallelism": 2, "completions": 2}
     assert changed(old, new, SCHEDULER_USER) == new
@@ -241,8 +243,8 @@ def test_applying_the_same_file_again_undoes_nothing() -> None:
     """`kubectl apply` sends what differs from the file: the numbers, the grace, the atomic list of
     failure rules."""
     own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
-    file = a_job(8, podFailurePolicy={"rules": [own]})
-    old = running(file, 3)
+    file = elastic_job(8, podFailurePolicy={"rules": [own]})
+    old = running_job(file, 3)
     sent = deepcopy(old)
     sent["spec"] |= {"parallelism": 8, "completions": 8, "podFailurePolicy": {"rules": [own]}}
     pod_of(sent)["terminationGracePeriodSeconds"] = 30
@@ -250,8 +252,8 @@ def test_applying_the_same_file_again_undoes_nothing() -> None:
 
 
 def test_kubectl_replace_by_the_users_own_file_undoes_nothing() -> None:
-    file = a_job(8, pod={"nodeSelector": {"zone": "a"}})
-    old = running(file, 3)
+    file = elastic_job(8, pod={"nodeSelector": {"zone": "a"}})
+    old = running_job(file, 3)
     old["metadata"]["annotations"]["cede.dev/shrunk-at"] = "2026-01-01T00:00:00Z"
     old["spec"] |= {
         "suspend": False,
@@ -267,14 +269,14 @@ def test_kubectl_replace_by_the_users_own_file_undoes_nothing() -> None:
 
 
 def test_what_the_user_does_change_in_the_template_is_left_for_the_api_server_to_refuse() -> None:
-    old = running(a_job(), 3)
-    file = a_job()
+    old = running_job(elastic_job(), 3)
+    file = elastic_job()
     pod_of(file)["containers"][0]["image"] = "other"
     assert pod_of(changed(old, file))["containers"][0]["image"] == "other"
 
 
 def test_kueue_may_start_and_stop_the_job() -> None:
-    stopped = running(a_job(), 3)
+    stopped = running_job(elastic_job(), 3)
     started = deepcopy(stopped)
     started["spec"]["suspend"] = False
     pod_of(started)["nodeSelector"] = {"node.kubernetes.io/instance-type": "p5"}
@@ -283,7 +285,7 @@ def test_kueue_may_start_and_stop_the_job() -> None:
 
 
 def test_a_policy_that_has_changed_since_does_not_touch_the_template() -> None:
-    old = running(a_job(), 3)
+    old = running_job(elastic_job(), 3)
     other = replace(TEAM, grace_s=300, accelerators=frozenset())
     new = deepcopy(old)
     new["metadata"]["annotations"] |= {"note": "mine", "cede.dev/sizes": "1-8"}
@@ -354,14 +356,14 @@ def jobs(draw: st.DrawFn) -> Json:
 def test_no_object_is_too_strange_and_doing_it_twice_changes_nothing(
     job: Json, old: Json | None
 ) -> None:
-    asked = Asked(job, old, "ada", TEAM)
+    asked = AdmissionRequest(job, old, "ada", TEAM)
     before = json.dumps(job)
     if complaints(asked):
         return
-    once = defaulted(asked)
+    once = apply_defaults(asked)
     assert json.dumps(job) == before
     assert complaints(replace(asked, object=once)) == []
-    assert defaulted(replace(asked, object=once)) == once
+    assert apply_defaults(replace(asked, object=once)) == once
 
 
 @given(
@@ -374,10 +376,10 @@ def test_no_object_is_too_strange_and_doing_it_twice_changes_nothing(
 def test_whatever_a_person_writes_only_the_scheduler_resizes(
     file: dict[str, Any], now: int, then: int
 ) -> None:
-    old = running(a_job(**file), now)
+    old = running_job(elastic_job(**file), now)
     new = deepcopy(old)
     new["spec"] |= {"parallelism": then, "completions": then}
-    if not complaints(Asked(new, old, "ada", TEAM)):
+    if not complaints(AdmissionRequest(new, old, "ada", TEAM)):
         after = changed(old, new)
         assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (now, now)
         assert changed(old, after) == after
@@ -386,5 +388,5 @@ def test_whatever_a_person_writes_only_the_scheduler_resizes(
 @given(JSON, JSON)
 def test_the_patch_turns_the_one_into_the_other(before: Any, after: Any) -> None:
     wrapped = {"x": before}, {"x": after}
-    assert json_patch(wrapped[0], patch(*wrapped)) == wrapped[1]
-    assert patch(wrapped[0], wrapped[0]) == []
+    assert json_patch(wrapped[0], create_patch(*wrapped)) == wrapped[1]
+    assert create_patch(wrapped[0], wrapped[0]) == []

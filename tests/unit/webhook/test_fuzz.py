@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from cede.api.resources import parse as amounts
-from tests.builders.job_kinds import a_pod, of_every_kind
-from tests.fakes.api_server import json_patch
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE, TEAM, a_job, running
-from webhook.admission import SCHEDULER_USER, Asked
-from webhook.defaults import defaulted
-from webhook.kinds import templates
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.jobs import PRIORITY, QUEUE, TEAM, elastic_job, running_job
+from tests.fakes.patches import json_patch
+from webhook.admission import SCHEDULER_USER, AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.kinds import get_pod_templates
 from webhook.rules import complaints
-from webhook.server import Malformed, mutate, parse, validate
+from webhook.server import MalformedReview, mutate, parse_review, validate
 
 THEIRS = replace(
     TEAM, nodes={"p5": amounts({"nvidia.com/gpu": "8", "cpu": "190", "memory": "1Ti"})}
@@ -117,8 +117,8 @@ def changed(value: Any, path: Path, new: Any, how: str) -> Any:
     return value
 
 
-KINDS = [found for found, _ in of_every_kind(a_pod({"nvidia.com/gpu": "1"})).values()]
-WHOLE = [*KINDS, a_job(), a_job(4, "1,2,4"), running(a_job(), 3)]
+KINDS = [found for found, _ in jobs_of_every_kind(pod_spec({"nvidia.com/gpu": "1"})).values()]
+WHOLE = [*KINDS, elastic_job(), elastic_job(4, "1,2,4"), running_job(elastic_job(), 3)]
 
 
 @st.composite
@@ -152,8 +152,8 @@ def updated(draw: st.DrawFn) -> tuple[Json, Json | None]:
             return draw(reviewed()), None
         case 1:
             return draw(reviewed()), draw(reviewed())
-    prepared = running(a_job(), 3)
-    return draw(reviewed(of=draw(st.sampled_from([a_job(), prepared])))), draw(
+    prepared = running_job(elastic_job(), 3)
+    return draw(reviewed(of=draw(st.sampled_from([elastic_job(), prepared])))), draw(
         reviewed(of=prepared)
     )
 
@@ -172,15 +172,15 @@ def asked(found: Any, old: Any = None, user: str = "ada") -> bytes:
 # --- what must hold -------------------------------------------------------------------------------
 @settings(deadline=None, max_examples=400)
 @given(updated(), st.sampled_from(["ada", SCHEDULER_USER, ""]))
-@example((a_job(8, "1" + " " * 100_000), None), "ada")
-@example((nested(100, a_job()), a_job()), "ada")
+@example((elastic_job(8, "1" + " " * 100_000), None), "ada")
+@example((nested(100, elastic_job()), elastic_job()), "ada")
 def test_any_review_is_answered_and_its_patch_applies_twice_changing_nothing(
     review: tuple[Json, Json | None], user: str
 ) -> None:
     found, old = review
     try:
-        _, each = parse(asked(found, old, user), lambda namespace: THEIRS)
-    except Malformed:
+        _, each = parse_review(asked(found, old, user), lambda namespace: THEIRS)
+    except MalformedReview:
         return
     answer = mutate(each)
     validate(each)
@@ -241,53 +241,63 @@ def test_what_is_no_object_is_answered_or_refused_as_malformed(
     found: Any, old: Any, user: str
 ) -> None:
     try:
-        _, each = parse(asked(found, old, user), lambda namespace: THEIRS)
-    except Malformed:
+        _, each = parse_review(asked(found, old, user), lambda namespace: THEIRS)
+    except MalformedReview:
         return
     mutate(each)
     validate(each)
 
 
-@pytest.mark.parametrize("name", [str(each["kind"]) for each in KINDS if list(templates(each))])
+@pytest.mark.parametrize(
+    "name", [str(each["kind"]) for each in KINDS if list(get_pod_templates(each))]
+)
 def test_as_much_of_anything_as_the_api_server_takes_is_read_to_its_end(name: str) -> None:
     """In the place where the kind has its containers: one endless quantity, and 1.5 MB of small
     ones."""
     long = [{"name": "c", "resources": {"requests": {"cpu": "1" * 1_000_000 + "x"}}}]
     many = [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}] * 25_000
     for containers, complained in ((long, False), (many, True)):
-        found = json.loads(json.dumps(of_every_kind(a_pod())[name][0]))
-        _, pods = next(iter(templates(found)))
+        found = json.loads(json.dumps(jobs_of_every_kind(pod_spec())[name][0]))
+        _, pods = next(iter(get_pod_templates(found)))
         pods["spec"] = {"containers": containers}
         assert (
             any(
                 "asks for 25000 nvidia.com/gpu" in said
-                for said in complaints(Asked(found, team=THEIRS))
+                for said in complaints(AdmissionRequest(found, team=THEIRS))
             )
             == complained
         )
 
 
 def test_the_written_over_job_with_as_many_tolerations_as_fit_gets_all_of_them() -> None:
-    old = running(
-        a_job(pod={"tolerations": [{"key": f"k{i}", "operator": "Exists"} for i in range(25_000)]}),
+    old = running_job(
+        elastic_job(
+            pod={"tolerations": [{"key": f"k{i}", "operator": "Exists"} for i in range(25_000)]}
+        ),
         4,
     )
-    new = a_job(
+    new = elastic_job(
         pod={"tolerations": [{"key": f"n{i}", "operator": "Exists"} for i in range(25_000)]}
     )
     assert (
-        len(defaulted(Asked(new, old, "ada", THEIRS))["spec"]["template"]["spec"]["tolerations"])
+        len(
+            apply_defaults(AdmissionRequest(new, old, "ada", THEIRS))["spec"]["template"]["spec"][
+                "tolerations"
+            ]
+        )
         == 50_000
     )
 
 
 def test_many_complaints_are_one_answer_that_ends() -> None:
-    jobs = [{"template": {"spec": {"template": {"spec": a_pod({"nvidia.com/gpu": "9"})}}}}] * 2000
+    jobs = [
+        {"template": {"spec": {"template": {"spec": pod_spec({"nvidia.com/gpu": "9"})}}}}
+    ] * 2000
     found = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": "it"},
         "spec": {"replicatedJobs": jobs},
     }
-    said = mutate(Asked(found, team=THEIRS))["status"]["message"]
+    said = mutate(AdmissionRequest(found, team=THEIRS))["status"]["message"]
     assert said.endswith("; and 1950 more")

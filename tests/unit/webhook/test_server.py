@@ -1,10 +1,9 @@
-"""The two paths over real HTTPS: what the API server sends, and what it must never be answered."""
+"""Both paths over real HTTPS: answers to reviews, and refusals of everything else."""
 
 import base64
 import io
 import json
 import ssl
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,28 +13,28 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cede.api.objects import Json
+from tests.builders.jobs import PRIORITY, TEAM, elastic_job, make_review, running_job
+from tests.builders.random_jobs import JSON, random_jobs
 from tests.fakes.api_server import json_patch
-from tests.unit.webhook.test_defaults import JSON, jobs
-from tests.unit.webhook.test_rules import PRIORITY, TEAM, a_job, running
+from tests.harness.certificates import fresh_certificates, serving_context
 from webhook.admission import SCHEDULER_USER
-from webhook.certificates.keeper import HOSTS, issue_ca, issue_leaf, load
-from webhook.server import MUTATE, VALIDATE, Malformed, application, mutate, parse, validate
+from webhook.certificates.issue import HOSTS
+from webhook.server import (
+    MAX_COMPLAINTS,
+    MUTATE,
+    VALIDATE,
+    MalformedReview,
+    create_app,
+    mutate,
+    parse_review,
+    validate,
+)
+
+ALLOWED = {"uid": "u-1", "allowed": True}
 
 
-def review(found: Any, old: Any = None, user: str = "ada") -> Json:
-    request = {
-        "uid": "u-1",
-        "namespace": "vision",
-        "object": found,
-        "oldObject": old,
-        "userInfo": {"username": user},
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-
-
-class Served:
-    """Our application behind TLS, and a client that trusts nothing but our CA."""
+class WebhookClient:
+    """Sends bodies to the webhook over TLS."""
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
         self.session = session
@@ -52,41 +51,38 @@ class Served:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    ca = issue_ca(time.time())
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load(context, issue_leaf(ca, time.time()))
-    runner = web.AppRunner(application(lambda namespace: TEAM), access_log=None)
+async def client() -> AsyncIterator[WebhookClient]:
+    """A client of a running webhook that trusts only our CA."""
+    certificates = fresh_certificates()
+    runner = web.AppRunner(create_app(lambda namespace: TEAM), access_log=None)
     await runner.setup()
+    context = serving_context(certificates)
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    trust = ssl.create_default_context(cadata=ca.certificate)
+    trust = ssl.create_default_context(cadata=certificates.bundle)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-        yield Served(session, runner.addresses[0][1])
+        yield WebhookClient(session, runner.addresses[0][1])
     await runner.cleanup()
 
 
-async def test_a_job_comes_back_with_a_patch_that_applies_and_then_is_valid(served: Served) -> None:
-    status, answer = await served.post(MUTATE, review(a_job()))
+async def test_the_patch_of_a_job_applies_and_the_result_is_valid(client: WebhookClient) -> None:
+    status, answer = await client.post(MUTATE, make_review(elastic_job()))
     response = answer["response"]
-    assert (status, response["uid"], response["allowed"], response["patchType"]) == (
-        200,
-        "u-1",
-        True,
-        "JSONPatch",
-    )
-    after = json_patch(a_job(), json.loads(base64.b64decode(response["patch"])))
+    assert status == 200
+    assert response["uid"] == "u-1"
+    assert response["allowed"] is True
+    assert response["patchType"] == "JSONPatch"
+    after = json_patch(elastic_job(), json.loads(base64.b64decode(response["patch"])))
     assert after["spec"]["parallelism"] == 2
-    # reinvoked, then validated: nothing more to say
+    # the API server asks again after other webhooks, and then for validation
     for path in (MUTATE, VALIDATE):
-        assert (await served.post(path, review(after)))[1]["response"] == {
-            "uid": "u-1",
-            "allowed": True,
-        }
+        _, answer = await client.post(path, make_review(after))
+        assert answer["response"] == ALLOWED
 
 
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
-async def test_a_refusal_says_everything_and_carries_no_patch(served: Served, path: str) -> None:
-    _, answer = await served.post(path, review(a_job(9, labels={PRIORITY: "urgent"})))
+async def test_a_refusal_has_all_complaints_and_no_patch(client: WebhookClient, path: str) -> None:
+    job = elastic_job(9, labels={PRIORITY: "urgent"})
+    _, answer = await client.post(path, make_review(job))
     response = answer["response"]
     assert set(response) == {"uid", "allowed", "status"}
     assert response["allowed"] is False
@@ -95,64 +91,75 @@ async def test_a_refusal_says_everything_and_carries_no_patch(served: Served, pa
     assert "parallelism is 9" in response["status"]["message"]
 
 
-async def test_the_schedulers_resize_passes_untouched(served: Served) -> None:
-    old = running(a_job(), 4)
-    new = running(a_job(), 2)
+def test_a_refusal_with_very_many_complaints_is_shortened() -> None:
+    rules = [{"succeededCount": 5}] * (MAX_COMPLAINTS + 7)
+    job = elastic_job(successPolicy={"rules": rules})
+    _, request = parse_review(json.dumps(make_review(job)).encode(), lambda namespace: TEAM)
+    message = validate(request)["status"]["message"]
+    assert message.count("succeededCount is 5") == MAX_COMPLAINTS
+    assert message.endswith("; and 7 more")
+
+
+async def test_the_schedulers_resize_passes_unchanged(client: WebhookClient) -> None:
+    old = running_job(elastic_job(), 4)
+    new = running_job(elastic_job(), 2)
     for path in (MUTATE, VALIDATE):
-        assert (await served.post(path, review(new, old, SCHEDULER_USER)))[1]["response"] == {
-            "uid": "u-1",
-            "allowed": True,
-        }
+        _, answer = await client.post(path, make_review(new, old, SCHEDULER_USER))
+        assert answer["response"] == ALLOWED
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "reason"),
     [
-        pytest.param(b"", "no JSON", id="empty"),
-        pytest.param(b"\xff\xfe", "no JSON", id="not text"),
-        pytest.param(b"[" * 100_000, "deep", id="nested without end"),
-        pytest.param([], "no AdmissionReview", id="a list"),
-        pytest.param({"request": {"uid": 7}}, "no AdmissionReview", id="a uid that is none"),
-        pytest.param(review(None), "must be objects", id="no object, as in DELETE"),
-        pytest.param(review({"metadata": []}), "metadata must be", id="metadata that is none"),
+        pytest.param(b"", "is not JSON", id="empty"),
+        pytest.param(b"\xff\xfe", "is not JSON", id="not text"),
+        pytest.param(b"[" * 100_000, "nested too deeply", id="nested too deeply"),
+        pytest.param([], "send an AdmissionReview", id="a list"),
+        pytest.param({"request": {"uid": 7}}, "send an AdmissionReview", id="a uid of wrong type"),
+        pytest.param(make_review(None), "must be objects", id="no object, as in DELETE"),
         pytest.param(
-            review({"metadata": {"labels": {"a": 1}}}),
-            "map texts to texts",
-            id="a label that is no text",
+            make_review({"metadata": []}), "metadata must be", id="metadata of wrong type"
         ),
         pytest.param(
-            review({}, {"metadata": {"annotations": ["a"]}}),
-            "map texts to texts",
-            id="also of the old object",
+            make_review({"metadata": {"labels": {"a": 1}}}),
+            "map strings to strings",
+            id="a label of wrong type",
+        ),
+        pytest.param(
+            make_review({}, {"metadata": {"annotations": ["a"]}}),
+            "map strings to strings",
+            id="annotations of wrong type in the old object",
         ),
     ],
 )
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
-async def test_what_is_no_review_gets_400_and_the_reason(
-    served: Served, path: str, body: Any, said: str
+async def test_a_malformed_review_gets_400_and_the_reason(
+    client: WebhookClient, path: str, body: Any, reason: str
 ) -> None:
-    status, text = await served.post(path, body)
+    status, text = await client.post(path, body)
     assert status == 400
-    assert said in text
+    assert reason in text
 
 
-async def test_an_update_of_a_large_object_is_answered(served: Served) -> None:
-    """The API server lets an object be 1.5 MB, and the review of an update carries two."""
-    large = a_job(annotations={"data": "x" * 1_500_000})
-    status, answer = await served.post(VALIDATE, review(large, large))
-    assert (status, answer["response"]["allowed"]) == (200, True)
-    assert (await served.post(VALIDATE, b"x" * (9 << 20)))[0] == 413
+async def test_an_update_of_a_large_object_is_answered(client: WebhookClient) -> None:
+    """An object may have 1.5 MB, and the review of an update carries two objects."""
+    large = elastic_job(annotations={"data": "x" * 1_500_000})
+    status, answer = await client.post(VALIDATE, make_review(large, large))
+    assert status == 200
+    assert answer["response"]["allowed"] is True
+    status, _ = await client.post(VALIDATE, b"x" * (9 << 20))
+    assert status == 413
 
 
 @settings(deadline=None)
-@given(JSON | st.builds(review, jobs() | JSON, st.none() | jobs() | JSON))
-def test_no_review_is_too_strange(body: Any) -> None:
+@given(JSON | st.builds(make_review, random_jobs() | JSON, st.none() | random_jobs() | JSON))
+def test_any_body_is_answered_or_malformed(body: Any) -> None:
     try:
-        _, asked = parse(json.dumps(body).encode(), lambda namespace: TEAM)
-    except Malformed:
+        _, request = parse_review(json.dumps(body).encode(), lambda namespace: TEAM)
+    except MalformedReview:
         return
-    answer = mutate(asked)
+    answer = mutate(request)
     assert ("patch" in answer) == ("patchType" in answer)
     if "patch" in answer:
-        json_patch(asked.object, json.loads(base64.b64decode(answer["patch"])))
-    assert "patch" not in validate(asked)
+        json_patch(request.object, json.loads(base64.b64decode(answer["patch"])))
+    assert "patch" not in validate(request)

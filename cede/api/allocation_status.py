@@ -1,0 +1,98 @@
+"""PURE. The status of a ComputeAllocation: what the team's jobs use, borrow and lend now."""
+
+from pydantic import BaseModel, Field
+
+from cede.api.crd_schema import Conditions, keyed
+from cede.api.policy import Amount
+
+
+class QuotaStatus(BaseModel):
+    """The team's quota of one instance type, by resource."""
+
+    instanceType: str = Field(max_length=63, description="Name of the instance type.")
+    nominal: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What the team owns by its spec."
+    )
+    healthy: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "What the team's queue has now. It is less than nominal when healthy nodes hold less "
+            "than is allocated."
+        ),
+    )
+    used: dict[str, Amount] = Field(
+        default_factory=dict, max_length=16, description="What the team's jobs use."
+    )
+    borrowed: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="What the team's jobs use beyond its own quota.",
+    )
+    lent: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="What jobs of other teams use of this team's quota.",
+    )
+    free: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "What the team's next job could use now, with what it may borrow. Only reported while "
+            "work waits."
+        ),
+    )
+    promised: bool = Field(
+        default=False,
+        description=(
+            "True if no node of this type exists yet; the amounts are then those of the policy."
+        ),
+    )
+
+
+class AllocationStatus(BaseModel):
+    """What the quota controller reports about the team's queue and its jobs."""
+
+    observedGeneration: int = Field(
+        default=0, description="Generation of the spec that this status is about."
+    )
+    conditions: Conditions = Field(
+        default_factory=list,
+        description=(
+            "Ready: the queue admits work as the spec says; if not, what to do. Admits: False "
+            "while work waits, with what the next job could use."
+        ),
+    )
+    team: str = Field(default="", max_length=63, description="Name of the team.")
+    namespace: str = Field(
+        default="", max_length=63, description="Namespace in which the team's jobs run."
+    )
+    clusterQueue: str = Field(
+        default="", max_length=253, description="Name of the team's ClusterQueue."
+    )
+    localQueue: str = Field(
+        default="", max_length=253, description="Name of the LocalQueue in the team's namespace."
+    )
+    waiting: int = Field(default=0, description="Number of workloads that wait in the queue.")
+    owns: str = Field(
+        default="", max_length=1024, description="Accelerators that the team owns, such as 8 gpu."
+    )
+    used: str = Field(
+        default="", max_length=1024, description="Accelerators that the team's jobs use."
+    )
+    lent: str = Field(
+        default="",
+        max_length=1024,
+        description="Accelerators of this team that jobs of other teams use.",
+    )
+    borrowed: str = Field(
+        default="",
+        max_length=1024,
+        description="Accelerators that the team's jobs use beyond its own quota.",
+    )
+    quotas: list[QuotaStatus] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=keyed("instanceType"),
+        description="The same amounts by instance type and resource.",
+    )
