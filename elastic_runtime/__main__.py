@@ -41,7 +41,7 @@ def verify(directory: Path) -> int:
     # Imports torch, which an agent does not need.
     from elastic_runtime.checkpointing import restore
 
-    if saved := restore.newest(directory):
+    if saved := restore.newest_intact(directory):
         print(
             json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)})
         )

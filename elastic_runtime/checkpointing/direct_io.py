@@ -1,5 +1,4 @@
-"""Files written and read from front to back and hashed meanwhile, each on threads of its own;
-written past the page cache."""
+"""Writes and reads files past the page cache and hashes them, each on its own threads."""
 
 import errno
 import fcntl
@@ -13,222 +12,246 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-# bytes of a block, and how many are on their way
-BLOCK = 8 << 20
-BLOCKS = 4
-# threads; one keeps up with 1.6 GB/s
-HASHING = 2
+BLOCK_BYTES = 8 << 20
+# blocks of a file that are being written or read at the same time
+BLOCK_COUNT = 4
+# one thread hashes 1.6 GB/s
+HASH_THREADS = 2
+CANCELLED = "the save was cancelled because a rank was lost or left"
 
 
-class Desk:
-    """One piece of work at a time in the background, with blocks and threads for one file at a
-    time: kept, so that none is made anew."""
+class BackgroundWorker:
+    """Runs one task at a time in the background.
 
-    def __init__(self) -> None:
-        self.blocks = _blocks()
-        self.hashing, self.writing = (
-            ThreadPoolExecutor(HASHING, "hash"),
-            ThreadPoolExecutor(1, "write"),
-        )
-        self._working = ThreadPoolExecutor(1, "save")
-        self._work: Future[None] | None = None
-        self._before: Future[None] | None = None
-
-    def start(self, work: Callable[..., None], *words: Any) -> None:
-        """`work` begins when the work before it is over."""
-        self._before, self._work = self._work, self._working.submit(work, *words)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the newest work has not begun."""
-        return self._before is not None and not self._before.done()
-
-    @property
-    def busy(self) -> bool:
-        return self._work is not None and not self._work.done()
-
-    def settle(self, within_s: float | None = None) -> bool:
-        """Whether the work is over, waited for as long as it takes or `within_s`. Raises what it
-        raised."""
-        if self._work and wait([self._work], within_s).done:
-            self._work.result()
-        return not self.busy
-
-
-class Out:
-    """A new file. `write`, then `end`, and `close` in any case. `position`: where the next byte
-    goes.
-
-    Raises OSError from any of them, also once the work is `given_up`.
+    It keeps the buffers and threads that a `HashedWriter` needs, so that no save creates them.
     """
 
-    def __init__(self, path: Path, desk: Desk, given_up: Callable[[], bool]) -> None:
-        self._desk = desk
-        self._given_up = given_up
+    def __init__(self) -> None:
+        self.blocks = _make_blocks()
+        self.hash_threads = ThreadPoolExecutor(HASH_THREADS, "hash")
+        self.write_thread = ThreadPoolExecutor(1, "write")
+        self._task_thread = ThreadPoolExecutor(1, "save")
+        self._last_task: Future[None] | None = None
+        self._task_before: Future[None] | None = None
+
+    def start(self, task: Callable[..., None], *arguments: Any) -> None:
+        """Run `task` as soon as all tasks before it have ended."""
+        self._task_before = self._last_task
+        self._last_task = self._task_thread.submit(task, *arguments)
+
+    @property
+    def has_waiting_task(self) -> bool:
+        """Whether the last task has not begun because the one before it still runs."""
+        return self._task_before is not None and not self._task_before.done()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._last_task is not None and not self._last_task.done()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether all tasks have ended, after at most `timeout_s` (None: however long it takes).
+
+        Raises what the last task raised.
+        """
+        if self._last_task and wait([self._last_task], timeout_s).done:
+            self._last_task.result()
+        return not self.is_busy
+
+
+class HashedWriter:
+    """Writes a new file and its checksum. Call `write`, then `finish`, and `close` in any case.
+
+    `position`: the offset of the next byte. Each method raises OSError, also when `is_cancelled`
+    returns true.
+    """
+
+    def __init__(
+        self, path: Path, worker: BackgroundWorker, is_cancelled: Callable[[], bool]
+    ) -> None:
+        self._worker = worker
+        self._is_cancelled = is_cancelled
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        _past_cache(self._descriptor, True)
+        _set_direct(self._descriptor, True)
         self._sum = hashlib.sha256()
         self.position = 0
-        self._works: list[list[Future[Any]]] = [[] for _ in range(BLOCKS)]
-        self._at = 0
+        # by block: its hash and its write, still under way
+        self._pending: list[list[Future[Any]]] = [[] for _ in range(BLOCK_COUNT)]
+        # the block that is being filled, and its bytes so far
+        self._current = 0
         self._filled = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        left = memoryview(data)
-        while left:
-            part = left[: BLOCK - self._filled]
-            self._desk.blocks[self._at][self._filled : self._filled + len(part)] = part
-            self._filled = self._filled + len(part)
-            left = left[len(part) :]
-            if self._filled == BLOCK:
-                self._pass_on()
+        remaining = memoryview(data)
+        while remaining:
+            part = remaining[: BLOCK_BYTES - self._filled]
+            block = self._worker.blocks[self._current]
+            block[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            remaining = remaining[len(part) :]
+            if self._filled == BLOCK_BYTES:
+                self._submit_block()
         self.position += len(data)
         return len(data)
 
-    def _pass_on(self) -> None:
-        block = self._desk.blocks[self._at][: self._filled]
-        self._works[self._at] = [
-            self._desk.hashing.submit(_sha256, block),
-            self._desk.writing.submit(self._put, block),
+    def _submit_block(self) -> None:
+        """Hash and write the current block, and wait until the next one is free."""
+        block = self._worker.blocks[self._current][: self._filled]
+        self._pending[self._current] = [
+            self._worker.hash_threads.submit(_sha256, block),
+            self._worker.write_thread.submit(self._write_block, block),
         ]
-        self._at = (self._at + 1) % BLOCKS
+        self._current = (self._current + 1) % BLOCK_COUNT
         self._filled = 0
-        self._settle()
+        self._wait_for_current()
 
-    def _settle(self) -> None:
-        """The block that is next to be filled has been written and hashed."""
-        works = self._works[self._at]
-        self._works[self._at] = []
-        if found := [work.result() for work in works]:
-            self._sum.update(found[0])
+    def _wait_for_current(self) -> None:
+        """Afterwards the current block has been written, and its hash is in the checksum."""
+        pending = self._pending[self._current]
+        self._pending[self._current] = []
+        results = [future.result() for future in pending]
+        if results:
+            self._sum.update(results[0])
 
-    def _put(self, block: memoryview) -> None:
+    def _write_block(self, block: memoryview) -> None:
         while block:
-            if self._given_up():
-                raise OSError("it was given up, for a rank was lost or left")
+            if self._is_cancelled():
+                raise OSError(CANCELLED)
             try:
                 block = block[os.write(self._descriptor, block) :]
             except OSError as error:
-                if error.errno != errno.EINVAL or not _is_past_cache(self._descriptor):
+                if error.errno != errno.EINVAL or not _is_direct(self._descriptor):
                     raise
-                # this file system cannot, or the file's end is no whole page
-                _past_cache(self._descriptor, False)
+                # this file system cannot do it, or the file's end is no whole page
+                _set_direct(self._descriptor, False)
 
-    def end(self) -> str:
-        """Durable afterwards; its checksum."""
+    def finish(self) -> str:
+        """Make the file durable. Returns its checksum."""
         if self._filled:
-            self._pass_on()
-        for _ in range(BLOCKS):
-            self._settle()
-            self._at = (self._at + 1) % BLOCKS
+            self._submit_block()
+        for _ in range(BLOCK_COUNT):
+            self._wait_for_current()
+            self._current = (self._current + 1) % BLOCK_COUNT
         os.fsync(self._descriptor)
         return self._sum.hexdigest()
 
     def close(self) -> None:
-        for works in self._works:
-            # the blocks are the next file's
-            wait(works)
+        for pending in self._pending:
+            # the next file uses the same blocks
+            wait(pending)
         os.close(self._descriptor)
 
 
 def checksum(data: bytes) -> str:
-    """sha256 over the sha256s of its blocks of `BLOCK` bytes: that of a file, made by several
-    threads."""
-    return hashlib.sha256(
-        b"".join(_sha256(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
-    ).hexdigest()
+    """The sha256 over the sha256 of each block of `BLOCK_BYTES` bytes.
+
+    Unlike the sha256 of the whole it can be computed by several threads.
+    """
+    starts = range(0, len(data), BLOCK_BYTES)
+    hashes = [_sha256(data[start : start + BLOCK_BYTES]) for start in starts]
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
 def _sha256(block: bytes | memoryview) -> bytes:
     return hashlib.sha256(block).digest()
 
 
-def _blocks() -> list[memoryview]:
-    # past the page cache go whole pages only
-    return [memoryview(mmap.mmap(-1, BLOCK)) for _ in range(BLOCKS)]
+def _make_blocks() -> list[memoryview]:
+    # mmap aligns them to pages, as direct I/O requires
+    return [memoryview(mmap.mmap(-1, BLOCK_BYTES)) for _ in range(BLOCK_COUNT)]
 
 
-def _past_cache(descriptor: int, wished: bool) -> None:
-    """What is read and written goes past the page cache from now on, where the file system can do
-    that."""
+def _set_direct(descriptor: int, direct: bool) -> None:
+    """Let reads and writes go past the page cache, or not, where the file system can do it."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    flags = flags | os.O_DIRECT if direct else flags & ~os.O_DIRECT
     with suppress(OSError):
-        fcntl.fcntl(
-            descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wished else flags & ~os.O_DIRECT
-        )
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
 
 
-def _is_past_cache(descriptor: int) -> bool:
+def _is_direct(descriptor: int) -> bool:
     return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
 
 
-def room(size: int) -> memoryview:
-    """Memory for `size` bytes, in large pages where the kernel has them."""
+def hugepage_buffer(size: int) -> memoryview:
+    """Memory for `size` bytes, in huge pages where the kernel has them."""
     memory = mmap.mmap(-1, max(size, 1))
     memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)[:size]
 
 
-def read(path: Path, wanted: Sequence[tuple[int, memoryview]]) -> str:
-    """The file's checksum; each memory of `wanted` is filled from its offset on, as far as the file
-    goes."""
+def read(path: Path, targets: Sequence[tuple[int, memoryview]]) -> str:
+    """The file's checksum; fills each memory of `targets` from its offset in the file.
+
+    What lies beyond the end of the file is left as it was.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _past_cache(descriptor, True)
-        size = os.fstat(descriptor).st_size
-        blocks = _blocks()
-        found = hashlib.sha256()
-        hashed = deque[Future[bytes]]()
-        with ThreadPoolExecutor(2) as reading, ThreadPoolExecutor(HASHING) as hashing:
-            coming = deque(
-                reading.submit(_fill, descriptor, block, n * BLOCK, None)
-                for n, block in enumerate(blocks)
-            )
-            for begin in range(0, size, BLOCK):
-                block = coming.popleft().result()
-                hashed.append(hashing.submit(_sha256, block))
-                for at, memory in wanted:
-                    first = max(at, begin)
-                    last = min(at + len(memory), begin + len(block))
-                    if first < last:
-                        memory[first - at : last - at] = block[first - begin : last - begin]
-                coming.append(
-                    reading.submit(
-                        _fill,
-                        descriptor,
-                        blocks[begin // BLOCK % BLOCKS],
-                        begin + BLOCKS * BLOCK,
-                        hashed[-1],
-                    )
-                )
-                if len(hashed) == BLOCKS:
-                    found.update(hashed.popleft().result())
-        for last_one in hashed:
-            found.update(last_one.result())
-        return found.hexdigest()
+        _set_direct(descriptor, True)
+        return _read_blocks(descriptor, targets)
     finally:
         os.close(descriptor)
 
 
+def _read_blocks(descriptor: int, targets: Sequence[tuple[int, memoryview]]) -> str:
+    size = os.fstat(descriptor).st_size
+    blocks = _make_blocks()
+    total = hashlib.sha256()
+    hashes = deque[Future[bytes]]()
+    with ThreadPoolExecutor(2) as read_threads, ThreadPoolExecutor(HASH_THREADS) as hash_threads:
+        reads = deque(
+            read_threads.submit(_fill, descriptor, block, number * BLOCK_BYTES, None)
+            for number, block in enumerate(blocks)
+        )
+        for offset in range(0, size, BLOCK_BYTES):
+            data = reads.popleft().result()
+            hashes.append(hash_threads.submit(_sha256, data))
+            _copy_to_targets(data, offset, targets)
+            # the same block, as soon as it is hashed, for what comes after those that are read now
+            block = blocks[offset // BLOCK_BYTES % BLOCK_COUNT]
+            next_offset = offset + BLOCK_COUNT * BLOCK_BYTES
+            reads.append(read_threads.submit(_fill, descriptor, block, next_offset, hashes[-1]))
+            if len(hashes) == BLOCK_COUNT:
+                total.update(hashes.popleft().result())
+    for block_hash in hashes:
+        total.update(block_hash.result())
+    return total.hexdigest()
+
+
+def _copy_to_targets(
+    data: memoryview, offset: int, targets: Sequence[tuple[int, memoryview]]
+) -> None:
+    """Copy the bytes of each target that `data`, at this offset of the file, contains."""
+    for target_offset, memory in targets:
+        first = max(target_offset, offset)
+        last = min(target_offset + len(memory), offset + len(data))
+        if first < last:
+            memory[first - target_offset : last - target_offset] = data[
+                first - offset : last - offset
+            ]
+
+
 def _fill(
-    descriptor: int, block: memoryview, offset: int, last: Future[bytes] | None
+    descriptor: int, block: memoryview, offset: int, after: Future[bytes] | None
 ) -> memoryview:
-    """As much of it as the file has from there, once what was in it last is hashed."""
-    if last:
-        last.result()
+    """The part of `block` that was filled with the file's bytes from `offset` on.
+
+    `after`: the hash of what the block held before, which must be done first.
+    """
+    if after:
+        after.result()
     filled = 0
-    through_cache = False
+    is_cached = False
     while filled < len(block):
         try:
-            got = os.preadv(descriptor, [block[filled:]], offset + filled)
+            count = os.preadv(descriptor, [block[filled:]], offset + filled)
         except OSError as error:
-            if error.errno != errno.EINVAL or through_cache:
+            if error.errno != errno.EINVAL or is_cached:
                 raise
-            _past_cache(descriptor, False)
-            # the other thread may have found out at the same time
-            through_cache = True
+            # The other thread may have done the same, so the flag is no proof.
+            _set_direct(descriptor, False)
+            is_cached = True
             continue
-        if not got:
+        if not count:
             break
-        filled += got
+        filled += count
     return block[:filled]

@@ -1,11 +1,9 @@
-"""Saves on every pod's own disk: quicker than the shared ones and more often; good for as long as
-the pods are.
+"""Checkpoints on every pod's own disk: they are faster and more frequent than the shared ones.
 
-Each rank writes its pieces into its own pod's directory, and nobody waits for anybody. When no
-process with a state is left but the pods
-are (a script that failed everywhere, nodes that started again), what lies there is brought together
-at the leading rank. A pod that was
-deleted takes its part along: then the shared directory has the newest save.
+Each rank writes its pieces into its own pod's directory, and no rank waits for another. They serve
+a job whose pods exist but no process with a state: a script that failed everywhere, or nodes that
+restarted. Then the leading rank collects the parts from all pods. A deleted pod takes its part
+along; then the newest checkpoint is in the shared directory.
 """
 
 import logging
@@ -13,264 +11,227 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from elastic_runtime.checkpointing import direct_io, restore, save_format
-from elastic_runtime.checkpointing.direct_io import Desk
-from elastic_runtime.checkpointing.partition import Piece, Writer, owned
-from elastic_runtime.checkpointing.save_format import said_of, step_of
-from elastic_runtime.checkpointing.staging import Stage
+from elastic_runtime.checkpointing import (
+    checkpoint_directory,
+    direct_io,
+    local_parts,
+    part_file,
+    restore,
+    save_format,
+)
+from elastic_runtime.checkpointing.direct_io import BackgroundWorker
+from elastic_runtime.checkpointing.local_parts import LocalPart, PartSource, collect_errors
+from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
+from elastic_runtime.checkpointing.save_format import Checkpoint, report_path, step_of
+from elastic_runtime.checkpointing.staging import StagingBuffer
 from elastic_runtime.distributed.group import Group, all_gather_object
 
 log = logging.getLogger(__name__)
-# the newest may not be whole yet on every pod, nor the one before it on a slow one
+# On some pods the newest may not be complete yet, on a slow one not even the one before.
 KEEP = 3
-# bytes
-CHUNK = 64 << 20
-COLLECTED = "collected"
-ID = "id"
+COLLECTED_FOLDER = "collected"
+JOB_ID_FILE = "id"
 # step, generation and its store's port, ranks
-NAME = re.compile(r"step-\d{9,}\.[^.]+\.\d+")
-# folder, which rank's, bytes of its file, bytes of what it said of it
-Part = tuple[str, int, int, int]
-# the rank that has a part, and the same bytes
-Source = tuple[int, int, int]
+FOLDER_PATTERN = re.compile(r"step-\d{9,}\.[^.]+\.\d+")
 
 
 class LocalSaves:
-    """`every`: so many steps. The saves of each job lie apart, by an `id` that the job's `shared`
-    directory keeps."""
+    """Saves to a pod's own disk every `every` steps.
 
-    def __init__(
-        self, directory: Path, shared: Path, every: int, said: Callable[..., None]
-    ) -> None:
-        self._root = directory
-        self._shared = shared
+    `disk`: a directory of the pod. Each job has its own folder there, named by an id that the
+    job's `shared` directory keeps.
+    `report`: called with messages for the job's status.
+    """
+
+    def __init__(self, disk: Path, shared: Path, every: int, report: Callable[..., None]) -> None:
         self.every = every
-        self._said = said
-        self._id = ""
-        self._stage, self._desk = Stage(), Desk()
+        self._disk = disk
+        self._shared = shared
+        self._report = report
+        self._job_id = ""
+        self._staging = StagingBuffer()
+        self._worker = BackgroundWorker()
 
     @property
     def directory(self) -> Path:
-        return self._root / self._id
+        return self._disk / self._job_id
 
-    def due(self, step: int) -> bool:
-        """Asked of the leading rank: whether the state after `step` is to be saved. Not while it
-        still writes the last one."""
-        return step % self.every == 0 and not self._desk.busy
+    # --- save -------------------------------------------------------------------------------------
 
-    def soon(
-        self, step: int, state: Mapping[str, Any], form: Mapping[str, Any], place: Writer
+    def is_due(self, step: int) -> bool:
+        """Whether the state after `step` is to be saved. For the leading rank.
+
+        It is not while this rank still writes the last one.
+        """
+        return step % self.every == 0 and not self._worker.is_busy
+
+    def save_in_background(
+        self, step: int, state: Mapping[str, Any], skeleton: Mapping[str, Any], writer: Writer
     ) -> None:
-        """This rank's pieces are copied now and written in the background; a rank that still writes
-        its last ones leaves these out."""
-        if self._desk.busy:
-            return
-        pieces = self._stage.copy(owned(state, place.rank, place.world, place.shards))
-        self._desk.start(self._write, step, pieces, form, place)
+        """Copy this rank's pieces now and write them in the background.
 
-    def settle(self) -> None:
-        """What this rank was writing is over."""
-        self._desk.settle()
+        `skeleton`: the state without its tensors' data, on the leading rank; empty on others. A
+        rank that still writes the last ones leaves these out.
+        """
+        if self._worker.is_busy:
+            return
+        pieces = rank_pieces(state, writer.rank, writer.world, writer.shard_group_size)
+        self._worker.start(self._write, step, self._staging.copy(pieces), skeleton, writer)
+
+    def wait(self) -> None:
+        """Wait until this rank writes nothing more."""
+        self._worker.wait()
 
     def _write(
-        self, step: int, pieces: Sequence[Piece], form: Mapping[str, Any], place: Writer
+        self, step: int, pieces: Sequence[Piece], skeleton: Mapping[str, Any], writer: Writer
     ) -> None:
-        # as NAME has it
-        name = f"{save_format.folder(step)}.{place.name}.{place.world}"
+        # as FOLDER_PATTERN
+        name = f"{save_format.folder_name(step)}.{writer.generation_name}.{writer.world}"
         try:
-            self._id = self._id or (self._shared / ID).read_text()
+            self._job_id = self._job_id or (self._shared / JOB_ID_FILE).read_text()
             folder = self.directory / name
-            save_format.write_part(
-                folder,
-                place.rank,
-                pieces,
-                save_format.items(form) if form else {},
-                self._desk,
-                place.is_aborted,
+            items = part_file.pack_items(skeleton) if skeleton else {}
+            part_file.write_part(
+                folder, writer.rank, pieces, items, self._worker, writer.is_aborted
             )
             for changed in (folder, self.directory):
-                save_format.sync_directory(changed)
-            for old in [path for path in self._folders() if step_of(path.name) <= step][KEEP:]:
+                checkpoint_directory.sync_directory(changed)
+            up_to_step = [path for path in self._folders() if step_of(path.name) <= step]
+            for old in up_to_step[KEEP:]:
                 shutil.rmtree(old, ignore_errors=True)
         except Exception as error:
-            # training goes on, and the status says what is wrong
+            # whatever it is: training continues, and the status shows the error
             log.exception("local save failed")
-            # it is not said to be there, so it counts for nothing: it takes room only
+            # without its report the file does not count, so it only takes space
             with suppress(OSError):
-                (self.directory / name / save_format.part_name(place.rank)).unlink()
-            self._said(
-                message=f"saving step {step} to {self.directory}, this pod's own, failed: {error}"
+                (self.directory / name / save_format.part_name(writer.rank)).unlink()
+            self._report(
+                message=(
+                    f"saving step {step} to {self.directory} on this pod's own disk failed: {error}"
+                )
             )
 
     def _folders(self) -> list[Path]:
         """Newest first."""
-        return sorted(
-            (
-                path
-                for path in self.directory.glob("step-*")
-                if NAME.fullmatch(path.name) and path.is_dir()
-            ),
-            reverse=True,
+        folders = (
+            path
+            for path in self.directory.glob("step-*")
+            if FOLDER_PATTERN.fullmatch(path.name) and path.is_dir()
         )
+        return sorted(folders, reverse=True)
 
-    def collect(self, group: Group | None, beyond: int) -> save_format.Saved | None:
-        """By every rank. The leading one's: a whole save of a step after its `beyond`, newest
-        first; None if there is none.
+    # --- collect ----------------------------------------------------------------------------------
 
-        It lies in `directory/collected`, for the leading rank to load and to `forget`. Saves of
-        later steps are gone: the job begins before
-        them. Raises RuntimeError if a rank is lost.
+    def collect(self, group: Group | None, newer_than: int) -> Checkpoint | None:
+        """Bring the newest complete checkpoint of all pods together on the leading rank.
+
+        Every rank calls this. The leading one gets the newest intact checkpoint of a step after its
+        `newer_than`, in `directory/collected`; it loads it and calls `discard_collected`. None if
+        there is none, and on the other ranks. Local checkpoints of later steps are removed: the job
+        resumes before them. Raises RuntimeError if a rank is lost.
         """
         rank = group.rank if group else 0
-        self._id = all_gather_object(group, self._new_id() if rank == 0 else "")[0]
-        self.forget()
-        said = all_gather_object(group, [beyond, list(self._parts())])
-        step = said[0][0]
-        saved = None
-        for folder, parts in complete([of for _, of in said], step):
-            mine = [part for part, (source, *_) in parts.items() if source == rank]
-            if all(all_gather_object(group, all(self._is_whole(folder, part) for part in mine))):
-                saved = self._bring(group, rank, folder, parts)
-                if all_gather_object(group, rank > 0 or saved is not None)[0]:
+        self._job_id = all_gather_object(group, self._make_job_id() if rank == 0 else "")[0]
+        self.discard_collected()
+        gathered = all_gather_object(group, [newer_than, list(self._parts())])
+        step: int = gathered[0][0]
+        checkpoint = None
+        parts_by_rank = [parts for _, parts in gathered]
+        for folder, sources in local_parts.complete_checkpoints(parts_by_rank, step):
+            sent = [part for part, source in sources.items() if source.rank == rank]
+            is_intact = all(self._is_intact(folder, part) for part in sent)
+            if all(all_gather_object(group, is_intact)):
+                checkpoint = self._gather_parts(group, rank, folder, sources)
+                if all_gather_object(group, checkpoint is not None)[0]:
                     step = step_of(folder)
                     break
             log.warning(
-                (
-                    "local save passed over: a part of it is not what was written, or there is no "
-                    "room for it"
-                ),
-                extra={"save": folder},
+                "local checkpoint skipped: a part is damaged, or the leading rank cannot store it",
+                extra={"checkpoint": folder},
             )
         for later in [path for path in self._folders() if step_of(path.name) > step]:
             shutil.rmtree(later, ignore_errors=True)
-        return saved
+        return checkpoint
 
-    def _new_id(self) -> str:
-        """The job's, made if there is none; empty where the shared directory does not take it, and
-        then there are no local saves."""
-        path = self._shared / ID
+    def discard_collected(self) -> None:
+        shutil.rmtree(self.directory / COLLECTED_FOLDER, ignore_errors=True)
+
+    def _make_job_id(self) -> str:
+        """The job's id; a new one if there is none.
+
+        Empty where the shared directory cannot store it; then there are no local checkpoints.
+        """
+        path = self._shared / JOB_ID_FILE
         with suppress(OSError):
             if not path.exists():
                 self._shared.mkdir(parents=True, exist_ok=True)
-                save_format.write_durably(path, secrets.token_hex(8).encode())
+                checkpoint_directory.write_durably(path, secrets.token_hex(8).encode())
             return path.read_text()
         return ""
 
-    def forget(self) -> None:
-        """What was brought together here is gone."""
-        shutil.rmtree(self.directory / COLLECTED, ignore_errors=True)
-
-    def _parts(self) -> Iterator[Part]:
-        for folder in self._folders() if self._id else []:
-            for said in folder.glob("__*_0.distcp.said"):
-                path = said.with_suffix("")
+    def _parts(self) -> Iterator[LocalPart]:
+        """The parts on this pod's disk whose files are durable."""
+        if not self._job_id:
+            return
+        for folder in self._folders():
+            for report in folder.glob("__*_0.distcp.report"):
+                part = report.with_suffix("")
                 with suppress(OSError, ValueError):
-                    yield (
+                    yield LocalPart(
                         folder.name,
-                        save_format.rank_of(path),
-                        path.stat().st_size,
-                        said.stat().st_size,
+                        save_format.rank_of(part),
+                        part.stat().st_size,
+                        report.stat().st_size,
                     )
 
-    def _is_whole(self, folder: str, rank: int) -> bool:
-        path = self.directory / folder / save_format.part_name(rank)
-        with suppress(*restore.HARM):
-            said = save_format.unseal(said_of(path).read_bytes())
-            return bool(
-                said["version"] == save_format.VERSION
-                and said["checksum"] == direct_io.read(path, [])
+    def _is_intact(self, folder: str, part: int) -> bool:
+        path = self.directory / folder / save_format.part_name(part)
+        with suppress(*restore.DAMAGE_ERRORS):
+            report = save_format.unseal_report(report_path(path).read_bytes())
+            return report.version == save_format.VERSION and report.checksum == direct_io.read(
+                path, []
             )
         return False
 
-    def _bring(
-        self, group: Group | None, rank: int, folder: str, parts: Mapping[int, Source]
-    ) -> save_format.Saved | None:
-        """The leading rank's: the save, if every part has come."""
-        draft = self.directory / COLLECTED / f".{folder}"
-        failed = list[OSError]()
+    def _gather_parts(
+        self, group: Group | None, rank: int, folder: str, sources: Mapping[int, PartSource]
+    ) -> Checkpoint | None:
+        """On the leading rank: the checkpoint, if every part has arrived."""
+        draft = self.directory / COLLECTED_FOLDER / f".{folder}"
+        errors: list[OSError] = []
         if rank == 0:
-            with noted(failed):
+            with collect_errors(errors):
                 draft.mkdir(parents=True)
-        for part, (source, *sizes) in sorted(parts.items()):
+        for part, source in sorted(sources.items()):
             path = self.directory / folder / save_format.part_name(part)
-            for file, size in zip((path, said_of(path)), sizes, strict=True):
-                if source == rank == 0 and not failed:
-                    with noted(failed):
-                        shutil.copyfile(file, draft / file.name)
-                elif group and source == rank > 0:
-                    _send(group, file, size)
-                elif group and source > rank == 0:
-                    _receive(group, source, draft / file.name, size, failed)
-        if rank or failed:
+            files = [(path, source.file_bytes), (report_path(path), source.report_bytes)]
+            for file, size in files:
+                if rank == 0:
+                    _store_file(group, source.rank, file, draft / file.name, size, errors)
+                elif group and rank == source.rank:
+                    local_parts.send_file(group, file, size)
+        if rank or errors:
             return None
         try:
-            return save_format.conclude(draft.parent, draft, step_of(folder), len(parts))
-        except restore.HARM as error:
+            return checkpoint_directory.publish(draft.parent, draft, step_of(folder), len(sources))
+        except restore.DAMAGE_ERRORS as error:
             log.warning(
-                "a local save could not be brought together",
-                extra={"save": folder, "reason": str(error)},
+                "the parts of a local checkpoint cannot be put together",
+                extra={"checkpoint": folder, "reason": str(error)},
             )
             return None
 
 
-@contextmanager
-def noted(failed: list[OSError]) -> Iterator[None]:
-    """What goes wrong here is kept in `failed`: the others of the job must not wait for one who
-    left."""
-    try:
-        yield
-    except OSError as error:
-        failed.append(error)
-
-
-def complete(
-    said: Sequence[Sequence[Sequence[Any]]], beyond: int
-) -> list[tuple[str, dict[int, Source]]]:
-    """The saves of steps after `beyond` of which every part is with somebody, newest first: by
-    folder, for each part its source.
-
-    `said`: by rank, (folder, part, bytes of its file, bytes of what it said of it). The leading
-    rank's own part is taken before another's.
-    """
-    found: dict[str, dict[int, Source]] = {}
-    for rank, parts in enumerate(said):
-        for folder, part, size, said_size in parts:
-            found.setdefault(folder, {}).setdefault(part, (rank, size, said_size))
-    whole = []
-    for folder, sources in found.items():
-        if step_of(folder) > beyond and sources.keys() == set(range(int(folder.rsplit(".", 1)[1]))):
-            whole.append((folder, sources))
-    return sorted(whole, reverse=True)
-
-
-def _send(group: Group, file: Path, size: int) -> None:
-    """`size` bytes, whatever becomes of the file meanwhile: checksums show it."""
-    with ExitStack() as stack:
-        failed: list[OSError] = []
-        with noted(failed):
-            opened = stack.enter_context(open(file, "rb"))
-        for begin in range(0, size, CHUNK):
-            chunk = bytearray(min(CHUNK, size - begin))
-            with noted(failed):
-                if not failed:
-                    opened.readinto(chunk)
-            group.send([torch.frombuffer(chunk, dtype=torch.uint8)], 0)
-
-
-def _receive(group: Group, source: int, file: Path, size: int, failed: list[OSError]) -> None:
-    """All of it, and into the file as long as nothing `failed`."""
-    with ExitStack() as stack:
-        with noted(failed):
-            opened = stack.enter_context(open(file, "wb")) if not failed else None
-        for begin in range(0, size, CHUNK):
-            chunk = bytearray(min(CHUNK, size - begin))
-            group.receive([torch.frombuffer(chunk, dtype=torch.uint8)], source)
-            with noted(failed):
-                if opened and not failed:
-                    opened.write(chunk)
+def _store_file(
+    group: Group | None, source: int, file: Path, target: Path, size: int, errors: list[OSError]
+) -> None:
+    """On the leading rank: a file of its own disk, or of rank `source`, is in the draft."""
+    if source > 0 and group:
+        local_parts.receive_file(group, source, target, size, errors)
+    elif not errors:
+        with collect_errors(errors):
+            shutil.copyfile(file, target)

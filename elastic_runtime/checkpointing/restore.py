@@ -1,4 +1,4 @@
-"""Reading saves back: the newest that is whole, whatever number of ranks wrote it."""
+"""Loads the newest intact checkpoint, whatever number of ranks wrote it."""
 
 import ctypes
 import errno
@@ -10,206 +10,230 @@ import pickle
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from elastic_runtime.checkpointing import direct_io
+from elastic_runtime.checkpointing.checkpoint_directory import checkpoints, set_aside
 from elastic_runtime.checkpointing.save_format import (
     MANIFEST,
     METADATA,
     SKELETON,
     VERSION,
-    Saved,
-    saves,
-    set_aside,
-    unseal,
+    Checkpoint,
+    FileEntry,
+    Manifest,
+    StoredPiece,
+    StoredTensor,
+    unseal_manifest,
 )
-from elastic_runtime.state.state_tree import can_hold, unflatten, unpack
+from elastic_runtime.state.state_tree import State, can_hold, unflatten, unpack
 
 log = logging.getLogger(__name__)
-# of a file that is not what was written
-HARM = (OSError, ValueError, LookupError, TypeError, AttributeError)
-# until what a disk refused is asked for once more
-AGAIN_S = 1.0
-# and of what torch reads
-UNREADABLE = (*HARM, pickle.UnpicklingError, RuntimeError)
+# what a file raises that is not what was written
+DAMAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError)
+# and what torch raises when it reads one
+LOAD_ERRORS = (*DAMAGE_ERRORS, pickle.UnpicklingError, RuntimeError)
+# until a failed read is tried a second time
+RETRY_DELAY_S = 1.0
 
 
-class NotRead(LookupError):
-    """A save that may be whole: another version wrote it, or its disk does not give it."""
+class Unreadable(LookupError):
+    """The checkpoint may be intact: another version wrote it, or its storage does not respond."""
 
 
-def newest(directory: Path) -> Saved | None:
-    """The newest save that is whole. One that is torn or altered is passed over, with a line that
-    says so."""
-    for path in saves(directory):
-        if found := verify(path):
-            return found
+def newest_intact(directory: Path) -> Checkpoint | None:
+    """The newest checkpoint without damage; every damaged one before it is logged."""
+    for path in checkpoints(directory):
+        if checkpoint := verify(path):
+            return checkpoint
     return None
 
 
 def load_newest(
     directory: Path, live: Mapping[str, torch.Tensor]
-) -> tuple[Saved, dict[str, Any]] | None:
-    """The newest save that is whole, and its state; None where there are no saves. `live`: as
-    `load` has it.
+) -> tuple[Checkpoint, State] | None:
+    """The newest checkpoint without damage and its state; None if there is no checkpoint.
 
-    Raises LookupError if there are saves and none is whole, or the newest may be and cannot be
-    read: nobody wants to begin anew, or
-    to go back, without being told.
+    `live`: as in `load`. Damaged checkpoints that are newer are set aside. Raises LookupError if
+    all are damaged, or if the newest may be intact and cannot be read: nobody wants to lose steps
+    without being asked.
     """
-    harmed: list[Path] = []
-    for path in saves(directory):
+    damaged: list[Path] = []
+    for path in checkpoints(directory):
         try:
-            saved, state = _patiently(path, live)
-        except NotRead:
+            checkpoint, state = _load_with_retry(path, live)
+        except Unreadable:
             raise
-        except UNREADABLE as error:
-            pass_over(path, error)
-            harmed.append(path)
+        except LOAD_ERRORS as error:
+            log_skipped(path, error)
+            damaged.append(path)
             continue
-        # else it would go for the newest ever again
-        for newer in harmed:
+        # else the next start would take them for the newest again
+        for newer in damaged:
             set_aside(newer)
-        return saved, state
-    if harmed:
+        return checkpoint, state
+    if damaged:
         raise LookupError(
-            f"none of the {len(harmed)} saves in {directory} is whole, see the log: bring one "
-            f"back, or remove the directory to begin anew"
+            f"all {len(damaged)} checkpoints in {directory} are damaged, see the log: restore one "
+            f"of them, or remove the directory to start from step 0"
         )
     return None
 
 
-def _patiently(path: Path, live: Mapping[str, torch.Tensor]) -> tuple[Saved, dict[str, Any]]:
-    """What it holds. A file server that was away for a moment costs nothing, one that stays away no
-    save. Raises NotRead."""
-    for last in (False, True):
+def _load_with_retry(path: Path, live: Mapping[str, torch.Tensor]) -> tuple[Checkpoint, State]:
+    """The checkpoint and its state.
+
+    A file server may be away for a moment, so a failed read is tried again. Raises Unreadable if
+    that fails too.
+    """
+    for is_last in (False, True):
         try:
-            saved, manifest = _manifest(path)
-            return saved, _state(path, manifest, live)
+            checkpoint, manifest = _read_manifest(path)
+            return checkpoint, _load_state(path, manifest, live)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) or (last and error.errno == errno.EIO):
-                # it is not there, or its medium is gone
+            is_gone = is_last and error.errno == errno.EIO
+            if isinstance(error, FileNotFoundError) or is_gone:
+                # the file does not exist, or its medium has failed
                 raise
-            if last:
-                raise NotRead(
-                    f"{path} cannot be read: {error}; cure that, or move it away to begin from "
-                    f"the one before"
+            if is_last:
+                raise Unreadable(
+                    f"{path} cannot be read: {error}; fix the storage, or move this checkpoint "
+                    f"away to resume from the previous one"
                 ) from error
-            log.warning("save not read yet", extra={"path": str(path), "reason": str(error)})
-            time.sleep(AGAIN_S)
+            log.warning(
+                "checkpoint cannot be read yet", extra={"path": str(path), "reason": str(error)}
+            )
+            time.sleep(RETRY_DELAY_S)
     raise AssertionError
 
 
-def verify(path: Path) -> Saved | None:
-    """The save at `path` if every byte is as its manifest says."""
+def verify(path: Path) -> Checkpoint | None:
+    """The checkpoint at `path` if every byte is as its manifest lists it. Damage is logged."""
     try:
-        saved, manifest = _manifest(path)
-        for name, of in manifest["files"].items():
-            _check(name, of, direct_io.read(path / name, []))
-    except HARM as error:
-        pass_over(path, error)
+        checkpoint, manifest = _read_manifest(path)
+        for name, entry in manifest.files.items():
+            _check(name, entry, direct_io.read(path / name, []))
+    except DAMAGE_ERRORS as error:
+        log_skipped(path, error)
         return None
-    return saved
+    return checkpoint
 
 
-def load(saved: Saved, live: Mapping[str, torch.Tensor] | None = None) -> dict[str, Any]:
-    """The whole state, whatever number of ranks wrote it, in the memory of `live` (by name) where
-    that fits, else in fresh memory.
+def load(checkpoint: Checkpoint, live: Mapping[str, torch.Tensor] | None = None) -> State:
+    """The whole state, in the memory of the `live` tensors (by name) where they fit, else in new.
 
-    Raises OSError or ValueError if it is not what was written, and what torch raises for what it
-    cannot read.
+    Raises OSError or ValueError if a file is damaged, and what torch raises for what it cannot
+    read.
     """
-    return _state(saved.path, _manifest(saved.path)[1], live or {})
+    _, manifest = _read_manifest(checkpoint.path)
+    return _load_state(checkpoint.path, manifest, live or {})
 
 
-def _state(
-    path: Path, manifest: Mapping[str, Any], live: Mapping[str, torch.Tensor]
-) -> dict[str, Any]:
-    tensors: dict[str, tuple[torch.Tensor, memoryview]] = {}
-    small: list[tuple[dict[str, Any], memoryview]] = []
-    for file, of in manifest["files"].items():
-        wanted: list[tuple[int, memoryview]] = []
-        for p in manifest["pieces"]:
-            if p["file"] != file:
-                continue
-            if "shape" in p and p["name"] not in tensors:
-                tensors[p["name"]] = _room(
-                    p["shape"], getattr(torch, p["dtype"]), live.get(p["name"])
-                )
-            if "shape" in p and p["data"] >= 0:
-                wanted.append((p["data"], _rows(p, *tensors[p["name"]])))
+class _TensorBuffer(NamedTuple):
+    """A whole tensor, and its bytes for as long as it lives."""
+
+    tensor: torch.Tensor
+    memory: memoryview
+
+    def raw_rows(self, piece: StoredTensor) -> memoryview:
+        """The bytes of the rows that a piece holds."""
+        row_bytes = math.prod(piece.shape[1:]) * self.tensor.element_size()
+        size = math.prod(piece.rows) * self.tensor.element_size()
+        begin = piece.offsets[0] * row_bytes
+        return self.memory[begin : begin + size]
+
+    def copy_rows(self, piece: StoredTensor, rows: torch.Tensor) -> None:
+        if rows.ndim:
+            first = piece.offsets[0]
+            self.tensor[first : first + piece.rows[0]].copy_(rows)
+        else:
+            self.tensor.copy_(rows)
+
+
+def _load_state(path: Path, manifest: Manifest, live: Mapping[str, torch.Tensor]) -> State:
+    tensors: dict[str, _TensorBuffer] = {}
+    # pieces that are not read into place, and their bytes
+    packed: list[tuple[StoredPiece, memoryview]] = []
+    pieces_by_file: dict[str, list[StoredPiece]] = {}
+    for piece in manifest.pieces:
+        pieces_by_file.setdefault(piece.file, []).append(piece)
+    for file, entry in manifest.files.items():
+        targets: list[tuple[int, memoryview]] = []
+        for piece in pieces_by_file.get(file, ()):
+            if isinstance(piece, StoredTensor) and piece.name not in tensors:
+                tensors[piece.name] = _make_buffer(piece, live.get(piece.name))
+            if isinstance(piece, StoredTensor) and piece.data >= 0:
+                targets.append((piece.data, tensors[piece.name].raw_rows(piece)))
             else:
-                small.append((p, direct_io.room(p["length"])))
-                wanted.append((p["begin"], small[-1][1]))
-        _check(file, of, direct_io.read(path / file, wanted))
-    told = {
-        p["name"]: unpack(memory.tobytes())
-        for p, memory in small
-        if "shape" not in p and p["name"] == SKELETON
-    }
-    for p, memory in small:
-        if "shape" in p:
-            tensor = tensors[p["name"]][0]
-            here = unpack(memory.tobytes())
-            (
-                tensor[p["offsets"][0] : p["offsets"][0] + p["rows"][0]] if here.ndim else tensor
-            ).copy_(here)
-    skeleton, listed_tensors = told[SKELETON]
-    if missing := [
-        name for name, shape, _ in listed_tensors if name not in tensors and math.prod(shape)
-    ]:
-        raise ValueError(f"{missing[0]} is in none of its files")
-    made = [
-        tensors[name][0] if name in tensors else torch.empty(shape, dtype=dtype)
-        for name, shape, dtype in listed_tensors
-    ]
-    state: dict[str, Any] = unflatten(skeleton, made)
+                memory = direct_io.hugepage_buffer(piece.length)
+                packed.append((piece, memory))
+                targets.append((piece.begin, memory))
+        _check(file, entry, direct_io.read(path / file, targets))
+    items: dict[str, Any] = {}
+    for piece, memory in packed:
+        if isinstance(piece, StoredTensor):
+            tensors[piece.name].copy_rows(piece, unpack(memory.tobytes()))
+        elif piece.name == SKELETON:
+            items[piece.name] = unpack(memory.tobytes())
+    skeleton, layout = items[SKELETON]
+    return _assemble(skeleton, layout, tensors)
+
+
+def _assemble(
+    skeleton: Any,
+    layout: Sequence[tuple[str, Sequence[int], torch.dtype]],
+    tensors: Mapping[str, _TensorBuffer],
+) -> State:
+    """`layout`: name, shape and type of every tensor of the skeleton."""
+    in_order = []
+    for name, shape, dtype in layout:
+        if name in tensors:
+            in_order.append(tensors[name].tensor)
+        elif math.prod(shape):
+            raise ValueError(f"{name} is in none of the files")
+        else:
+            # without elements it has no piece
+            in_order.append(torch.empty(tuple(shape), dtype=dtype))
+    state: State = unflatten(skeleton, in_order)
     return state
 
 
-def _manifest(path: Path) -> tuple[Saved, dict[str, Any]]:
+def _make_buffer(piece: StoredTensor, live: torch.Tensor | None) -> _TensorBuffer:
+    """For the whole tensor that `piece` is of; the live one if it fits: new memory costs time."""
+    dtype: torch.dtype = getattr(torch, piece.dtype)
+    if live is not None and can_hold(live, piece.shape, dtype):
+        raw = (ctypes.c_char * live.nbytes).from_address(live.data_ptr())
+        return _TensorBuffer(live, memoryview(raw).cast("B"))
+    count = math.prod(piece.shape)
+    memory = direct_io.hugepage_buffer(count * dtype.itemsize)
+    tensor = torch.empty(0, dtype=dtype)
+    if count:
+        tensor = torch.frombuffer(memory, dtype=dtype, count=count)
+    return _TensorBuffer(tensor.view(piece.shape), memory)
+
+
+def _read_manifest(path: Path) -> tuple[Checkpoint, Manifest]:
     raw = (path / MANIFEST).read_bytes()
-    if (version := json.loads(raw)["version"]) != VERSION:
-        raise NotRead(
-            f"{path} was written by another elastic_runtime: its form is version {version}, ours "
-            f"is {VERSION}; "
-            "take the image that wrote it, or move it away"
+    version = json.loads(raw)["version"]
+    if version != VERSION:
+        raise Unreadable(
+            f"{path} has format version {version}, this elastic_runtime reads version {VERSION}: "
+            f"use the image that wrote it, or move it away"
         )
-    manifest = unseal(raw)
-    # a rank may have nothing to write
-    if not {piece["file"] for piece in manifest["pieces"]} | {METADATA} <= set(manifest["files"]):
-        raise ValueError("the manifest does not list the files that its pieces are in")
-    return Saved(int(manifest["step"]), hashlib.sha256(raw).hexdigest(), path), manifest
+    manifest = unseal_manifest(raw)
+    files = {piece.file for piece in manifest.pieces} | {METADATA}
+    # a rank may have no piece to write, so there may be more files
+    if not files <= manifest.files.keys():
+        raise ValueError("the manifest does not list all files of its pieces")
+    return Checkpoint(manifest.step, hashlib.sha256(raw).hexdigest(), path), manifest
 
 
-def _check(name: str, of: Mapping[str, Any], found: str) -> None:
-    if found != of["checksum"]:
+def _check(name: str, entry: FileEntry, checksum: str) -> None:
+    if checksum != entry.checksum:
         raise ValueError(f"{name} is not what was written")
 
 
-def pass_over(path: Path, error: Exception) -> None:
-    log.warning("save passed over", extra={"path": str(path), "reason": str(error)})
-
-
-def _room(
-    shape: Sequence[int], dtype: torch.dtype, live: torch.Tensor | None
-) -> tuple[torch.Tensor, memoryview]:
-    """A tensor and the bytes it is made of, there as long as it is; `live` if it is such a tensor,
-    for fresh memory costs time."""
-    if live is not None and can_hold(live, shape, dtype):
-        return live, memoryview((ctypes.c_char * live.nbytes).from_address(live.data_ptr())).cast(
-            "B"
-        )
-    count = math.prod(shape)
-    memory = direct_io.room(count * dtype.itemsize)
-    return (
-        torch.frombuffer(memory, dtype=dtype, count=count) if count else torch.empty(0, dtype=dtype)
-    ).view(tuple(shape)), memory
-
-
-def _rows(p: Mapping[str, Any], tensor: torch.Tensor, memory: memoryview) -> memoryview:
-    """The bytes of the tensor that a large piece holds."""
-    row = math.prod(p["shape"][1:]) * tensor.element_size()
-    return memory[p["offsets"][0] * row :][: math.prod(p["rows"]) * tensor.element_size()]
+def log_skipped(path: Path, error: Exception) -> None:
+    log.warning("checkpoint skipped", extra={"path": str(path), "reason": str(error)})

@@ -1,5 +1,4 @@
-"""Memory for what a rank is about to write: kept from save to save, every page of it touched before
-it is needed."""
+"""Copies the pieces that a rank is about to write into memory that it keeps from save to save."""
 
 import mmap
 from collections.abc import Sequence
@@ -9,54 +8,55 @@ import torch
 
 from elastic_runtime.checkpointing.partition import Piece
 
-# bytes
-ALIGN = 64
+ALIGNMENT_BYTES = 64
 
 
-def _room(piece: Piece) -> int:
-    return -(-piece.tensor.numel() * piece.tensor.element_size() // ALIGN) * ALIGN
+def _aligned_size(piece: Piece) -> int:
+    size = piece.tensor.numel() * piece.tensor.element_size()
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def as_they_are(pieces: Sequence[Piece]) -> list[Piece]:
-    """The live pieces, each in a storage of its own size, for as long as nobody trains; what is not
-    in the CPU's memory is copied."""
-    found = []
+def without_copy(pieces: Sequence[Piece]) -> list[Piece]:
+    """The live pieces, each in a storage of its own size. Valid for as long as nobody trains.
+
+    Only what is not in the CPU's memory is copied.
+    """
+    live = []
     for piece in pieces:
         tensor = piece.tensor.cpu().contiguous()
-        begin = tensor.storage_offset() * tensor.element_size()
-        size = tensor.nbytes
-        own = torch.empty(0, dtype=tensor.dtype).set_(
-            tensor.untyped_storage()[begin : begin + size], 0, tensor.shape
-        )  # type: ignore[call-overload]
-        found.append(replace(piece, tensor=own))
-    return found
+        start = tensor.storage_offset() * tensor.element_size()
+        storage = tensor.untyped_storage()[start : start + tensor.nbytes]
+        alone = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, tensor.shape)  # type: ignore[call-overload]
+        live.append(replace(piece, tensor=alone))
+    return live
 
 
-class Stage:
+class StagingBuffer:
+    """Memory for the pieces of one save. Every page is touched before it is needed."""
+
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, ALIGN)
+        self._memory = mmap.mmap(-1, ALIGNMENT_BYTES)
 
     def reserve(self, pieces: Sequence[Piece]) -> None:
-        """Afterwards these fit, and a copy of them meets no page that is not there yet."""
-        size = sum(_room(piece) for piece in pieces)
+        """Afterwards these pieces fit, and to copy them causes no page fault."""
+        size = sum(_aligned_size(piece) for piece in pieces)
         if size > len(self._memory):
             self._memory = mmap.mmap(-1, size)
             torch.frombuffer(self._memory, dtype=torch.uint8).zero_()
 
     def copy(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces as they are now, each in a storage of its own size; good until the next
-        copy."""
+        """The pieces as they are now, each in a storage of its own size, until the next copy."""
         self.reserve(pieces)
-        staged = []
+        copies = []
         offset = 0
         for piece in pieces:
             tensor = piece.tensor
-            count = piece.tensor.numel()
-            made = torch.empty(0, dtype=tensor.dtype)
+            count = tensor.numel()
+            memory = torch.empty(0, dtype=tensor.dtype)
             if count:
-                made = torch.frombuffer(
+                memory = torch.frombuffer(
                     self._memory, dtype=tensor.dtype, count=count, offset=offset
                 )
-            staged.append(replace(piece, tensor=made.view(tensor.shape).copy_(tensor)))
-            offset += _room(piece)
-        return staged
+            copies.append(replace(piece, tensor=memory.view(tensor.shape).copy_(tensor)))
+            offset += _aligned_size(piece)
+        return copies

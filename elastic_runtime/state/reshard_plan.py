@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 
 class Shard(NamedTuple):
-    """Shard number `index` of `count`, of every tensor."""
+    """Shard number `number` of `total`, of every tensor."""
 
-    index: int
-    count: int
+    number: int
+    total: int
 
     def rows(self, n: int) -> tuple[int, int]:
         """[first, last) of a tensor of `n` rows."""
-        size = -(-n // self.count)
-        return min(self.index * size, n), min((self.index + 1) * size, n)
+        size = -(-n // self.total)
+        return min(self.number * size, n), min((self.number + 1) * size, n)
 
 
 class Move(NamedTuple):
@@ -120,11 +120,11 @@ def plan_handover(
     staying = [old for old, new in enumerate(next_ranks) if new >= 0]
     if not staying:
         return {}
-    old_count = held[staying[0]].count
-    if {held[old] for old in staying} == {Shard(index, old_count) for index in range(old_count)}:
+    old_total = held[staying[0]].total
+    if {held[old] for old in staying} == {Shard(number, old_total) for number in range(old_total)}:
         return {}
     needed = {old: [Shard(next_ranks[old] % shard_count, shard_count)] for old in staying}
-    covered = {shard.index for shards in needed.values() for shard in shards}
-    for number, index in enumerate(sorted(set(range(shard_count)) - covered)):
-        needed[staying[number % len(staying)]].append(Shard(index, shard_count))
+    covered = {shard.number for shards in needed.values() for shard in shards}
+    for turn, number in enumerate(sorted(set(range(shard_count)) - covered)):
+        needed[staying[turn % len(staying)]].append(Shard(number, shard_count))
     return needed

@@ -40,6 +40,15 @@ def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:
     return skeleton
 
 
+def meta_copy(state: State) -> State:
+    """The same state with tensors of the meta device: they have a shape and no memory."""
+    tensors: list[torch.Tensor] = []
+    skeleton = flatten(state, tensors)
+    meta = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in tensors]
+    copied: State = unflatten(skeleton, meta)
+    return copied
+
+
 def named_tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, torch.Tensor]]:
     """Every tensor of a state with its name, in the order of `flatten`.
 

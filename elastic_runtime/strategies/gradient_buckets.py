@@ -1,20 +1,20 @@
-"""Gradients summed by hooks of our own, in buckets that are reduced while backward still runs.
-Every gradient lives in its bucket."""
+"""Sums gradients over the ranks in buckets, by hooks, while the backward pass still runs."""
 
 import torch
 
 from elastic_runtime import script_checks
-from elastic_runtime.distributed.group import Group, Work
+from elastic_runtime.distributed.group import Group
+from elastic_runtime.distributed.process_groups import Work
 
 BUCKET_BYTES = 8 << 20
 
 
-class Buckets:
-    """`start`, backward passes, `reduce`, `give_gradients`: one step. A parameter's `grad` is its
-    place in a bucket, so none is copied.
+class GradientBuckets:
+    """One step is `begin_step`, backward passes, `reduce`, `write_gradients`.
 
-    A step that breaks leaves sums of some ranks behind; the next `start` forgets them, and the
-    memory of those still under way with them.
+    The `grad` of a parameter is a view of its bucket, so no gradient is copied. A step that fails
+    leaves partial sums in the buckets; the next `begin_step` clears them, and replaces a bucket
+    that a collective may still write to.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -23,72 +23,74 @@ class Buckets:
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         kinds = [_kind(bucket[0]) for bucket in self._buckets]
         if kinds[-1][0] not in (torch.float32, torch.float64):
-            # of the loss alone
+            # A bucket for the loss alone: this type is too narrow for it.
             self._buckets.append([])
             kinds.append((torch.float32, kinds[-1][1]))
         sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
-        # the loss, in the last bucket, which waits for it
+        # The last bucket also holds the loss, and so is the last to be reduced.
         sizes[-1] += 1
         self._memory = [
-            torch.zeros(n, dtype=dtype, device=device)
-            for n, (dtype, device) in zip(sizes, kinds, strict=True)
+            torch.zeros(size, dtype=dtype, device=device)
+            for size, (dtype, device) in zip(sizes, kinds, strict=True)
         ]
-        self._places = [
-            _places(memory, bucket)
+        self._views = [
+            _views(memory, bucket)
             for memory, bucket in zip(self._memory, self._buckets, strict=True)
         ]
-        self.expect_last = False
+        self.in_last_pass = False
         self.broken = False
         self._group: Group | None = None
+        # The collectives of the buckets that were launched, in order.
         self._works: list[Work | None] = []
+        # By bucket: how many gradients the last pass has not reached yet.
         self._missing: list[int] = []
-        # by the last backward pass of the step
         self._reached: set[torch.nn.Parameter] = set()
         for parameter in self.parameters:
-            parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
+            parameter.register_post_accumulate_grad_hook(self._on_gradient)  # type: ignore[no-untyped-call]
 
-    def start(self, group: Group | None) -> None:
-        for at, work in enumerate(self._works):
+    def begin_step(self, group: Group | None) -> None:
+        for index, work in enumerate(self._works):
             if self.broken and work is not None and work.may_write:
-                self._renew(at)
+                self._replace_memory(index)
         self._group = group
         self._works = []
-        self.expect_last = False
+        self.in_last_pass = False
         self.broken = False
         self._missing = [len(bucket) for bucket in self._buckets]
         self._reached = set()
-        for at, memory in enumerate(self._memory):
+        for index, memory in enumerate(self._memory):
             memory.zero_()
-            self._place(at)
+            self._set_grads(index)
 
-    def check(self, first: bool) -> None:
-        """As the strategy's `check_gradients`: what is not reduced yet is in its bucket, or where
-        the script put it."""
-        for at in range(len(self._works), len(self._buckets)):
-            if first:
-                self._place(at)
-            elif any(parameter.grad is None for parameter in self._buckets[at]):
+    def check(self, *, is_first: bool) -> None:
+        """See `Strategy.check_gradients`. It covers the buckets that are not launched yet."""
+        for index in range(len(self._works), len(self._buckets)):
+            if is_first:
+                self._set_grads(index)
+            elif any(parameter.grad is None for parameter in self._buckets[index]):
                 script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
 
-    def _renew(self, at: int) -> None:
-        self._memory[at] = torch.empty_like(self._memory[at])
-        self._places[at] = _places(self._memory[at], self._buckets[at])
+    def _replace_memory(self, index: int) -> None:
+        self._memory[index] = torch.empty_like(self._memory[index])
+        self._views[index] = _views(self._memory[index], self._buckets[index])
 
-    def _place(self, at: int) -> None:
-        """The gradients of a bucket are in it."""
-        for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
-            if parameter.grad is not place:
-                parameter.grad = place
+    def _set_grads(self, index: int) -> None:
+        """Let the gradients of a bucket be views of its memory."""
+        for parameter, view in zip(self._buckets[index], self._views[index], strict=True):
+            if parameter.grad is not view:
+                parameter.grad = view
 
-    def _accumulated(self, parameter: torch.nn.Parameter) -> None:
-        """In a rank's last micro-batch: a bucket whose gradients are all there goes, in the one
-        order all ranks keep."""
-        if not self.expect_last:
+    def _on_gradient(self, parameter: torch.nn.Parameter) -> None:
+        """In a rank's last pass, launch each bucket that is complete, in the same order everywhere.
+
+        All ranks must launch their collectives in one order.
+        """
+        if not self.in_last_pass:
             return
-        at = self._bucket_of[parameter]
-        if at < len(self._works):
+        index = self._bucket_of[parameter]
+        if index < len(self._works):
             script_checks.raise_mistakes([script_checks.LATE_GRADIENT])
-        self._missing[at] -= parameter not in self._reached
+        self._missing[index] -= parameter not in self._reached
         self._reached.add(parameter)
         while (
             not self.broken
@@ -98,24 +100,24 @@ class Buckets:
             self._launch()
 
     def _launch(self) -> None:
-        at = len(self._works)
-        for parameter, place in zip(self._buckets[at], self._places[at], strict=True):
+        index = len(self._works)
+        for parameter, view in zip(self._buckets[index], self._views[index], strict=True):
             if parameter.grad is None:
-                place.zero_()
-            elif parameter.grad is not place:
-                place.copy_(parameter.grad)
-            # nobody writes there while it is reduced
+                view.zero_()
+            elif parameter.grad is not view:
+                view.copy_(parameter.grad)
+            # So that nothing writes there while it is reduced.
             parameter.grad = None
         try:
-            self._works.append(self._group.all_reduce(self._memory[at]) if self._group else None)
+            self._works.append(self._group.all_reduce(self._memory[index]) if self._group else None)
         except RuntimeError:
-            # a peer is gone; raising inside backward would end the user's script
+            # A peer is lost. An exception inside the backward pass would end the user's script.
             self.broken = True
-            # it may be under way all the same
-            self._renew(at)
+            # The collective may run all the same: NCCL may have queued it.
+            self._replace_memory(index)
 
     def reduce(self, loss: torch.Tensor) -> bool:
-        """Whether every bucket and the loss are reduced here: summed over all ranks."""
+        """True if the sums of all buckets and of the loss, over all ranks, are here."""
         self._memory[-1][-1:].copy_(loss)
         while not self.broken and len(self._works) < len(self._buckets):
             self._launch()
@@ -127,36 +129,35 @@ class Buckets:
             self.broken = True
         return not self.broken
 
-    def give_gradients(self) -> float:
-        """The reduced gradients are where the optimizer reads them; the step's loss."""
-        for at in range(len(self._buckets)):
-            self._place(at)
+    def write_gradients(self) -> float:
+        """Put the sums where the optimizer reads them. Returns the step's loss."""
+        for index in range(len(self._buckets)):
+            self._set_grads(index)
         return float(self._memory[-1][-1])
 
 
-def _places(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:
-    """One after the other, each laid out as `zero_grad` and backward would make the parameter's
-    gradient."""
-    found = []
+def _views(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:
+    """The gradients of a bucket, end to end, with the strides that a backward pass would choose."""
+    views = []
     offset = 0
     for parameter in bucket:
         strides = torch.empty_like(parameter, device="meta").stride()
-        found.append(memory.as_strided(parameter.shape, strides, offset))
+        views.append(memory.as_strided(parameter.shape, strides, offset))
         offset += parameter.numel()
-    return found
+    return views
 
 
 def _split(parameters: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:
-    """Neighbours of one type and device together, up to `BUCKET_BYTES` each."""
+    """Neighbours of one type and device together, up to `BUCKET_BYTES` in each bucket."""
     buckets: list[list[torch.nn.Parameter]] = []
-    room = 0
+    space = 0
     for parameter in parameters:
         size = parameter.numel() * parameter.element_size()
-        if not buckets or room < size or _kind(buckets[-1][0]) != _kind(parameter):
+        if not buckets or space < size or _kind(buckets[-1][0]) != _kind(parameter):
             buckets.append([])
-            room = BUCKET_BYTES
+            space = BUCKET_BYTES
         buckets[-1].append(parameter)
-        room -= size
+        space -= size
     return buckets
 
 

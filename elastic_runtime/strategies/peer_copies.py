@@ -1,120 +1,109 @@
-"""Copies of a sharded state in the host memory of two ranks: its own, and its neighbour's. For
-parts that no other rank holds."""
+"""Copies of a sharded state in host memory: each rank keeps its own shard and its neighbour's.
 
-from collections.abc import Sequence
+A shard that no live rank holds any more is restored from them.
+"""
+
 from typing import Any, NamedTuple
 
 import torch
 
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.state import reshard_plan
 from elastic_runtime.state.reshard_plan import Move, Shard
-from elastic_runtime.strategies.sharded_state import Held, carry
+from elastic_runtime.strategies.sharded_state import ShardState, move_rows
 
 
-class Spare(NamedTuple):
+class PeerCopy(NamedTuple):
+    """What one rank keeps of one step."""
+
     step: int
-    # of this rank, copied
-    held: Held
-    # of the session's state
-    rest: dict[str, Any]
+    # This rank's own shard, copied.
+    own: ShardState
+    # The part of the training state that is neither the model's nor the optimizer's.
+    extra_state: dict[str, Any]
     neighbour: Shard
-    # the neighbour's rows
-    theirs: list[torch.Tensor]
+    neighbour_tensors: list[torch.Tensor]
 
     @property
-    def parts(self) -> dict[Shard, list[torch.Tensor]]:
-        return {self.neighbour: self.theirs, self.held.part: self.held.tensors}
+    def shards(self) -> dict[Shard, list[torch.Tensor]]:
+        return {self.neighbour: self.neighbour_tensors, self.own.shard: self.own.tensors}
 
 
-class Spares:
-    """`every`: steps from one to the next; 0 for none. The one before is kept until a step has been
-    committed since."""
+class PeerCopies:
+    """`interval`: steps between two copies; 0 for none.
 
-    def __init__(self, every: int) -> None:
-        self.every = every
-        self._kept: list[Spare] = []
+    A copy is taken at the start of a step. The one before is kept until that step is committed: a
+    rank may be lost while the newer copy is taken.
+    """
+
+    def __init__(self, interval: int) -> None:
+        self.interval = interval
+        self._copies: list[PeerCopy] = []
         self._group: Group | None = None
 
-    def due(self, step: int, group: Group) -> bool:
-        """Also at the first step in a new group, whose neighbours are others."""
+    def is_due(self, step: int, group: Group) -> bool:
+        """Also in the first step of a group, because its ranks have other neighbours."""
         return (
-            bool(self.every)
+            bool(self.interval)
             and group.shard_group_size > 1
-            and (step % self.every == 0 or self._group is not group)
+            and (step % self.interval == 0 or self._group is not group)
         )
 
     def clear(self) -> None:
-        self._kept = []
+        self._copies = []
         self._group = None
 
-    def take(self, group: Group, held: Held, rest: dict[str, Any]) -> None:
-        """Every rank's part is with itself and the next in its copy. Raises RuntimeError if a peer
-        is lost; then the one before counts."""
-        copied = Held(
-            held.part,
-            held.table,
-            [t.to("cpu", copy=True) for t in held.tensors],
-            _copied(held.rest),
+    def take(self, group: Group, own: ShardState, extra_state: dict[str, Any]) -> None:
+        """Copy every rank's shard, to itself and to the next rank of its shard group.
+
+        Raises RuntimeError if a peer is lost; then the copy before stays the newest one.
+        """
+        copied = ShardState(
+            own.shard,
+            own.table,
+            [tensor.to("cpu", copy=True) for tensor in own.tensors],
+            _deep_copy(own.unsplit),
         )
-        of = group.shard_group_size
-        first = group.rank - group.rank % group.shard_group_size
-        neighbour = Shard((held.part.index - 1) % of, of)
-        theirs = held.table.empty(neighbour, "cpu")
-        moves = [
-            Move(
-                tensor,
-                first + at,
-                Shard(at, of),
-                first + (at + 1) % of,
-                Shard(at, of),
-                *Shard(at, of).rows(count),
-            )
-            for tensor, count in enumerate(held.table.counts)
-            for at in range(of)
-            if Shard(at, of).rows(count)[0] < Shard(at, of).rows(count)[1]
-        ]
-        carry(group, moves, held.table.counts, {held.part: copied.tensors}, {neighbour: theirs})
-        self._kept = [
-            *self._kept[-1:],
-            Spare(rest["step"], copied, _copied(rest), neighbour, theirs),
-        ]
+        neighbour = Shard((own.shard.number - 1) % own.shard.count, own.shard.count)
+        neighbour_tensors = own.table.allocate(neighbour, "cpu")
+        moves = _moves_to_neighbours(group, own.table.row_counts)
+        sources = {own.shard: copied.tensors}
+        move_rows(group, moves, own.table.row_counts, sources, {neighbour: neighbour_tensors})
+        newest = PeerCopy(
+            extra_state["step"], copied, _deep_copy(extra_state), neighbour, neighbour_tensors
+        )
+        self._copies = [*self._copies[-1:], newest]
         self._group = group
 
-    def settle(self, step: int) -> None:
-        """`step` is committed here, so every rank has taken what was taken at its start: older ones
-        are not needed."""
-        if self._kept and self._kept[-1].step < step:
-            self._kept = self._kept[-1:]
+    def step_committed(self, step: int) -> None:
+        """Drop the older copy if `step` is past the newest one: every rank has the newest then."""
+        if self._copies and self._copies[-1].step < step:
+            self._copies = self._copies[-1:]
 
-    def said(self) -> list[Any]:
-        """[step, part, part] of each kept, as plain data."""
-        return [[spare.step, *spare.parts] for spare in self._kept]
+    def shards_by_step(self) -> dict[int, list[Shard]]:
+        return {copy.step: list(copy.shards) for copy in self._copies}
 
-    def at(self, step: int) -> Spare | None:
-        return next((spare for spare in self._kept if spare.step == step), None)
+    def get(self, step: int) -> PeerCopy | None:
+        return next((copy for copy in self._copies if copy.step == step), None)
 
 
-def newest_whole(
-    counts: Sequence[int], said: Sequence[Sequence[Any]]
-) -> tuple[int, dict[int, list[Shard]]] | None:
-    """The newest step of which every row is somewhere, and who holds what. `said`: by rank, as
-    `Spares.said`."""
-    for step in sorted({spare[0] for spares in said for spare in spares}, reverse=True):
-        held = {
-            rank: [Shard(*part) for part in spare[1:]]
-            for rank, spares in enumerate(said)
-            for spare in spares
-            if spare[0] == step
-        }
-        if reshard_plan.is_complete(counts, held):
-            return step, held
-    return None
+def _moves_to_neighbours(group: Group, row_counts: list[int]) -> list[Move]:
+    """All rows of all shards, each to the next rank of this rank's shard group."""
+    size = group.shard_group_size
+    first_rank = group.rank - group.rank % size
+    moves = []
+    for tensor, count in enumerate(row_counts):
+        for number in range(size):
+            shard = Shard(number, size)
+            first, last = shard.rows(count)
+            target = first_rank + (number + 1) % size
+            if first < last:
+                moves.append(Move(tensor, first_rank + number, shard, target, shard, first, last))
+    return moves
 
 
-def _copied(value: Any) -> Any:
+def _deep_copy(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.clone()
     if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: _deep_copy(item) for key, item in value.items()}
+    return [_deep_copy(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elastic_runtime.agent.worker_process import NCCL
+from elastic_runtime.agent.worker_process import NCCL_DEFAULTS
 from elastic_runtime.contract import State, Status
 from elastic_runtime.distributed import nccl
 from elastic_runtime.distributed.gloo import HashStore
@@ -24,9 +24,7 @@ TWO = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two G
 SCRIPT = """
 import os, sys, time, torch
 from torch.distributed.fsdp import fully_shard
-from elastic_runtime import Session
-from elastic_runtime import Sharded
-from elastic_runtime import Deterministic
+from elastic_runtime import Deterministic, Session, Sharded
 device = torch.device("cuda", int(os.environ.get("JOB_COMPLETION_INDEX", "0")) % GPUS)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64).double().to(device), torch.randn(97, 8).double().to(device)  # (samples, width)
@@ -71,7 +69,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], lis
 @pytest.fixture
 def communicator(monkeypatch: pytest.MonkeyPatch) -> object:
     """Of one rank, connected; as a rank's parent would have it."""
-    for name, value in NCCL.items():
+    for name, value in NCCL_DEFAULTS.items():
         monkeypatch.setenv(name, value)
     made = nccl.make(HashStore(), 0, 1)
     nccl.connect(made, torch.device("cuda:0"), Group(1, 0, 1))
@@ -193,4 +191,4 @@ def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
         assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
             f"step {line['step']}"
         )
-    assert "back to the newest spares" in job.said()
+    assert "continuing from the newest peer copies" in job.said()

@@ -182,7 +182,7 @@ def test_when_pod_0_is_sent_away_first_the_others_train_on_and_still_save_when_t
     # of more than 0.06 s
     job.trains(2, beyond=40)
     assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST] * 3
-    found = restore.newest(job.directory / "save")
+    found = restore.newest_intact(job.directory / "save")
     assert found
     assert found.step == check_exactly_once(job, undisturbed)
 

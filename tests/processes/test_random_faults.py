@@ -143,7 +143,7 @@ def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(
         assert b.memory < a.memory + 16, (a, b)
     job.stop()
     assert [path.name for path in (job.directory / "save").glob(".*")] == []
-    saved = restore.newest(job.directory / "save")
+    saved = restore.newest_intact(job.directory / "save")
     committed = check_exactly_once(
         job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SAVING, [])
     )

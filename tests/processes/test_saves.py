@@ -76,7 +76,7 @@ def test_saves_go_on_through_joins_and_losses_and_the_last_one_is_the_members_ow
     # pod 2 waits outside: it has nothing to save
     job.resize(0)
     end = job.until(lambda s: s.state == State.STOPPED)
-    found = restore.newest(job.directory / "save")
+    found = restore.newest_intact(job.directory / "save")
     assert found
     assert (found.step, found.digest) == (end.step, end.digest) == (end.durableStep, end.digest)
 
@@ -116,7 +116,7 @@ def test_a_disk_that_fails_while_training_costs_no_step_and_no_older_save_and_is
         assert os.strerror(getattr(errno, answer)) in said.message
         assert (said.durableStep, said.state) == (durable, State.TRAINING)
         job.until(lambda s: s.step > said.step + 3)
-        found = restore.newest(tmp_path / "save")
+        found = restore.newest_intact(tmp_path / "save")
         assert found
         assert found.step == durable
         (tmp_path / f"ill-{call}").unlink()
@@ -140,7 +140,7 @@ def test_a_disk_that_is_full_after_the_last_step_is_waited_for_and_a_shrink_does
         job.until(lambda s: s.ceded(1))
         (tmp_path / "ill-fsync").unlink()
         assert [pod.wait(40) for pod in job.pods.values()] == [0, 0]
-        found = restore.newest(tmp_path / "save")
+        found = restore.newest_intact(tmp_path / "save")
         assert found
         assert found.step == 20
     finally:

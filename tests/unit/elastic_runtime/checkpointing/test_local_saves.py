@@ -1,5 +1,4 @@
-"""Saves on the pods' own disks: brought together when no process has a state, and passed over when
-a part is gone or harmed."""
+"""Checkpoints on the pods' own disks, collected when no process has a state."""
 
 import errno
 import logging
@@ -13,198 +12,195 @@ import pytest
 import torch
 
 from elastic_runtime import contract
-from elastic_runtime.checkpointing import local_saves, restore
-from elastic_runtime.checkpointing.local_saves import KEEP, LocalSaves, complete
+from elastic_runtime.checkpointing import local_parts, restore
+from elastic_runtime.checkpointing.local_parts import LocalPart, complete_checkpoints
+from elastic_runtime.checkpointing.local_saves import KEEP, LocalSaves
 from elastic_runtime.checkpointing.partition import Writer
-from elastic_runtime.checkpointing.save_format import Saved, rank_of
+from elastic_runtime.checkpointing.save_format import Checkpoint, rank_of, step_of
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 from tests.harness.local_job import SCRIPT, Job
 
 
-def state(step: int) -> dict[str, Any]:
+def state_after(step: int) -> dict[str, Any]:
     torch.manual_seed(step)
     return {"model": {"w": torch.randn(300, 100)}, "optimizer": {}, "step": step, "also": []}
 
 
-def say(**_: Any) -> None:
+def expect_no_report(**_: Any) -> None:
     raise AssertionError("a save failed")
 
 
-def tier_at(disk: Path, said: Callable[..., None] = say) -> LocalSaves:
-    """Of a job whose shared directory lies beside `disk`."""
-    (disk.parent / "shared").mkdir(exist_ok=True)
-    (disk.parent / "shared" / "id").write_text("job")
-    return LocalSaves(disk, disk.parent / "shared", 1, said)
+def local_saves_at(disk: Path, report: Callable[..., None] = expect_no_report) -> LocalSaves:
+    """Of a job whose shared directory is beside `disk`."""
+    shared = disk.parent / "shared"
+    shared.mkdir(exist_ok=True)
+    (shared / "id").write_text("job")
+    return LocalSaves(disk, shared, 1, report)
 
 
-def save(tier: LocalSaves, step: int, *, world: int = 1) -> None:
-    """By every rank of one pod."""
+def save(local: LocalSaves, step: int, rank: int, world: int) -> None:
+    live = state_after(step)
+    skeleton = live if rank == 0 else {}
+    local.save_in_background(step, live, skeleton, Writer(rank, world, 0, "1-5000"))
+    local.wait()
+
+
+def save_all(local: LocalSaves, step: int, world: int = 1) -> None:
+    """By all ranks of a job that has one pod."""
     for rank in range(world):
-        tier.soon(
-            step, state(step), state(step) if rank == 0 else {}, Writer(rank, world, 0, "1-5000")
-        )
-        # after it
-        tier.settle()
+        save(local, step, rank, world)
 
 
-def test_a_save_counts_when_every_part_is_with_somebody_and_the_newest_comes_first() -> None:
-    older = "step-000000007.2-50.2"
-    newer = "step-000000009.2-50.2"
-    torn = "step-000000011.2-50.3"
-    said = [
-        [(older, 0, 5, 1), (newer, 0, 5, 1), (torn, 0, 5, 1)],
-        [(older, 1, 6, 1), (newer, 1, 6, 1), (torn, 2, 6, 1), (newer, 0, 5, 1)],
-    ]
-    assert complete(said, 3) == [
-        (newer, {0: (0, 5, 1), 1: (1, 6, 1)}),
-        (older, {0: (0, 5, 1), 1: (1, 6, 1)}),
-    ]
-    assert [folder for folder, _ in complete(said, 7)] == [newer]
-    assert complete(said, 9) == []
+# --- one pod --------------------------------------------------------------------------------------
 
 
-def test_what_a_pods_ranks_saved_is_whole_again_and_older_saves_go(tmp_path: Path) -> None:
-    tier = tier_at(tmp_path / "disk")
-    for step in range(1, KEEP + 3):
-        save(tier, step, world=2)
-    found = tier.collect(None, beyond=-1)
-    assert found
-    assert found.step == KEEP + 2
-    assert torch.equal(restore.load(found)["model"]["w"], state(KEEP + 2)["model"]["w"])
-    tier.forget()
-    # and they can be brought together again
-    assert len(list(tier.directory.iterdir())) == KEEP
-    assert tier.collect(None, beyond=KEEP + 2) is None
+def test_the_parts_of_a_pod_make_a_checkpoint_and_older_ones_are_removed(tmp_path: Path) -> None:
+    local = local_saves_at(tmp_path / "disk")
+    newest = KEEP + 2
+    for step in range(1, newest + 1):
+        save_all(local, step, world=2)
+    checkpoint = local.collect(None, newer_than=-1)
+    assert checkpoint
+    assert checkpoint.step == newest
+    assert torch.equal(restore.load(checkpoint)["model"]["w"], state_after(newest)["model"]["w"])
+    local.discard_collected()
+    # and they can be collected again
+    assert len(list(local.directory.iterdir())) == KEEP
+    assert local.collect(None, newer_than=newest) is None
 
 
 def flip_a_bit(part: Path) -> None:
-    data = bytearray(part.read_bytes())
-    data[len(data) // 2] ^= 1
-    part.write_bytes(data)
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
 
 
-def test_a_harmed_part_costs_its_save_only_and_a_line_says_so(
+def test_a_damaged_part_costs_its_checkpoint_only_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tier = tier_at(tmp_path / "disk")
-    save(tier, 1, world=2)
-    save(tier, 2, world=2)
-    flip_a_bit(next(tier.directory.glob("step-000000002*/__1_0.distcp")))
+    local = local_saves_at(tmp_path / "disk")
+    save_all(local, 1, world=2)
+    save_all(local, 2, world=2)
+    flip_a_bit(next(local.directory.glob("step-000000002*/__1_0.distcp")))
     with caplog.at_level(logging.WARNING):
-        found = tier.collect(None, beyond=-1)
-    assert found
-    assert found.step == 1
+        checkpoint = local.collect(None, newer_than=-1)
+    assert checkpoint
+    assert checkpoint.step == 1
     assert any("step-000000002" in str(record.__dict__) for record in caplog.records)
 
 
-def all_collect(tiers: list[LocalSaves], beyond: int) -> list[Saved | None]:
-    """What each of two ranks gets when they look together."""
-    store, port = open_store()
-    found: dict[int, Saved | None] = {}
+def test_a_disk_that_cannot_be_written_is_reported_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_text("a file where there should be a directory")
+    messages: list[str] = []
+    local = local_saves_at(tmp_path / "disk", lambda message: messages.append(message))
+    save_all(local, 1)
+    assert "saving step 1 to" in messages[0]
+    (tmp_path / "disk").unlink()
+    save_all(local, 2)
+    checkpoint = local.collect(None, newer_than=-1)
+    assert checkpoint
+    assert checkpoint.step == 2
 
-    def rank(number: int) -> None:
-        group = Group(1, number, 2)
+
+# --- two pods -------------------------------------------------------------------------------------
+
+
+def collect_on_all(pods: list[LocalSaves], newer_than: int) -> list[Checkpoint | None]:
+    """What each rank of a group gets, by rank."""
+    store, port = open_store()
+    checkpoints: dict[int, Checkpoint | None] = {}
+
+    def run_rank(rank: int) -> None:
+        group = Group(1, rank, 2)
         group.connect(f"127.0.0.1:{port}")
-        found[number] = tiers[number].collect(group, beyond)
+        checkpoints[rank] = pods[rank].collect(group, newer_than)
         group.close()
 
-    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in (0, 1)]
+    threads = [threading.Thread(target=run_rank, args=(rank,), daemon=True) for rank in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
     del store
-    return [found[number] for number in (0, 1)]
+    return [checkpoints[rank] for rank in (0, 1)]
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> list[LocalSaves]:
-    """Pods of one rank each, with their parts of steps 7 and 8."""
-    tiers = [tier_at(tmp_path / f"disk-{rank}") for rank in (0, 1)]
+def pods(tmp_path: Path) -> list[LocalSaves]:
+    """Two pods of one rank each, with their parts of steps 7 and 8."""
+    by_rank = [local_saves_at(tmp_path / f"disk-{rank}") for rank in (0, 1)]
     for step in (7, 8):
-        for rank, tier in enumerate(tiers):
-            tier.soon(
-                step, state(step), state(step) if rank == 0 else {}, Writer(rank, 2, 0, "1-5000")
-            )
-            tier.settle()
-    return tiers
+        for rank, local in enumerate(by_rank):
+            save(local, step, rank, world=2)
+    return by_rank
 
 
-def test_parts_come_from_other_pods_and_later_saves_than_the_one_taken_are_gone(
-    two: list[LocalSaves],
+def test_parts_come_from_all_pods_and_later_checkpoints_are_removed(
+    pods: list[LocalSaves],
 ) -> None:
-    shutil.rmtree(next(two[1].directory.glob("step-000000008*")))
-    leader, other = all_collect(two, 3)
-    assert leader
-    assert (leader.step, other) == (7, None)
-    assert torch.equal(restore.load(leader)["model"]["w"], state(7)["model"]["w"])
-    assert [sorted(path.name[:14] for path in tier.directory.glob("step-*")) for tier in two] == [
-        ["step-000000007"]
-    ] * 2
+    shutil.rmtree(next(pods[1].directory.glob("step-000000008*")))
+    leading, other = collect_on_all(pods, 3)
+    assert leading
+    assert leading.step == 7
+    assert other is None
+    assert torch.equal(restore.load(leading)["model"]["w"], state_after(7)["model"]["w"])
+    for local in pods:
+        assert [step_of(path.name) for path in local.directory.glob("step-*")] == [7]
 
 
-@pytest.mark.parametrize("what", ["the leader's room", "the leader's own part", "another's part"])
-def test_a_disk_that_fails_meanwhile_costs_the_save_and_keeps_nobody_waiting(
-    two: list[LocalSaves], what: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failing", ["the leader's space", "the leader's part", "another's part"])
+def test_a_disk_that_fails_while_parts_are_collected_keeps_no_rank_waiting(
+    pods: list[LocalSaves], failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing:
-        def __call__(self, *_: Any) -> Any:
-            raise OSError(errno.EIO, "Input/output error")
+    """It costs the checkpoint."""
 
-    if what == "the leader's room":
-        (two[0].directory / "collected").write_text("a file, where there should be a directory")
-        monkeypatch.setattr(two[0], "forget", lambda: None)
-    elif what == "the leader's own part":
-        monkeypatch.setattr(shutil, "copyfile", Failing())
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.EIO, "Input/output error")
+
+    if failing == "the leader's space":
+        (pods[0].directory / "collected").write_text("a file where there should be a directory")
+        monkeypatch.setattr(pods[0], "discard_collected", lambda: None)
+    elif failing == "the leader's part":
+        monkeypatch.setattr(shutil, "copyfile", fail)
     else:
-        send = local_saves._send
+        send_file = local_parts.send_file
 
-        def lost(group: Group, file: Path, size: int) -> None:
+        def send_deleted(group: Group, file: Path, size: int) -> None:
             file.unlink()
-            send(group, file, size)
+            send_file(group, file, size)
 
-        monkeypatch.setattr(local_saves, "_send", lost)
-    assert all_collect(two, -1) == [None, None]
+        monkeypatch.setattr(local_parts, "send_file", send_deleted)
+    assert collect_on_all(pods, -1) == [None, None]
 
 
-def test_a_disk_that_takes_nothing_is_said_and_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "disk").write_text("a file, where there should be a directory")
-    said: list[str] = []
-    tier = tier_at(tmp_path / "disk", lambda message: said.append(message))
-    save(tier, 1)
-    assert "saving step 1 to" in said[0]
-    (tmp_path / "disk").unlink()
-    save(tier, 2)
-    found = tier.collect(None, beyond=-1)
-    assert found
-    assert found.step == 2
+# --- a job of three pods --------------------------------------------------------------------------
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    local = (
+    options = (
         "local_checkpoint='disk-' + __import__('os').environ['JOB_COMPLETION_INDEX'], "
         "local_save_every=5, "
     )
-    job = Job(tmp_path, SCRIPT.replace('checkpoint="save"', local + 'checkpoint="save"'))
+    job = Job(tmp_path, SCRIPT.replace('checkpoint="save"', options + 'checkpoint="save"'))
     yield job
     job.kill()
 
 
-def on_disks(job: Job) -> list[int]:
-    """Steps that lie whole on the disks of pods 0, 1 and 2."""
-    name = (job.directory / "save" / "id").read_text()
-    disks = [job.directory / f"disk-{index}" / name for index in range(3)]
-    said = [
-        [(path.parent.name, rank_of(path), 0, 0) for path in disk.glob("step-*/*.said")]
+def complete_steps(job: Job) -> list[int]:
+    """The steps of complete checkpoints on the disks of pods 0, 1 and 2."""
+    job_id = (job.directory / "save" / "id").read_text()
+    disks = [job.directory / f"disk-{index}" / job_id for index in range(3)]
+    parts_by_rank = [
+        [LocalPart(path.parent.name, rank_of(path), 0, 0) for path in disk.glob("step-*/*.report")]
         for disk in disks
     ]
-    return [int(folder.split(".")[0].removeprefix("step-")) for folder, _ in complete(said, 0)]
+    return [step_of(folder) for folder, _ in complete_checkpoints(parts_by_rank, 0)]
 
 
-def lost_and_back(job: Job, meanwhile: Callable[[], None] = lambda: None) -> int:
-    """All pods' processes are killed and started; the step from which the job went on."""
+def restart_all(job: Job, meanwhile: Callable[[], None] = lambda: None) -> int:
+    """Kill and start all pods' processes. Returns the step from which the job resumed."""
     before = job.call("GET", contract.STATUS_PATH).generation
     for index in range(3):
         job.kill_pod(index)
@@ -217,21 +213,20 @@ def lost_and_back(job: Job, meanwhile: Callable[[], None] = lambda: None) -> int
 
 
 @pytest.mark.processes
-def test_when_all_processes_are_lost_the_job_goes_on_from_the_pods_disks_or_the_shared_one_if_a_disk_is_gone(
-    job: Job,
-) -> None:
+def test_a_job_that_lost_all_processes_resumes_from_the_pods_disks(job: Job) -> None:
+    """From the shared directory if one of the disks is gone."""
     job.start(0, 1, 2)
     job.trains(3)
     job.call("POST", contract.CHECKPOINT_PATH)
     shared = job.until(lambda s: s.durableStep > 0).durableStep
-    job.until(lambda s: any(step > shared for step in on_disks(job)))
-    newest = max(on_disks(job))
-    assert lost_and_back(job) >= newest
-    # what lies on the pods' disks is not called durable
+    job.until(lambda s: any(step > shared for step in complete_steps(job)))
+    newest = max(complete_steps(job))
+    assert restart_all(job) >= newest
+    # a checkpoint on the pods' disks is not called durable
     assert job.call("GET", contract.STATUS_PATH).durableStep == shared
     before = job.call("GET", contract.STATUS_PATH).generation
-    # pod 1 came back somewhere else
-    assert lost_and_back(job, lambda: shutil.rmtree(job.directory / "disk-1")) == shared
+    # pod 1 restarts on another node
+    assert restart_all(job, lambda: shutil.rmtree(job.directory / "disk-1")) == shared
     assert job.call("GET", contract.STATUS_PATH).generation > before
     # and what is saved since then is kept
-    job.until(lambda s: any(step > shared for step in on_disks(job)))
+    job.until(lambda s: any(step > shared for step in complete_steps(job)))

@@ -1,0 +1,155 @@
+"""Writes the file of one rank into the draft of a checkpoint, and a report once it is durable.
+
+The draft is a folder that all ranks reach. So no rank waits for another over the network.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elastic_runtime.checkpointing.checkpoint_directory import write_durably
+from elastic_runtime.checkpointing.direct_io import BackgroundWorker, HashedWriter
+from elastic_runtime.checkpointing.partition import SMALL_TENSOR_BYTES, Piece
+from elastic_runtime.checkpointing.save_format import (
+    SKELETON,
+    VERSION,
+    PartReport,
+    StoredBytes,
+    StoredPiece,
+    StoredTensor,
+    part_name,
+    rank_of,
+    refusal_path,
+    report_path,
+    seal,
+)
+from elastic_runtime.state.state_tree import flatten, named_tensors, pack
+
+
+def pack_items(state: Mapping[str, Any]) -> dict[str, bytes]:
+    """All of the state that is no tensor, by its name in torch.distributed.checkpoint.
+
+    The item `SKELETON` is ours: `restore` needs it to put the state together.
+    """
+    # brings all of torch.distributed.checkpoint
+    from torch.distributed.checkpoint._nested_dict import flatten_state_dict
+
+    flat, _ = flatten_state_dict(dict(state))
+    items = {name: value for name, value in flat.items() if not isinstance(value, torch.Tensor)}
+    tensors: list[torch.Tensor] = []
+    skeleton = flatten(state, tensors)
+    layout = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named_tensors(state)]
+    items[SKELETON] = (skeleton, layout)
+    return {name: pack(value) for name, value in items.items()}
+
+
+class _LargeWriteTracker:
+    """A file for torch.save that remembers where the last large write went."""
+
+    def __init__(self, writer: HashedWriter) -> None:
+        self._writer = writer
+        self._begin = -1
+        self._size = -1
+
+    def write(self, data: memoryview) -> int:
+        if len(data) >= SMALL_TENSOR_BYTES:
+            self._begin = self._writer.position
+            self._size = len(data)
+        return self._writer.write(data)
+
+    def take_begin(self, size: int) -> int:
+        """The offset of the `size` raw bytes of the tensor that was just written.
+
+        -1 if they are few or were not written at once.
+        """
+        begin = self._begin if SMALL_TENSOR_BYTES <= size == self._size else -1
+        self._size = -1
+        return begin
+
+    def flush(self) -> None:
+        """Nothing: `HashedWriter.finish` does it."""
+
+
+def write_part(
+    draft: Path,
+    rank: int,
+    pieces: Sequence[Piece],
+    items: Mapping[str, bytes],
+    worker: BackgroundWorker,
+    is_cancelled: Callable[[], bool],
+) -> None:
+    """Afterwards this rank's file and its report are durable in the draft.
+
+    `items`: packed values that are no tensors. Raises OSError, also when `is_cancelled` returns
+    true.
+    """
+    draft.mkdir(parents=True, exist_ok=True)
+    path = draft / part_name(rank)
+    # of an earlier attempt
+    for leftover in (path, report_path(path), refusal_path(path)):
+        leftover.unlink(missing_ok=True)
+    # Only in this thread: our checksums are stronger, and torch does not read its own.
+    torch.serialization.set_crc32_options(False)
+    writer = HashedWriter(path, worker, is_cancelled)
+    try:
+        stored = [
+            *_write_tensors(writer, path.name, pieces),
+            *_write_items(writer, path.name, items),
+        ]
+        checksum = writer.finish()
+    except RuntimeError as error:
+        # torch.save wraps the error of a failed write
+        raise OSError(str(error)) from error
+    finally:
+        writer.close()
+    temporary = path.with_name(f"{path.name}.part")
+    write_durably(temporary, seal(PartReport(VERSION, stored, checksum, writer.position)))
+    os.rename(temporary, report_path(path))
+
+
+def _write_tensors(writer: HashedWriter, file: str, pieces: Sequence[Piece]) -> list[StoredPiece]:
+    stored: list[StoredPiece] = []
+    tracker = _LargeWriteTracker(writer)
+    for piece in pieces:
+        begin = writer.position
+        # torch asks for no more than write and flush
+        torch.save(piece.tensor, tracker)  # type: ignore[arg-type]
+        stored.append(
+            StoredTensor(
+                name=piece.name,
+                file=file,
+                begin=begin,
+                length=writer.position - begin,
+                offsets=piece.offsets,
+                shape=piece.shape,
+                rows=tuple(piece.tensor.shape),
+                dtype=str(piece.tensor.dtype).removeprefix("torch."),
+                data=tracker.take_begin(piece.tensor.nbytes),
+            )
+        )
+    return stored
+
+
+def _write_items(writer: HashedWriter, file: str, items: Mapping[str, bytes]) -> list[StoredPiece]:
+    stored: list[StoredPiece] = []
+    for name, packed in items.items():
+        stored.append(StoredBytes(name, file, writer.position, len(packed)))
+        writer.write(packed)
+    return stored
+
+
+def refuse_part(draft: Path, rank: int, reason: str) -> None:
+    """Tell the leading rank not to wait for this one's file. Raises OSError if that fails too."""
+    draft.mkdir(parents=True, exist_ok=True)
+    refusal_path(draft / part_name(rank)).write_text(reason)
+
+
+def all_parts_durable(draft: Path, world: int) -> bool:
+    """Whether every rank's file is durable. Raises OSError if one will never be."""
+    for path in draft.glob("*.refused"):
+        reason = path.read_text() or "the disk has no room for the reason"
+        raise OSError(f"rank {rank_of(path)} did not write its part: {reason}")
+    return all(report_path(draft / part_name(rank)).exists() for rank in range(world))

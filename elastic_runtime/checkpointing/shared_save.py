@@ -1,0 +1,77 @@
+"""One save to the shared directory, as one rank makes it in the background."""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elastic_runtime.checkpointing import checkpoint_directory, part_file
+from elastic_runtime.checkpointing.direct_io import CANCELLED, BackgroundWorker
+from elastic_runtime.checkpointing.partition import Piece, Writer
+from elastic_runtime.checkpointing.save_format import Checkpoint, folder_name
+
+log = logging.getLogger(__name__)
+# for the other ranks' files, once the leading rank's own is durable
+PART_TIMEOUT_S = 120.0
+POLL_INTERVAL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSave:
+    directory: Path
+    step: int
+    writer: Writer
+    # that this rank writes
+    pieces: Sequence[Piece]
+    # the state without its tensors' data, on the leading rank; empty on others
+    skeleton: dict[str, Any]
+    is_cancelled: Callable[[], bool]
+
+    @property
+    def draft(self) -> Path:
+        return self.directory / f".{folder_name(self.step)}.{self.writer.generation_name}"
+
+    def run(self, worker: BackgroundWorker) -> Checkpoint | None:
+        """Afterwards this rank's file is durable.
+
+        The leading rank also waits for the other ranks' files and returns the checkpoint; others
+        return None. Raises OSError.
+        """
+        is_leading = self.writer.rank == 0
+        if is_leading:
+            checkpoint_directory.remove_drafts(self.directory, keep=self.draft)
+        items = part_file.pack_items(self.skeleton) if self.skeleton else {}
+        part_file.write_part(
+            self.draft, self.writer.rank, self.pieces, items, worker, self.is_cancelled
+        )
+        if not is_leading:
+            return None
+        self._wait_for_parts()
+        return checkpoint_directory.publish(
+            self.directory, self.draft, self.step, self.writer.world
+        )
+
+    def _wait_for_parts(self) -> None:
+        deadline = time.monotonic() + PART_TIMEOUT_S
+        while not part_file.all_parts_durable(self.draft, self.writer.world):
+            time.sleep(POLL_INTERVAL_S)
+            if self.is_cancelled():
+                raise OSError(CANCELLED)
+            if time.monotonic() > deadline:
+                raise OSError(f"a rank did not write its part in {PART_TIMEOUT_S:g} s")
+
+    def clean_up(self, error: Exception) -> None:
+        """After `run` has failed with `error`: no rank waits for this save any longer."""
+        if self.writer.rank == 0:
+            shutil.rmtree(self.draft, ignore_errors=True)
+            return
+        try:
+            part_file.refuse_part(self.draft, self.writer.rank, str(error))
+        except OSError as refusal_error:
+            log.warning(
+                "the leading rank waits for this rank's part in vain",
+                extra={"draft": str(self.draft), "reason": str(refusal_error)},
+            )

@@ -1,0 +1,49 @@
+"""One save by all ranks: the leading rank waits for every part and publishes the checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elastic_runtime.checkpointing import checkpoint_directory, part_file, restore
+from elastic_runtime.checkpointing.save_format import folder_name
+from tests.builders.saves import save_on_all_ranks, savers
+
+
+def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[str] = []
+    by_rank = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))
+    save_on_all_ranks(by_rank, 3)
+    write = part_file.write_part
+
+    def write_unless_full(draft: Path, rank: int, *arguments: Any) -> None:
+        if rank == 1:
+            raise OSError(28, "No space left on device")
+        write(draft, rank, *arguments)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(part_file, "write_part", write_unless_full)
+        save_on_all_ranks(by_rank, 4)
+    assert any(
+        "rank 1 did not write its part" in message and "No space left" in message
+        for message in messages
+    )
+    newest = restore.newest_intact(tmp_path)
+    assert newest
+    assert newest.step == 3
+    save_on_all_ranks(by_rank, 5)
+    names = [path.name for path in checkpoint_directory.checkpoints(tmp_path)]
+    assert names == [folder_name(5), folder_name(3)]
+
+
+def test_a_rank_without_a_piece_reports_at_once(tmp_path: Path) -> None:
+    """The leading rank needs the reports of all ranks, so it would wait for it in vain."""
+    small = {"model": {"w": torch.ones(3)}, "optimizer": {}, "step": 3, "also": []}
+    for saver in reversed(savers(tmp_path, 2)):
+        saver.save_and_wait(3, lambda: small)
+    newest = restore.newest_intact(tmp_path)
+    assert newest
+    assert torch.equal(restore.load(newest)["model"]["w"], torch.ones(3))
