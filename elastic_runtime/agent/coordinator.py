@@ -159,11 +159,18 @@ class Coordinator:
                     await self._reported.wait()
 
     async def _decide(self) -> None:
-        record = membership.plan(self.view, self._clock(), self.limits)
-        if record is None:
+        decision = membership.plan(self.view, self._clock(), self.limits)
+        if decision.record is None:
             return
-        log.info("new generation", extra={"record": asdict(record)})
-        self.view = replace(self.view, record=record, broke_at=None)
+        log.info(
+            "new generation",
+            extra={
+                "record": asdict(decision.record),
+                "reason": decision.reason.name,
+                "why": decision.reason.sentence,
+            },
+        )
+        self.view = replace(self.view, record=decision.record, broke_at=None)
         await self._publish()
 
     async def _publish(self) -> None:
