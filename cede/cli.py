@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 # are needed, so that `main` can print what to install.
 if TYPE_CHECKING:
     from cede.api.objects import Key
-    from cede.kube.client import ApiError, Client
+    from cede.kube.client import Client
+    from cede.kube.errors import ApiError
     from cede.report.snapshot import Snapshot
 
 
@@ -153,8 +154,8 @@ async def connected(chosen: Options) -> "AsyncIterator[Client]":
     from kubernetes.aio.config import ConfigException
     from yaml import YAMLError
 
-    from cede.kube.client import ApiError
     from cede.kube.connection import connect
+    from cede.kube.errors import ApiError
 
     try:
         async with connect(
@@ -173,7 +174,7 @@ async def connected(chosen: Options) -> "AsyncIterator[Client]":
 
 def failure_sentence(error: "ApiError") -> str:
     """What an error of the API server means for the user, with the cure."""
-    from cede.kube.client import Forbidden, NotFound, Unauthorized, Unreachable
+    from cede.kube.errors import Forbidden, NotFound, Unauthorized, Unreachable
 
     match error:
         case Unreachable():
@@ -251,7 +252,7 @@ async def read_snapshot(client: "Client", key: "Key | None" = None) -> "Snapshot
 async def _leases(client: "Client") -> dict[str, Any]:
     """The leases by name; without those that the user may not read, None for a missing one."""
     from cede.api import kueue, names, objects
-    from cede.kube.client import Forbidden, NotFound
+    from cede.kube.errors import Forbidden, NotFound
     from cede.report.snapshot import COMPONENT_BY_LEASE
 
     leases: dict[str, kueue.Lease | None] = {}
@@ -269,7 +270,7 @@ async def _leases(client: "Client") -> dict[str, Any]:
 async def _around_job(client: "Client", key: "Key") -> dict[str, Any]:
     """The fields of a Snapshot that only `cede explain` needs."""
     from cede.api import kueue, objects
-    from cede.kube.client import NotFound
+    from cede.kube.errors import NotFound
 
     namespace, name = key
     workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=namespace)

@@ -19,7 +19,8 @@ from cede.api.objects import (
     Key,
     Kind,
 )
-from cede.kube.client import ApiError, Client, NotFound
+from cede.kube.client import Client
+from cede.kube.errors import ApiError, NotFound
 
 STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.5

@@ -1,4 +1,4 @@
-"""`python -m quota_controller`: flags, lease, loop."""
+"""`python -m quota_controller`: runs the controller while this replica leads."""
 
 import argparse
 import asyncio
@@ -13,14 +13,14 @@ from cede.kube.client import Client
 from quota_controller.controller import Controller
 
 
-def settings(arguments: list[str]) -> service.Flags:
+def read_flags(arguments: list[str]) -> service.Flags:
     parser = argparse.ArgumentParser(prog="python -m quota_controller", description=__doc__)
     service.add_flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
     return service.read_flags(parser.parse_args(arguments))
 
 
 async def work(client: Client) -> None:
-    """Keeps the cluster as the plan says, for as long as we lead."""
+    """Runs the controller until cancelled."""
     await service.run_controller(Controller(client, asyncio.Event(), time.time))
 
 
@@ -28,7 +28,7 @@ if __name__ == "__main__":
     try:
         asyncio.run(
             service.run_as_leader(
-                settings(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work
+                read_flags(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work
             )
         )
     except asyncio.CancelledError:

@@ -1,9 +1,10 @@
-"""Act: what should exist is written where it differs, what should not goes, and an edit of our
-objects is put back and told."""
+"""Writes the objects that differ from the plan and deletes those that should not exist."""
 
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -19,9 +20,10 @@ from cede.api.objects import (
     Kind,
     version,
 )
-from cede.kube.client import (
+from cede.api.reasons import WriteReason
+from cede.kube.client import Client
+from cede.kube.errors import (
     ApiError,
-    Client,
     Conflict,
     Forbidden,
     Invalid,
@@ -31,251 +33,261 @@ from cede.kube.client import (
     Unreachable,
 )
 from cede.kube.gather import bounded
-from quota_controller.desired.conflicts import Live, Problems, owner_of
-from quota_controller.desired.drift import edits, in_words, lowers
-from quota_controller.desired.kueue_objects import SHARED, Target
-from quota_controller.desired.plan import Plan, Seen
+from quota_controller.desired.conflicts import Problem
+from quota_controller.desired.desired_object import (
+    SHARED,
+    DesiredObject,
+    LiveObjects,
+    ObjectId,
+    owner_of,
+)
+from quota_controller.desired.drift import describe_edits, foreign_edits, lowers_quota
+from quota_controller.desired.plan import Plan, Snapshot
 
 log = logging.getLogger("quota_controller")
 
-At = tuple[Kind, Key]
-Edits = dict[At, tuple[str, str]]
-"""What was put back: object → (owner, sentence)."""
-LAG_S = 5.0
-"""A watch that has not shown a write of ours by then never will: somebody has deleted the object
-since."""
+WATCH_LAG_S = 5.0
+"""A watch that has not shown one of our writes after this time never will: somebody deleted the
+object since."""
+_CURES = {
+    CLUSTER_QUEUES: "delete it, or give the allocation another name",
+    RESOURCE_FLAVORS: "delete it, or give the instance type another name",
+    PRIORITY_CLASSES: "delete it, or give the priority class another name",
+}
 
 
-class Acts:
-    """The writing hand. It remembers what it wrote, which the watches may not have shown yet, and
-    what it said of each object."""
+class RevertedEdit(NamedTuple):
+    """An edit by somebody else that was undone."""
+
+    owner: str
+    sentence: str
+
+
+@dataclass
+class _Batches:
+    """The objects to write, in the order of writing."""
+
+    lower_quota: list[DesiredObject]
+    shared: list[DesiredObject]
+    by_allocation: dict[str, list[DesiredObject]]
+
+
+class Applier:
+    """Writes to the cluster.
+
+    From pass to pass it remembers its last writes, which the watches may not have shown yet, and
+    the content that it applied last, which edits by others are compared with.
+    """
 
     def __init__(
-        self, client: Client, clock: Callable[[], float], wrote: Callable[[Kind, Key, Json], None]
+        self,
+        client: Client,
+        clock: Callable[[], float],
+        on_write: Callable[[Kind, Key, Json], None],
     ) -> None:
         self.client = client
         self.clock = clock
-        self.wrote = wrote
-        self.written: dict[At, tuple[Json, float]] = {}
-        self._said: dict[At, Json] = {}
+        self.on_write = on_write
+        # writes that the watches may not have shown yet, with the time of the write
+        self.unseen_writes: dict[ObjectId, tuple[Json, float]] = {}
+        self._last_applied: dict[ObjectId, Json] = {}
         # of the last pass
-        self.edits: Edits = {}
-        # of the last pass: owner → what stands in the way
-        self.clashes: Problems = {}
+        self.reverted_edits: dict[ObjectId, RevertedEdit] = {}
+        # of the last pass, by owner
+        self.problems: dict[str, Problem] = {}
 
-    def overlay(self, live: dict[At, Json], now: float) -> None:
-        """The picture shows our last writes too, where the watches have not caught up with them."""
-        self.written = {
-            at: (body, when)
-            for at, (body, when) in self.written.items()
-            if now - when < LAG_S and version(body) > version(live.get(at))
+    def overlay(self, live: dict[ObjectId, Json], now: float) -> None:
+        """Updates `live` with our last writes that the watches have not shown yet."""
+        self.unseen_writes = {
+            object_id: (body, written)
+            for object_id, (body, written) in self.unseen_writes.items()
+            if now - written < WATCH_LAG_S and version(body) > version(live.get(object_id))
         }
-        live.update({at: body for at, (body, _) in self.written.items()})
+        for object_id, (body, _) in self.unseen_writes.items():
+            live[object_id] = body
 
-    async def carry_out(self, seen: Seen, decided: Plan) -> None:
-        """Writes what differs and nothing else; `clashes` and `edits` say what was met.
+    async def apply(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Writes what differs and nothing else; sets `problems` and `reverted_edits`.
 
-        What gives up quota comes first, so that no sum is ever too much; then what all share; then
-        the teams side by side.
-        Raises ApiError when the server cannot be worked with.
+        Objects that lower a quota come first, so that the sum of all quotas never exceeds the
+        capacity; then the shared objects; then the allocations concurrently.
+        Raises ApiError when the API server does not work at all.
         """
-        self.clashes = {}
-        self.edits = {}
-        first, shared, teams = self._sorted(seen, decided)
-        await bounded(self._write_all([one], seen) for one in first)
-        await bounded(self._write_all([one], seen) for one in shared)
+        self.problems = {}
+        self.reverted_edits = {}
+        batches = self._batches(snapshot, plan)
+        for batch in (batches.lower_quota, batches.shared):
+            await bounded(self._write_in_order([desired], snapshot) for desired in batch)
         await bounded(
-            self._serve(a, teams.get(a.metadata.name, []), seen) for a in seen.allocations
+            self._write_allocation(
+                allocation, batches.by_allocation.get(allocation.metadata.name, []), snapshot
+            )
+            for allocation in snapshot.allocations
         )
         await bounded(
             self._delete(kind, key, uid)
-            for kind, key, uid in decided.unwanted(seen.live)
-            if not _going(seen.live[kind, key])
+            for kind, key, uid in plan.unwanted(snapshot.live)
+            if not snapshot.live[kind, key]["metadata"].get("deletionTimestamp")
         )
-        await bounded(self._leave(key, uid) for key, uid in decided.abandoned)
-        await self._let_go(seen, decided)
+        await bounded(self._abandon(key, uid) for key, uid in plan.abandoned_namespaces)
+        await self._remove_finalizers(snapshot, plan)
 
-    def _sorted(
-        self, seen: Seen, decided: Plan
-    ) -> tuple[list[Target], list[Target], dict[str, list[Target]]]:
-        """What differs: what gives up quota, what is shared, and the rest by team."""
-        first = list[Target]()
-        shared = list[Target]()
-        teams = dict[str, list[Target]]()
-        said = dict[At, Json]()
-        for target in decided.targets:
-            live = seen.live.get(target.at)
-            if target.is_said_by(live):
-                said[target.at] = target.content
+    def _batches(self, snapshot: Snapshot, plan: Plan) -> _Batches:
+        """The objects that differ. Forgets what was applied of objects that left the plan."""
+        batches = _Batches([], [], {})
+        last_applied = {}
+        for desired in plan.objects:
+            object_id = desired.object_id
+            live = snapshot.live.get(object_id)
+            if desired.matches(live):
+                last_applied[object_id] = desired.content
                 continue
-            if target.at in self._said:
-                said[target.at] = self._said[target.at]
-            if lowers(live, target.body):
-                first.append(target)
-            elif target.owner == SHARED:
-                shared.append(target)
+            if object_id in self._last_applied:
+                last_applied[object_id] = self._last_applied[object_id]
+            if lowers_quota(live, desired.body):
+                batches.lower_quota.append(desired)
+            elif desired.owner == SHARED:
+                batches.shared.append(desired)
             else:
-                teams.setdefault(target.owner, []).append(target)
-        self._said = said
-        return first, shared, teams
+                batches.by_allocation.setdefault(desired.owner, []).append(desired)
+        self._last_applied = last_applied
+        return batches
 
-    async def _serve(self, a: ComputeAllocation, targets: list[Target], seen: Seen) -> None:
-        await self._hold_on(a)
-        await self._write_all(targets, seen)
+    async def _write_allocation(
+        self, allocation: ComputeAllocation, objects: list[DesiredObject], snapshot: Snapshot
+    ) -> None:
+        await self._add_finalizer(allocation)
+        await self._write_in_order(objects, snapshot)
 
-    async def _write_all(self, targets: Iterable[Target], seen: Seen) -> None:
-        """In order, up to what stands in the team's way."""
-        for target in targets:
-            if target.owner in self.clashes and target.owner != SHARED:
+    async def _write_in_order(self, objects: Iterable[DesiredObject], snapshot: Snapshot) -> None:
+        """Writes up to the first problem of an allocation; shared objects are all written."""
+        for desired in objects:
+            if desired.owner in self.problems and desired.owner != SHARED:
                 return
-            if why := await self._write(target, seen):
-                self.clashes[target.owner] = why
-                log.warning(
-                    "in the way", extra={"owner": target.owner, "reason": why[0], "why": why[1]}
-                )
+            problem = await self._write(desired, snapshot)
+            if problem:
+                self.problems[desired.owner] = problem
+                extra = {"owner": desired.owner, "reason": problem.reason, "why": problem.message}
+                log.warning("object not written", extra=extra)
 
-    async def _write(self, target: Target, seen: Seen) -> tuple[str, str] | None:
-        """Applies the target, unless what is there is not ours. Returns why not: the reason in a
-        word, and a sentence."""
-        live = seen.live.get(target.at)
-        said = self._said.pop(target.at, None)
+    async def _write(self, desired: DesiredObject, snapshot: Snapshot) -> Problem | None:
+        """Applies the object, unless one exists that is not ours. Returns why it is not written."""
+        live = snapshot.live.get(desired.object_id)
+        last_applied = self._last_applied.pop(desired.object_id, None)
         try:
-            if live is None and not _in_new_ground(target, seen.live):
-                live = await self._there(target)
-            # of namespaces the plan has judged
-            if live is not None and target.kind != NAMESPACES and not _is_ours(live):
-                return (
-                    "NotOurs",
-                    f"{target.words} exists and is not ours, so it is left alone: {_cure(target)}",
-                )
-            log.info(
-                "apply",
-                extra={
-                    "kind": target.kind.kind,
-                    "key": "/".join(target.key),
-                    "owner": target.owner,
-                },
-            )
-            body = await self.client.apply(target.kind, target.key, target.body)
-        except (Invalid, Forbidden) as error:
-            return "Refused", f"{target.words} was refused: {error.message}"
-        except (NotFound, Conflict):
-            return "TriedAgain", f"{target.words} changed meanwhile: it is tried again"
+            # an object without our label is not in the snapshot
+            if live is None and not _is_in_new_namespace(desired, snapshot.live):
+                live = await self._get(desired)
+            # the plan has decided on namespaces already
+            if live is not None and desired.kind != NAMESPACES and not _is_ours(live):
+                return _not_ours(desired)
+            key = "/".join(desired.key)
+            extra = {"kind": desired.kind.kind, "key": key, "owner": desired.owner}
+            log.info("apply", extra=extra)
+            body = await self.client.apply(desired.kind, desired.key, desired.body)
         except ApiError as error:
-            if (
-                isinstance(error, Unreachable | Unauthorized | TooManyRequests)
-                or error.status == 503
-            ):
-                # it will be the same for all others
-                raise
-            return (
-                "TriedAgain",
-                f"{target.words} could not be written and is tried again: {error.message}",
-            )
-        self.wrote(target.kind, target.key, body)
-        self.written[target.at] = (body, self.clock())
-        self._said[target.at] = target.content
-        self._note(target, live, said)
+            return _write_problem(desired, error)
+        self.on_write(desired.kind, desired.key, body)
+        self.unseen_writes[desired.object_id] = (body, self.clock())
+        self._last_applied[desired.object_id] = desired.content
+        self._record_edit(desired, live, last_applied)
         return None
 
-    def _note(self, target: Target, live: Json | None, said: Json | None) -> None:
-        """What somebody else had done to it."""
+    def _record_edit(
+        self, desired: DesiredObject, live: Json | None, last_applied: Json | None
+    ) -> None:
+        """Notes what somebody else had changed in the object before this write."""
+        what = ""
         if live is None:
-            what = "deleted, and is made again" if said else ""
+            if last_applied:
+                what = "deleted, and is created again"
         else:
-            changed = edits(live, target.content, said, manager=names.QUOTA_CONTROLLER)
-            what = (
-                in_words(
-                    live, changed, manager=names.QUOTA_CONTROLLER, secret=target.kind == SECRETS
-                )
-                if changed
-                else ""
-            )
+            manager = names.QUOTA_CONTROLLER
+            edits = foreign_edits(live, desired.content, last_applied, manager=manager)
+            if edits:
+                secret = desired.kind == SECRETS
+                what = describe_edits(live, edits, manager=manager, secret=secret)
         if what:
-            self.edits[target.at] = (target.owner, f"{target.words} was {what}")
+            sentence = f"{desired.display_name} was {what}"
+            self.reverted_edits[desired.object_id] = RevertedEdit(desired.owner, sentence)
 
-    async def _there(self, target: Target) -> Json | None:
+    async def _get(self, desired: DesiredObject) -> Json | None:
         try:
-            return await self.client.get(target.kind, dict, target.key)
+            return await self.client.get(desired.kind, dict, desired.key)
         except NotFound:
             return None
 
-    async def _hold_on(self, a: ComputeAllocation) -> None:
-        """An allocation that is not going carries our finalizer, before anything is made for it."""
-        if a.metadata.deletionTimestamp or names.ALLOCATION_FINALIZER in a.metadata.finalizers:
+    async def _add_finalizer(self, allocation: ComputeAllocation) -> None:
+        """Makes sure that the allocation has our finalizer before any object is made for it."""
+        meta = allocation.metadata
+        if meta.deletionTimestamp or names.ALLOCATION_FINALIZER in meta.finalizers:
             return
-        finalizers = [*a.metadata.finalizers, names.ALLOCATION_FINALIZER]
-        body = {
-            "metadata": {"finalizers": finalizers, "resourceVersion": a.metadata.resourceVersion}
-        }
-        # the next pass sees it as it is
+        finalizers = [*meta.finalizers, names.ALLOCATION_FINALIZER]
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta.resourceVersion}}
+        # the allocation has changed meanwhile: the next pass adds it
         with suppress(NotFound, Conflict):
-            self.wrote(
-                ALLOCATIONS,
-                a.metadata.key,
-                await self.client.patch(ALLOCATIONS, a.metadata.key, body),
-            )
+            body = await self.client.patch(ALLOCATIONS, meta.key, patch)
+            self.on_write(ALLOCATIONS, meta.key, body)
 
     async def _delete(self, kind: Kind, key: Key, uid: str) -> None:
         log.info("delete", extra={"kind": kind.kind, "key": "/".join(key)})
         with suppress(NotFound, Conflict):
             await self.client.delete(kind, key, uid=uid)
-        self.written.pop((kind, key), None)
+        self.unseen_writes.pop((kind, key), None)
 
-    async def _leave(self, key: Key, uid: str) -> None:
-        log.info("leave namespace", extra={"namespace": key[1]})
-        # who made it stays true
+    async def _abandon(self, key: Key, uid: str) -> None:
+        """Removes our labels from a namespace, except the one of the manager that created it."""
+        log.info("abandon namespace", extra={"namespace": key[1]})
         labels = {names.TEAM: None, names.ALLOCATION: None}
         with suppress(NotFound, Conflict):
             await self.client.patch(NAMESPACES, key, {"metadata": {"uid": uid, "labels": labels}})
 
-    async def _let_go(self, seen: Seen, decided: Plan) -> None:
-        """An allocation of which nothing is left loses our finalizer, and so goes."""
-        owned = {owner_of(obj) for obj in seen.live.values()}
-        for a in seen.allocations:
-            name = a.metadata.name
-            finalizers = a.metadata.finalizers
-            if (
-                name in decided.leaving
-                and name not in owned
-                and names.ALLOCATION_FINALIZER in finalizers
-            ):
-                at = f"/metadata/finalizers/{finalizers.index(names.ALLOCATION_FINALIZER)}"
-                steps: list[Json] = [
-                    {"op": "test", "path": at, "value": names.ALLOCATION_FINALIZER},
-                    {"op": "remove", "path": at},
-                ]
-                with suppress(NotFound, Conflict, Invalid):
-                    await self.client.patch(ALLOCATIONS, a.metadata.key, steps)
+    async def _remove_finalizers(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Lets the allocations go of which no object is left."""
+        owners = {owner_of(obj) for obj in snapshot.live.values()}
+        for allocation in snapshot.allocations:
+            meta = allocation.metadata
+            if meta.name not in plan.drained or meta.name in owners:
+                continue
+            if names.ALLOCATION_FINALIZER not in meta.finalizers:
+                continue
+            path = f"/metadata/finalizers/{meta.finalizers.index(names.ALLOCATION_FINALIZER)}"
+            patch: list[Json] = [
+                {"op": "test", "path": path, "value": names.ALLOCATION_FINALIZER},
+                {"op": "remove", "path": path},
+            ]
+            with suppress(NotFound, Conflict, Invalid):
+                await self.client.patch(ALLOCATIONS, meta.key, patch)
 
 
-def _going(live: Json) -> bool:
-    return bool(live["metadata"].get("deletionTimestamp"))
+def _is_ours(live: Json) -> bool:
+    """Whether the object has our label, or we are among its field managers."""
+    managers = {entry.get("manager") for entry in live["metadata"].get("managedFields") or []}
+    return bool(owner_of(live)) or names.QUOTA_CONTROLLER in managers
 
 
-def _is_ours(there: Json) -> bool:
-    """Whether it carries our label, or has lost it and is ours all the same."""
-    managers = {entry.get("manager") for entry in there["metadata"].get("managedFields") or []}
-    return bool(owner_of(there)) or names.QUOTA_CONTROLLER in managers
-
-
-def _cure(target: Target) -> str:
-    if target.key[0]:
-        return "delete it, or give the team another namespace"
-    whose = {
-        CLUSTER_QUEUES: "the allocation",
-        RESOURCE_FLAVORS: "the instance type",
-        PRIORITY_CLASSES: "the priority class",
-    }
-    return (
-        f"delete it, or name {whose[target.kind]} otherwise"
-        if target.kind in whose
-        else "delete it"
-    )
-
-
-def _in_new_ground(target: Target, live: Live) -> bool:
-    """Whether nobody else can have been there: a namespace that does not exist (we see all of
-    them), and what is in one."""
-    namespace = target.key[1] if target.kind == NAMESPACES else target.key[0]
+def _is_in_new_namespace(desired: DesiredObject, live: LiveObjects) -> bool:
+    """Whether the object is, or is in, a namespace that does not exist. All namespaces are live."""
+    namespace = desired.key[1] if desired.kind == NAMESPACES else desired.key[0]
     return bool(namespace) and (NAMESPACES, ("", namespace)) not in live
+
+
+def _not_ours(desired: DesiredObject) -> Problem:
+    cure = _CURES.get(desired.kind, "delete it")
+    if desired.key[0]:
+        cure = "delete it, or give the team another namespace"
+    message = f"{desired.display_name} exists and was not created by Cede, so it is not changed"
+    return Problem(WriteReason.NOT_OURS, f"{message}: {cure}")
+
+
+def _write_problem(desired: DesiredObject, error: ApiError) -> Problem:
+    """The problem of one object. Raises the error if every other write would fail like this one."""
+    name = desired.display_name
+    if isinstance(error, Invalid | Forbidden):
+        return Problem(WriteReason.REFUSED, f"{name} was refused: {error.message}")
+    if isinstance(error, NotFound | Conflict):
+        return Problem(WriteReason.TRIED_AGAIN, f"{name} has changed meanwhile: it is tried again")
+    if isinstance(error, Unreachable | Unauthorized | TooManyRequests) or error.status == 503:
+        raise error
+    message = f"{name} could not be written and is tried again: {error.message}"
+    return Problem(WriteReason.TRIED_AGAIN, message)

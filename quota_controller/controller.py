@@ -1,12 +1,7 @@
-"""Look, decide, act: what the plan says should exist exists, what it says should not goes, and the
-statuses say so."""
+"""Look, decide, act: reads the cluster from caches, makes a plan, applies it, reports statuses."""
 
 import asyncio
-import base64
-import logging
-import secrets
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -37,21 +32,22 @@ from cede.api.objects import (
     Kind,
 )
 from cede.api.pods import DaemonSet
-from cede.api.policy import ClusterPolicy
+from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
-from cede.kube.client import AlreadyExists, Client, NotFound
+from cede.kube.client import Client
 from cede.kube.expectations import Expectations
-from quota_controller.apply import LAG_S, Acts, At
+from quota_controller import root_key
+from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.plan import Seen, plan
+from quota_controller.desired.desired_object import ObjectId
+from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.status import kueue_config, lease_watchdog
-from quota_controller.status.kueue_config import Kueue
-from quota_controller.status_writer import Teller
+from quota_controller.status.kueue_config import KueueInstallation
+from quota_controller.status_writer import StatusWriter
 
 P = TypeVar("P")
-log = logging.getLogger("quota_controller")
 
-LABELLED = (
+LABELLED_KINDS = (
     TOPOLOGIES,
     RESOURCE_FLAVORS,
     COHORTS,
@@ -62,15 +58,23 @@ LABELLED = (
     ROLE_BINDINGS,
     CLUSTER_ROLE_BINDINGS,
 )
-IDLE_S = 60.0
-RETRY_S = 2.0
-RETRY_MOST_S = 32.0
-ROOT: Key = (names.SYSTEM_NAMESPACE, names.ROOT_SECRET)
+"""The kinds of which only objects with Cede's label are watched."""
+SCHEDULER_LEASE: Key = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
+POLICY: Key = ("", names.POLICY_NAME)
+
+IDLE_INTERVAL_S = 60.0
+RETRY_INTERVAL_S = 2.0
+MAX_RETRY_INTERVAL_S = 32.0
+WATCHDOG_MARGIN_S = 0.1
+"""A pass for the watchdog starts this long after its time, so that the time has passed for sure."""
 
 
 class Controller:
-    """One pass at a time; from pass to pass it knows only what it heard of the lease and what it
-    has just written."""
+    """Makes one pass at a time.
+
+    From pass to pass it remembers the last renewal of the scheduler's lease, the root key, the
+    problems of the last pass and, in its parts, what it has just written.
+    """
 
     def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
         self.client = client
@@ -80,162 +84,161 @@ class Controller:
         self.policies = self._cache(POLICIES, ClusterPolicy)
         self.allocations = self._cache(ALLOCATIONS, ComputeAllocation)
         self.nodes = self._cache(NODES, Node)
-        self.daemons = self._cache(DAEMON_SETS, DaemonSet)
+        self.daemon_sets = self._cache(DAEMON_SETS, DaemonSet)
         self.leases = self._cache(
             LEASES, Lease, namespace=names.SYSTEM_NAMESPACE, changed=self._lease_changed
         )
-        self.raw: dict[Kind, Cache[Any]] = {
-            kind: self._cache(kind, dict, labels=names.MANAGED_SELECTOR) for kind in LABELLED
+        # the objects that the plan is compared with
+        self.live: dict[Kind, Cache[Any]] = {
+            kind: self._cache(kind, dict, labels=names.MANAGED_SELECTOR) for kind in LABELLED_KINDS
         }
-        self.raw[NAMESPACES] = self._cache(NAMESPACES, dict)
-        self.raw[SECRETS] = self._cache(
+        self.live[NAMESPACES] = self._cache(NAMESPACES, dict)
+        self.live[SECRETS] = self._cache(
             SECRETS, dict, fields=f"metadata.name={names.CONTROL_SECRET}"
         )
-        self.settings = self._named(CONFIG_MAPS, kueue_config.CONFIG_MAP)
-        self.deployment = self._named(DEPLOYMENTS, kueue_config.DEPLOYMENT)
-        self.heard: lease_watchdog.Heard | None = None
-        self.root = b""
-        # what was in the way last, and since when
-        self.met: tuple[Problems, float] = {}, 0.0
-        self.acts = Acts(client, lambda: self.clock(), self._wrote)
-        self.teller = Teller(client, self._wrote)
+        self.kueue_config_map = self._cache_of_one(CONFIG_MAPS, kueue_config.CONFIG_MAP)
+        self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
+        self.lease_renewal: lease_watchdog.Renewal | None = None
+        self.root_key = b""
+        # the problems of the last writes, and the time of the first pass that had the same
+        self.last_problems: Problems = {}
+        self.last_problems_since = 0.0
+        self.applier = Applier(client, lambda: self.clock(), self._expect)
+        self.status_writer = StatusWriter(client, self._expect)
 
-    def _cache(self, kind: Kind, cls: type[P], **more: Any) -> Cache[P]:
+    def _cache(self, kind: Kind, cls: type[P], **options: Any) -> Cache[P]:
         self.expectations[kind] = Expectations()
-        return Cache(
-            self.client,
-            kind,
-            cls,
-            **{"changed": self.wake.set, "expectations": self.expectations[kind], **more},
-        )
+        options = {"changed": self.wake.set, "expectations": self.expectations[kind], **options}
+        return Cache(self.client, kind, cls, **options)
 
-    def _named(self, kind: Kind, key: Key) -> Cache[Any]:
+    def _cache_of_one(self, kind: Kind, key: Key) -> Cache[Any]:
         return self._cache(kind, dict, namespace=key[0], fields=f"metadata.name={key[1]}")
 
     @property
-    def caches(self) -> list[Cache[Any]]:
-        """What is heard; a pass needs all of `needed`."""
-        return [*self.needed, self.settings, self.deployment]
-
-    @property
-    def needed(self) -> list[Cache[Any]]:
+    def required_caches(self) -> list[Cache[Any]]:
+        """The caches without which no plan can be made."""
         return [
             self.policies,
             self.allocations,
             self.nodes,
-            self.daemons,
+            self.daemon_sets,
             self.leases,
-            *self.raw.values(),
+            *self.live.values(),
         ]
 
-    def _wrote(self, kind: Kind, key: Key, body: Json) -> None:
-        self.expectations[kind].record_write(key, body["metadata"].get("resourceVersion", ""))
+    @property
+    def caches(self) -> list[Cache[Any]]:
+        """All caches."""
+        return [*self.required_caches, self.kueue_config_map, self.kueue_deployment]
+
+    def _expect(self, kind: Kind, key: Key, body: Json) -> None:
+        """Notes our own write, so that its watch event does not cause another pass."""
+        version = body["metadata"].get("resourceVersion", "")
+        self.expectations[kind].record_write(key, version)
 
     def _lease_changed(self) -> None:
-        """A renewal is no news while its holder leads."""
-        if self.heard is None or self.clock() - self.heard.at > RETRY_S * 2:
+        """A renewal changes nothing while the leader renews in time."""
+        renewal = self.lease_renewal
+        if renewal is None or self.clock() - renewal.observed > RETRY_INTERVAL_S * 2:
             self.wake.set()
 
-    # --- look -------------------------------------------------------------------------------------
+    # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
-        """One pass: look, decide, act. Returns the seconds we may sleep if nothing changes."""
+        """One pass: look, decide, act. Returns the seconds until the next, if nothing changes."""
         now = self.clock()
         for expectations in self.expectations.values():
             expectations.clear_observed()
-        if deaf := [
-            cache
-            for cache in self.caches
-            if not cache.synced.is_set() and (cache in self.needed or not cache.trouble)
-        ]:
-            return await self._wait(deaf, now)
-        self.root = self.root or await self._root_key()
-        seen = self._look(now)
-        decided = plan(seen)
-        await self.acts.carry_out(seen, decided)
-        # with what was just written
-        seen = replace(seen, live=self._live(now))
-        await self.teller.report(seen, decided, self.acts.clashes, self.acts.edits, now)
+
+        # Nothing is decided before every required kind has been read.
+        unsynced = self._unsynced_caches()
+        if unsynced:
+            await self._report_unsynced(unsynced, now)
+            return RETRY_INTERVAL_S
+
+        self.root_key = self.root_key or await root_key.get_or_create(self.client)
+        snapshot = self._snapshot(now)
+        plan = make_plan(snapshot)
+        await self.applier.apply(snapshot, plan)
+
+        # The statuses report on the objects as they were just written.
+        snapshot = replace(snapshot, live=self._live_objects(now))
+        problems = self.applier.problems
+        edits = self.applier.reverted_edits
+        await self.status_writer.report(snapshot, plan, problems, edits, now)
+
+        # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
             self.wake.clear()
-        left = lease_watchdog.seconds_left(self.heard, _patience(seen.policy), now)
-        rest = self._rest(now)
-        again = (
-            rest if self.acts.clashes or not self.root else LAG_S if self.acts.written else IDLE_S
-        )
-        return again if left is None else min(again, left + 0.1)
+        return self._seconds_to_next_pass(snapshot.policy, now)
 
-    def _rest(self, now: float) -> float:
-        """Seconds until what is in the way is tried again: at first soon, then ever more seldom
-        while it is the same."""
-        if self.met[0] != self.acts.clashes:
-            self.met = self.acts.clashes, now
-        return min(max(RETRY_S, now - self.met[1]), RETRY_MOST_S)
+    def _unsynced_caches(self) -> list[Cache[Any]]:
+        """The caches to wait for. Kueue's own objects are not required once they cannot be read."""
+        required = self.required_caches
+        return [
+            cache
+            for cache in self.caches
+            if not cache.synced.is_set() and (cache in required or not cache.trouble)
+        ]
 
-    async def _wait(self, deaf: Iterable[Cache[Any]], now: float) -> float:
-        """Until everything has been heard nothing is decided; what cannot be heard at all is said
-        on the policy."""
-        troubles = {cache.kind.kind: cache.trouble for cache in deaf if cache.trouble}
-        policy = self.policies.get(("", names.POLICY_NAME))
-        if policy and troubles:
-            await self.teller.report_deaf(policy, troubles, now)
-        return RETRY_S
+    async def _report_unsynced(self, unsynced: Iterable[Cache[Any]], now: float) -> None:
+        """The policy's status reports kinds that cannot be read at all."""
+        read_errors = {cache.kind.kind: cache.trouble for cache in unsynced if cache.trouble}
+        policy = self.policies.get(POLICY)
+        if policy and read_errors:
+            await self.status_writer.report_unsynced(policy, read_errors, now)
 
-    def _look(self, now: float) -> Seen:
-        lease = self.leases.get((names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE))
-        self.heard = lease_watchdog.hear(self.heard, lease, now)
-        policy = self.policies.get(("", names.POLICY_NAME))
+    def _snapshot(self, now: float) -> Snapshot:
+        lease = self.leases.get(SCHEDULER_LEASE)
+        self.lease_renewal = lease_watchdog.observe(self.lease_renewal, lease, now)
+        policy = self.policies.get(POLICY)
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
-        leader = lease_watchdog.leader(self.heard, _patience(policy), now)
-        return Seen(
-            policy,
-            tuple(allocations),
-            tuple(self.nodes.all()),
-            tuple(self.daemons.all()),
-            self._live(now),
-            leader,
-            self.root,
-            self._kueue(),
+        return Snapshot(
+            policy=policy,
+            allocations=tuple(allocations),
+            nodes=tuple(self.nodes.all()),
+            daemon_sets=tuple(self.daemon_sets.all()),
+            live=self._live_objects(now),
+            leader=lease_watchdog.leader(self.lease_renewal, _watchdog_s(policy), now),
+            root_key=self.root_key,
+            kueue=KueueInstallation(
+                self.kueue_config_map.get(kueue_config.CONFIG_MAP),
+                self.kueue_deployment.get(kueue_config.DEPLOYMENT),
+                self.kueue_config_map.trouble or self.kueue_deployment.trouble,
+            ),
         )
 
-    def _kueue(self) -> Kueue:
-        trouble = self.settings.trouble or self.deployment.trouble
-        return Kueue(
-            self.settings.get(kueue_config.CONFIG_MAP),
-            self.deployment.get(kueue_config.DEPLOYMENT),
-            trouble,
-        )
-
-    def _live(self, now: float) -> dict[At, Json]:
+    def _live_objects(self, now: float) -> dict[ObjectId, Json]:
         live = {
             (kind, key): obj
-            for kind, cache in self.raw.items()
+            for kind, cache in self.live.items()
             for key, obj in cache.objects.items()
         }
-        self.acts.overlay(live, now)
+        self.applier.overlay(live, now)
         return live
 
-    async def _root_key(self) -> bytes:
-        """The entry of the root Secret, which is made if there is none; nothing when it holds no
-        key."""
-        try:
-            secret: Json = await self.client.get(SECRETS, dict, ROOT)
-        except NotFound:
-            # of no allocation: no plan may ever delete it
-            labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE}
-            entry = base64.b64encode(secrets.token_hex(32).encode()).decode()
-            meta = {"name": ROOT[1], "namespace": ROOT[0], "labels": labels}
-            body = {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": meta,
-                "type": "Opaque",
-                "data": {names.SECRET_KEY: entry},
-            }
-            with suppress(AlreadyExists):
-                await self.client.create(SECRETS, body, namespace=ROOT[0])
-            secret = await self.client.get(SECRETS, dict, ROOT)
-        return base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))
+    # --- the next pass ----------------------------------------------------------------------------
+    def _seconds_to_next_pass(self, policy: ClusterPolicy | None, now: float) -> float:
+        """Soon while something failed or is not confirmed; in time for the watchdog in any case."""
+        retry_interval = self._retry_interval(now)
+        seconds = IDLE_INTERVAL_S
+        if self.applier.problems or not self.root_key:
+            seconds = retry_interval
+        elif self.applier.unseen_writes:
+            seconds = WATCH_LAG_S
+        to_watchdog = lease_watchdog.seconds_left(self.lease_renewal, _watchdog_s(policy), now)
+        if to_watchdog is None:
+            return seconds
+        return min(seconds, to_watchdog + WATCHDOG_MARGIN_S)
+
+    def _retry_interval(self, now: float) -> float:
+        """Seconds to the next try: as long as the problems have been the same, within limits."""
+        if self.last_problems != self.applier.problems:
+            self.last_problems = self.applier.problems
+            self.last_problems_since = now
+        unchanged_s = now - self.last_problems_since
+        return min(max(RETRY_INTERVAL_S, unchanged_s), MAX_RETRY_INTERVAL_S)
 
 
-def _patience(policy: ClusterPolicy | None) -> float:
-    return float(policy.spec.preemption.watchdogSeconds if policy else 120)
+def _watchdog_s(policy: ClusterPolicy | None) -> float:
+    preemption = policy.spec.preemption if policy else Preemption()
+    return float(preemption.watchdogSeconds)

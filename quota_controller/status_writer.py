@@ -1,4 +1,4 @@
-"""Tell: statuses that differ are written, and what is new in them, or was put back, is an event."""
+"""Writes the statuses that differ, and events for what is new in them and for reverted edits."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -6,140 +6,182 @@ from contextlib import suppress
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, version
-from cede.api.policy import ClusterPolicy
+from cede.api.allocation import ComputeAllocation
+from cede.api.allocation_status import AllocationStatus
+from cede.api.objects import ALLOCATIONS, POLICIES, Json, Key, Kind, condition, version
+from cede.api.policy import ClusterPolicy, PolicyStatus
+from cede.api.reasons import EventReason
 from cede.kube import events
-from cede.kube.client import ApiError, Client, Conflict, Invalid, NotFound
+from cede.kube.client import Client
+from cede.kube.errors import ApiError, Conflict, Invalid, NotFound
 from cede.kube.gather import bounded
-from quota_controller.apply import At, Edits
+from quota_controller.apply import RevertedEdit
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.kueue_objects import SHARED
-from quota_controller.desired.plan import Plan, Seen
+from quota_controller.desired.desired_object import SHARED, ObjectId
+from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status.allocation import allocation_statuses
 from quota_controller.status.policy import policy_status, unsynced_policy_status
 
 log = logging.getLogger("quota_controller")
 
-PUT_BACK = "PutBack"
-AGAIN_S = 60.0
-"""An object that is edited again and again is told of no more often than this."""
+EDIT_EVENT_INTERVAL_S = 60.0
+"""An object that is edited again and again has at most one event in this time."""
 
 
-class Teller:
-    """The telling voice. It remembers its last words, which the watches may not have shown yet."""
+class StatusWriter:
+    """Writes statuses and events.
 
-    def __init__(self, client: Client, wrote: Callable[[Kind, Key, Json], None]) -> None:
+    It remembers the versions of the statuses it wrote, which the watches may not have shown yet.
+    """
+
+    def __init__(self, client: Client, on_write: Callable[[Kind, Key, Json], None]) -> None:
         self.client = client
-        self.wrote = wrote
-        # version of the last status
-        self._written: dict[tuple[Kind, Key], int] = {}
-        # when an edit of this object was told last
-        self._told: dict[At, float] = {}
+        self.on_write = on_write
+        self._written_versions: dict[ObjectId, int] = {}
+        # when the last event about an edit of this object was written
+        self._edit_event_times: dict[ObjectId, float] = {}
 
     async def report(
-        self, seen: Seen, decided: Plan, clashes: Problems, edits: Edits, now: float
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        write_problems: Problems,
+        reverted_edits: Mapping[ObjectId, RevertedEdit],
+        now: float,
     ) -> None:
-        """The statuses say what holds; whose objects were edited hears of it."""
-        told = allocation_statuses(decided, seen, clashes, now)
+        """Every status is as the plan says, and every reverted edit has an event at its owner."""
+        statuses = allocation_statuses(plan, snapshot, write_problems, now)
         await bounded(
-            self._tell(ALLOCATIONS, a, told[a.metadata.name], now) for a in seen.allocations
+            self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
+            for allocation in snapshot.allocations
         )
-        if seen.policy and (of_policy := policy_status(decided, seen, clashes, now)):
-            await self._tell(POLICIES, seen.policy, of_policy, now)
-        await self._tell_edits(seen, edits, now)
+        status = policy_status(plan, snapshot, write_problems, now)
+        if snapshot.policy and status:
+            await self._write(POLICIES, snapshot.policy, status, now)
+        await self._report_edits(snapshot, reverted_edits, now)
 
-    async def report_deaf(
-        self, policy: ClusterPolicy, troubles: Mapping[str, str], now: float
+    async def report_unsynced(
+        self, policy: ClusterPolicy, read_errors: Mapping[str, str], now: float
     ) -> None:
-        """The policy says which kinds cannot be read, while nothing else can be said."""
-        await self._tell(POLICIES, policy, unsynced_policy_status(policy, troubles, now), now)
+        """The policy's status names the kinds that cannot be read; no other status changes."""
+        await self._write(POLICIES, policy, unsynced_policy_status(policy, read_errors, now), now)
 
-    async def _tell(self, kind: Kind, of: Any, new: Any, now: float) -> None:
-        """Writes a status that differs, and an event when Ready says something new."""
-        if new == of.status or self._written.get((kind, of.metadata.key), 0) > int(
-            of.metadata.resourceVersion or 0
-        ):
+    async def _write(
+        self,
+        kind: Kind,
+        obj: ComputeAllocation | ClusterPolicy,
+        status: AllocationStatus | PolicyStatus,
+        now: float,
+    ) -> None:
+        """Writes a status that differs, and an event if condition Ready has changed."""
+        meta = obj.metadata
+        written_version = self._written_versions.get((kind, meta.key), 0)
+        if status == obj.status or written_version > int(meta.resourceVersion or 0):
             return
-        meta = {"name": of.metadata.name}
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": meta,
-            "status": without_empty(new.model_dump()),
+            "metadata": {"name": meta.name},
+            "status": without_empty_maps(status.model_dump()),
         }
         try:
-            written = await self.client.apply(kind, of.metadata.key, body, subresource="status")
+            written = await self.client.apply(kind, meta.key, body, subresource="status")
         except (NotFound, Conflict):
             return
         except Invalid as error:
-            # ours, and no reason to tell nobody else anything
-            log.error(
-                "status refused",
-                extra={"kind": kind.kind, "object": of.metadata.name, "why": error.message},
-            )
+            # a fault of ours, which must not keep the other statuses from being written
+            extra = {"kind": kind.kind, "object": meta.name, "why": error.message}
+            log.error("status refused", extra=extra)
             return
-        self._written[kind, of.metadata.key] = version(written)
-        self.wrote(kind, of.metadata.key, written)
-        before = _ready(of.status.conditions)
-        after = _ready(new.conditions)
-        news = (before.get("reason"), before.get("message")) != (after["reason"], after["message"])
-        if news and after["status"] != "Unknown":
-            log.info(
-                "ready",
-                extra={
-                    "kind": kind.kind,
-                    "object": of.metadata.name,
-                    "ready": after["status"],
-                    "why": after["message"],
-                },
-            )
-            await self._event(
-                kind, of, after["reason"], after["message"], now, warning=after["status"] == "False"
-            )
+        self._written_versions[kind, meta.key] = version(written)
+        self.on_write(kind, meta.key, written)
+        await self._report_ready(kind, obj, status, now)
 
-    async def _tell_edits(self, seen: Seen, edits: Edits, now: float) -> None:
-        self._told = {at: when for at, when in self._told.items() if now - when < AGAIN_S}
-        whose: dict[str, tuple[Kind, Any]] = {
-            a.metadata.name: (ALLOCATIONS, a) for a in seen.allocations
+    async def _report_ready(
+        self,
+        kind: Kind,
+        obj: ComputeAllocation | ClusterPolicy,
+        status: AllocationStatus | PolicyStatus,
+        now: float,
+    ) -> None:
+        before = condition(obj.status.conditions, names.READY) or {}
+        ready = condition(status.conditions, names.READY)
+        if ready is None or ready["status"] == "Unknown":
+            return
+        if all(before.get(field) == ready[field] for field in ("reason", "message")):
+            return
+        log.info(
+            "ready",
+            extra={
+                "kind": kind.kind,
+                "object": obj.metadata.name,
+                "ready": ready["status"],
+                "why": ready["message"],
+            },
+        )
+        warning = ready["status"] == "False"
+        await self._event(kind, obj, ready["reason"], ready["message"], now, warning=warning)
+
+    async def _report_edits(
+        self, snapshot: Snapshot, reverted_edits: Mapping[ObjectId, RevertedEdit], now: float
+    ) -> None:
+        self._edit_event_times = {
+            object_id: time
+            for object_id, time in self._edit_event_times.items()
+            if now - time < EDIT_EVENT_INTERVAL_S
         }
-        if seen.policy:
-            whose[SHARED] = (POLICIES, seen.policy)
-        for at, (owner, sentence) in edits.items():
-            log.warning("put back", extra={"owner": owner, "why": sentence})
-            if at not in self._told and owner in whose:
-                self._told[at] = now
-                kind, of = whose[owner]
-                await self._event(kind, of, PUT_BACK, sentence, now, warning=True)
+        owners: dict[str, tuple[Kind, ComputeAllocation | ClusterPolicy]] = {
+            allocation.metadata.name: (ALLOCATIONS, allocation)
+            for allocation in snapshot.allocations
+        }
+        if snapshot.policy:
+            owners[SHARED] = (POLICIES, snapshot.policy)
+        for object_id, edit in reverted_edits.items():
+            log.warning("edit reverted", extra={"owner": edit.owner, "why": edit.sentence})
+            if object_id in self._edit_event_times or edit.owner not in owners:
+                continue
+            self._edit_event_times[object_id] = now
+            kind, owner = owners[edit.owner]
+            reason = EventReason.PUT_BACK
+            await self._event(kind, owner, reason, edit.sentence, now, warning=True)
 
     async def _event(
-        self, kind: Kind, of: Any, reason: str, note: str, now: float, *, warning: bool
+        self,
+        kind: Kind,
+        obj: ComputeAllocation | ClusterPolicy,
+        reason: str,
+        note: str,
+        now: float,
+        *,
+        warning: bool,
     ) -> None:
         regarding = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "name": of.metadata.name,
-            "uid": of.metadata.uid,
+            "name": obj.metadata.name,
+            "uid": obj.metadata.uid,
         }
-        # an event is a courtesy
+        # an event that cannot be written changes nothing else
         with suppress(ApiError):
             await events.record(
                 self.client,
                 manager=names.QUOTA_CONTROLLER,
                 regarding=regarding,
-                reason=reason,
+                reason=str(reason),
                 note=note,
                 now=now,
                 type_="Warning" if warning else "Normal",
             )
 
 
-def without_empty(said: Any) -> Any:
-    """Without empty maps: applied in place of a map that we filled, the server makes `null` of one,
-    and refuses it."""
-    if isinstance(said, dict):
-        return {key: without_empty(value) for key, value in said.items() if value != {}}
-    return [without_empty(one) for one in said] if isinstance(said, list) else said
+def without_empty_maps(value: Any) -> Any:
+    """The value without empty maps, at any depth.
 
-
-def _ready(conditions: list[Json]) -> Json:
-    return next((c for c in conditions if c["type"] == names.READY), {})
+    If an empty map is applied in place of one that we filled, the API server stores `null`, and
+    then rejects it.
+    """
+    if isinstance(value, dict):
+        return {key: without_empty_maps(item) for key, item in value.items() if item != {}}
+    if isinstance(value, list):
+        return [without_empty_maps(item) for item in value]
+    return value

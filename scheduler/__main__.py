@@ -105,6 +105,8 @@ if __name__ == "__main__":
             else 1
         )
     try:
-        asyncio.run(service.run_as_leader(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work))
+        asyncio.run(
+            service.run_as_leader(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work)
+        )
     except asyncio.CancelledError:
         sys.exit(0)

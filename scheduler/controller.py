@@ -32,7 +32,8 @@ from cede.api.policy import ClusterPolicy
 from cede.api.reasons import SchedulerEvent
 from cede.kube import events
 from cede.kube.cache import Cache
-from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, Invalid, NotFound
+from cede.kube.client import Client
+from cede.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from elastic_runtime.contract import SizeRequest, State
 from scheduler import snapshot
 from scheduler.actions import Act, Activate, Ask, Forget, Open, Queueing, Record, Resize, Tell

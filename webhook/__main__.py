@@ -1,4 +1,4 @@
-"""`python -m webhook`: flags, caches, TLS, serve."""
+"""`python -m webhook`: parses flags, starts caches and certificates, serves reviews over TLS."""
 
 import argparse
 import asyncio
@@ -21,45 +21,50 @@ from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect
-from webhook.admission import Team
-from webhook.certificates.keeper import Keeper
-from webhook.server import application
-from webhook.team import team_of
+from webhook.certificates.keeper import CertificateKeeper
+from webhook.server import create_app
+from webhook.team import Team, build_team
 
 log = logging.getLogger("webhook")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Flags:
     kubeconfig: str | None
     # of the reviews, TLS
     port: int
     health_port: int
-    # between unready and closed: endpoints take as long to forget us
+    # from unready to closed: clients need as long to stop using our address
     drain_s: float
     log_level: str
 
 
-def settings(arguments: list[str]) -> Settings:
+def parse_flags(arguments: list[str]) -> Flags:
     parser = argparse.ArgumentParser(prog="python -m webhook", description=__doc__)
-    parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
+    parser.add_argument(
+        "--kubeconfig", help="used outside a cluster; default: the standard locations"
+    )
     parser.add_argument("--port", type=int, default=8443, help="of the admission reviews, TLS")
     parser.add_argument(
         "--health-port", type=int, default=8080, help="of /healthz, /readyz and /metrics"
     )
     parser.add_argument(
-        "--drain-seconds", type=float, default=5.0, help="to go on answering after SIGTERM"
+        "--drain-seconds", type=float, default=5.0, help="how long to answer after SIGTERM"
     )
     parser.add_argument("--log-level", default="INFO")
-    found = parser.parse_args(arguments)
-    return Settings(
-        found.kubeconfig, found.port, found.health_port, found.drain_seconds, found.log_level
+    parsed = parser.parse_args(arguments)
+    return Flags(
+        kubeconfig=parsed.kubeconfig,
+        port=parsed.port,
+        health_port=parsed.health_port,
+        drain_s=parsed.drain_seconds,
+        log_level=parsed.log_level,
     )
 
 
-class Known:
-    """Live copies of what the rules ask about, and each team as it follows from them: told anew
-    only after a change."""
+class TeamCache:
+    """Live copies of the objects that teams are built from. A team is built again only after one of
+    them changes."""
 
     def __init__(self, client: Client) -> None:
         self._teams: dict[str, Team] = {}
@@ -67,9 +72,9 @@ class Known:
         self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=self._teams.clear)
         self.queues = Cache(client, LOCAL_QUEUES, LocalQueue, changed=self._teams.clear)
 
-    def team(self, namespace: str) -> Team:
+    def get_team(self, namespace: str) -> Team:
         if namespace not in self._teams:
-            self._teams[namespace] = team_of(
+            self._teams[namespace] = build_team(
                 namespace,
                 self.policies.get(("", POLICY_NAME)),
                 self.allocations.all(),
@@ -78,52 +83,51 @@ class Known:
         return self._teams[namespace]
 
 
-async def serve(client: Client, chosen: Settings, stop: asyncio.Event) -> None:
-    """Answers reviews until `stop`. Ready once a certificate is loaded that API servers trust, and
-    every cache has been heard whole."""
+async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
+    """Answers reviews until `stop` is set.
+
+    Ready when all caches are complete and a certificate is served that API servers trust.
+    """
     wake = asyncio.Event()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    keeper = Keeper(client, context, wake.set, time.time)
-    known = Known(client)
-    caches: list[Cache[Any]] = [known.policies, known.allocations, known.queues, *keeper.caches]
+    keeper = CertificateKeeper(client, context, wake.set, time.time)
+    teams = TeamCache(client)
+    caches: list[Cache[Any]] = [teams.policies, teams.allocations, teams.queues, *keeper.caches]
 
-    def ready() -> bool:
-        return (
-            keeper.serves and not stop.is_set() and all(cache.synced.is_set() for cache in caches)
-        )
+    def is_ready() -> bool:
+        caches_complete = all(cache.synced.is_set() for cache in caches)
+        return keeper.is_trusted and not stop.is_set() and caches_complete
 
-    async def keep() -> None:
+    async def keep_certificates() -> None:
         for cache in keeper.caches:
             await cache.synced.wait()
         await loop.run(keeper.reconcile, wake)
 
-    runner = web.AppRunner(
-        application(known.team), access_log=None, shutdown_timeout=chosen.drain_s
-    )
+    app = create_app(teams.get_team)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=flags.drain_s)
     await runner.setup()
     try:
-        async with asyncio.TaskGroup() as tasks, health.serve(chosen.health_port, ready):
-            working = [
-                tasks.create_task(each) for each in (*(cache.run() for cache in caches), keep())
-            ]
-            await web.TCPSite(runner, port=chosen.port, ssl_context=context).start()
-            log.info("serving", extra={"port": chosen.port})
+        async with asyncio.TaskGroup() as tasks, health.serve(flags.health_port, is_ready):
+            background = [tasks.create_task(cache.run()) for cache in caches]
+            background.append(tasks.create_task(keep_certificates()))
+            await web.TCPSite(runner, port=flags.port, ssl_context=context).start()
+            log.info("serving", extra={"port": flags.port})
             await stop.wait()
-            await asyncio.sleep(chosen.drain_s)
-            for task in working:
+            await asyncio.sleep(flags.drain_s)
+            for task in background:
                 task.cancel()
     finally:
         await runner.cleanup()
 
 
-async def main(chosen: Settings) -> None:
-    logs.setup(chosen.log_level)
+async def main(flags: Flags) -> None:
+    logs.setup(flags.log_level)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with connect(manager=WEBHOOK, kubeconfig=chosen.kubeconfig) as client:
-        await serve(client, chosen, stop)
+    async with connect(manager=WEBHOOK, kubeconfig=flags.kubeconfig) as client:
+        await serve(client, flags, stop)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(settings(sys.argv[1:])))
+    asyncio.run(main(parse_flags(sys.argv[1:])))

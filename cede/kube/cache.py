@@ -9,15 +9,8 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
-from cede.kube.client import (
-    ApiError,
-    Client,
-    Forbidden,
-    Gone,
-    NotFound,
-    TooManyRequests,
-    Unreadable,
-)
+from cede.kube.client import Client
+from cede.kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
 from cede.kube.expectations import WHOLE_KIND, Expectations
 
 P = TypeVar("P")

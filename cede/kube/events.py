@@ -3,7 +3,8 @@
 from hashlib import sha256
 
 from cede.api.objects import EVENTS, Json, rfc3339
-from cede.kube.client import AlreadyExists, Client
+from cede.kube.client import Client
+from cede.kube.errors import AlreadyExists
 
 
 async def record(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from cede.api.kueue import Lease
 from cede.api.objects import LEASES, Json, Key, rfc3339
-from cede.kube.client import AlreadyExists, ApiError, Client, Conflict, NotFound
+from cede.kube.client import Client
+from cede.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 

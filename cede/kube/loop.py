@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from cede.kube.client import ApiError
+from cede.kube.errors import ApiError
 
 log = logging.getLogger(__name__)
 

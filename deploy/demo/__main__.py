@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cede.kube.client import ApiError
 from cede.kube.connection import connect
+from cede.kube.errors import ApiError
 from deploy.demo import figures
 from deploy.demo.chart import paint
 from deploy.demo.cluster_watch import watch

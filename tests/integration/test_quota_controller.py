@@ -23,8 +23,9 @@ from cede.api.objects import (
     Key,
     Kind,
 )
-from cede.kube.client import Client, Invalid, NotFound
+from cede.kube.client import Client
 from cede.kube.connection import connect
+from cede.kube.errors import Invalid, NotFound
 
 pytestmark = pytest.mark.cluster
 

@@ -11,21 +11,20 @@ from kubernetes.aio.client.configuration import Configuration
 from cede.api.kueue import ClusterQueue, Job, MetadataOnly
 from cede.api.objects import ALLOCATIONS, CLUSTER_QUEUES, JOBS, NODES, PODS, Json, Kind
 from cede.api.policy import ClusterPolicy
-from cede.kube.client import (
+from cede.kube.client import Client, HttpClient
+from cede.kube.decoding import WatchEvent
+from cede.kube.errors import (
     AlreadyExists,
     ApiError,
-    Client,
     Conflict,
     Forbidden,
     Gone,
-    HttpClient,
     Invalid,
     NotFound,
     TooManyRequests,
     Unauthorized,
     Unreachable,
     Unreadable,
-    WatchEvent,
 )
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer

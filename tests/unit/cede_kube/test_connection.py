@@ -14,8 +14,8 @@ from cryptography.x509.oid import NameOID
 from kubernetes.aio.config import ConfigException, incluster_config
 
 from cede.api.objects import JOBS, NODES
-from cede.kube.client import Unauthorized, Unreachable
 from cede.kube.connection import connect, context_namespace
+from cede.kube.errors import Unauthorized, Unreachable
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kubeconfig import kubeconfig
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from cede.kube import loop
-from cede.kube.client import Conflict
+from cede.kube.errors import Conflict
 from tests.harness.fast_loop import fast
 
 

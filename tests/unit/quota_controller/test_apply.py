@@ -23,7 +23,7 @@ from cede.api.objects import (
     Json,
     Kind,
 )
-from cede.kube.client import ApiError
+from cede.kube.errors import ApiError
 from quota_controller.controller import RETRY_MOST_S, RETRY_S
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
@@ -309,7 +309,9 @@ async def test_what_the_server_refuses_is_said_and_the_rest_goes_on(
 
 
 async def test_a_server_that_is_gone_ends_the_pass_and_is_no_fault_of_anybody(world: World) -> None:
-    world.server.admission_hook = lambda method, at, body: refusal(503, "ServiceUnavailable", "back soon")
+    world.server.admission_hook = lambda method, at, body: refusal(
+        503, "ServiceUnavailable", "back soon"
+    )
     with pytest.raises(ApiError):
         await world.controller.reconcile()
     world.server.admission_hook = lambda method, path, body: None
