@@ -4,9 +4,8 @@ A function named `..._mistakes` yields one message for each mistake; `raise_mist
 ValueError with all of them.
 """
 
-import logging
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from elastic_runtime.state.state_tree import pack, unpack
 
-log = logging.getLogger(__name__)
 LOOP_LEFT_EARLY = (
     "step %d is not committed: the script left the loop over session.steps(%d) by break, return or "
     "an error; to end earlier, pass a smaller number to session.steps"
@@ -217,32 +215,6 @@ def stateful_mistakes(stateful: Iterable[Any]) -> Iterator[str]:
                 f"the state of {type(item).__name__} is not plain data ({reason[:100]}): use "
                 "numbers, strings, lists, dicts and tensors only"
             )
-
-
-def check_saved_state(
-    state: Mapping[str, Any], stateful: Sequence[Any], data: Mapping[str, int]
-) -> None:
-    """Checks a saved state against the session that is to load it.
-
-    `data`: the numbers that decide which samples a step takes. Another value of one of them may be
-    intended, so it is logged. Raises ValueError if the number of stateful objects differs.
-    """
-    if len(state["also"]) != len(stateful):
-        raise ValueError(
-            f"the saved state has {len(state['also'])} lr_schedulers, streams and other stateful "
-            f"objects, the session has {len(stateful)}: pass as many, in the order of the script "
-            "that saved them"
-        )
-    changes = [
-        f"{name} was {state['data'].get(name)} and is {value}"
-        for name, value in data.items()
-        if state["data"].get(name) != value
-    ]
-    if changes:
-        log.warning(
-            "%s: samples are counted by steps, so some samples may be repeated or skipped",
-            ", ".join(changes),
-        )
 
 
 # --- a step ---------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Numbered(Protocol):
     @property
     def number(self) -> int: ...
     @property
-    def counts(self) -> bool: ...
+    def contributes(self) -> bool: ...
 
 
 class OneStep(Protocol):
@@ -72,7 +72,8 @@ class Shares(Protocol):
 
 
 class Counted(Shares, Protocol):
-    samples: int
+    @property
+    def samples(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class Loader:
     def batches(self, step: OneStep) -> Iterator[Any]:
         found = None
         for batch in step:
-            if batch.counts:
+            if batch.contributes:
                 found = self._get(step.number, batch.number)
             elif found is None:
                 # nothing of our own in this step, and any sample will do

@@ -116,7 +116,7 @@ class Streams:
 
     def batches(self, step: OneStep) -> Iterator[Any]:
         for batch in step:
-            if batch.counts:
+            if batch.contributes:
                 yield self._collate(self._read(batch.number, step.number))
             else:
                 # one of another rank's, here for its collectives only

@@ -1,1 +1,1 @@
-"""How a model is spread over the ranks, and how its gradients are reduced."""
+"""How a model is spread over the ranks, and how its gradients are summed."""

@@ -1,5 +1,4 @@
-"""What a way of spreading a model over ranks has to know: the session's side of replicated and
-sharded training."""
+"""The interface between a session and the strategy that spreads its model over the ranks."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,78 +10,91 @@ from elastic_runtime.distributed.recovery import RecoveryPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Pass:
     """One forward and backward pass of a rank."""
 
-    # of the micro-batch
-    number: int
-    # False: run for the sake of the other ranks' collectives, with weight 0
-    counts: bool = True
+    micro_batch: int
+    # False: the pass has weight 0 and runs only because other ranks need its collectives.
+    contributes: bool = True
 
 
-class Training(Protocol):
-    """What a strategy sees of the session."""
+class StateAccess(Protocol):
+    """What a strategy uses of the training state (training/state.py)."""
 
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
+    # Committed steps.
+    step: int
 
-    def state(self) -> dict[str, Any]: ...
-    def set_state(self, state: dict[str, Any]) -> None: ...
-    def rest(self) -> dict[str, Any]: ...
-    def set_rest(self, rest: dict[str, Any]) -> None: ...
-    def load(self, group: Group | None) -> bool: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def extra_state(self) -> dict[str, Any]: ...
+    def set_extra_state(self, state: dict[str, Any]) -> None: ...
+    def load_newest(self, group: Group | None) -> bool: ...
     def receive(self, group: Group, source: int) -> None: ...
 
 
 class Strategy(Protocol):
-    """Nothing of a rank's own changes between `start` and `give_gradients`, so a step that breaks
-    on the way costs itself only.
+    """How a model is spread over the ranks, and how its gradients are summed.
 
-    `broken`: a peer is gone. No method but `enter` and `hand_over` raises for that: errors inside
-    the script's passes would end it.
+    The state does not change between `begin_step` and `write_gradients`, so a step that fails in
+    between costs only itself.
+
+    `broken`: a peer is lost, so this step cannot be committed. Only `enter` and `hand_over` raise
+    for a lost peer: an exception inside the script's forward or backward pass would end the script.
     """
 
-    broken: bool
+    @property
+    def broken(self) -> bool: ...
 
-    def attach(self, session: Training) -> None:
-        """Once, when the session is made."""
+    def attach(self, state: StateAccess) -> None:
+        """Called once, when the session is created."""
 
-    def shards(self, world: int) -> int:
-        """How many neighbouring ranks of `world` hold the model's state together; 0 where each
-        holds all."""
+    def shard_group_size(self, world: int) -> int:
+        """How many neighbouring ranks share one copy of the state; 0 if each holds all of it."""
 
-    def turns(self, rank: int, world: int, micro_batches: int) -> list[Turn]:
-        """The passes of this rank in a step: over all ranks every micro-batch counts exactly
-        once."""
+    def passes(self, rank: int, world: int, micro_batches: int) -> list[Pass]:
+        """The passes of this rank in a step.
 
-    def start(self, group: Group | None) -> None:
-        """A step begins, with no gradients."""
+        Over all ranks, exactly one pass over each micro-batch contributes.
+        """
 
-    def before(self, turn: Turn, *, last: bool) -> None:
-        """A pass begins."""
+    def begin_step(self, group: Group | None) -> None:
+        """Afterwards there are no gradients. `group`: None in a job of one."""
 
-    def check_gradients(self, *, first: bool) -> None:
-        """Before each backward, the step's `first` or not, and after the last. Raises ValueError if
-        earlier passes' gradients are gone."""
+    def begin_pass(self, *, is_last: bool) -> None:
+        """`is_last`: it is this rank's last pass in the step."""
 
-    def after(self, turn: Turn) -> None:
-        """It ended."""
+    def check_gradients(self, *, is_first: bool) -> None:
+        """Raises ValueError if gradients of earlier passes are missing.
+
+        Called before each backward pass and after the last one. `is_first`: before the first one
+        of the step.
+        """
+
+    def end_pass(self, micro_batch: int) -> None: ...
 
     def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
-        """Whether every gradient and the loss are reduced here: summed over all ranks. `max_norm`:
-        to clip the gradient to, if at all."""
+        """Sum the gradients and the loss over all ranks. True if all sums are here.
 
-    def give_gradients(self) -> tuple[float, float | None]:
-        """The reduced gradients are where the optimizer reads them, clipped. The step's loss, and
-        the gradient's norm if it was to be."""
+        `max_norm`: the norm to which `write_gradients` clips; None if it does not clip.
+        """
 
-    def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
-        """Between two steps, in the old group: afterwards those who stay hold all of the state.
+    def write_gradients(self) -> tuple[float, float | None]:
+        """Put the summed gradients where the optimizer reads them, and clip them.
 
-        `places`: by old rank, the rank in the next generation, -1 for one that leaves. `world`: the
-        next generation's size.
+        Returns the step's loss, and the gradient's norm if it was to be clipped.
+        """
+
+    def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_world: int) -> None:
+        """Give the state of the ranks that leave to those that stay; called between two steps.
+
+        `group`: the old one. `next_ranks`: by old rank, the rank in the next generation, -1 for a
+        rank that leaves. `next_world`: how many ranks it has. Raises RuntimeError if a peer is
+        lost.
         """
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
-        """Every rank of the new group (None: a job of one) has the state of `recovery.step`. Raises
-        RuntimeError if a peer is lost."""
+        """Give every rank of the new group the state of `recovery.step`.
+
+        `group`: None in a job of one. Raises RuntimeError if a peer is lost.
+        """

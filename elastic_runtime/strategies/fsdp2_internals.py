@@ -1,8 +1,7 @@
-"""All that we know of the inside of torch's `fully_shard`: how a model comes out of it in place, to
-be wrapped anew for another size.
+"""Everything that depends on the internals of torch's `fully_shard`.
 
-Private names of torch 2.13 to 2.15; `require` says at the start of a job which one is missing, not
-at its first resize.
+torch has no way to take a model out of it. `check_torch` reports a missing private name when a job
+starts, not at its first resize. The private names are those of torch 2.13 to 2.15.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,21 +18,21 @@ from elastic_runtime.distributed.gloo import HashStore
 from elastic_runtime.distributed.group import Group
 
 BACKEND = "cede"
-HANDLES = (
+FORWARD_AND_BACKWARD_HOOKS = (
     "_pre_forward_hook_handle",
     "_post_forward_hook_handle",
     "_root_post_backward_hook_handle",
 )
-# the group that torch.distributed's default group is made of
+# The process group that becomes torch.distributed's default group.
 _current: list[Any] = []
 # (output, input)
 Collective = Callable[[torch.Tensor, torch.Tensor], None]
 
 
-def require() -> None:
-    """Raises RuntimeError when this torch has not the names by which a model is unwrapped."""
+def check_torch() -> None:
+    """Raises RuntimeError if this torch does not have the names by which a model is unwrapped."""
     try:
-        _names()
+        _private_names()
         if not hasattr(FSDPModule, "set_custom_all_gather") or not callable(
             getattr(fully_shard, "state", None)
         ):
@@ -41,112 +40,132 @@ def require() -> None:
     except (ImportError, AttributeError) as error:
         raise RuntimeError(
             f"torch {torch.__version__} has no {error}: sharded training that changes size needs "
-            f"torch 2.13 to 2.15; "
-            "use one of these, or train replicated"
+            "torch 2.13 to 2.15; use one of these, or train replicated"
         ) from error
 
 
-def _names() -> tuple[str, str, Any]:
+def _private_names() -> tuple[str, str, Any]:
     from torch.distributed._composable.contract import REGISTRY_KEY, STATE_KEY
     from torch.distributed._composable_state import _module_state_mapping
 
     return STATE_KEY, REGISTRY_KEY, _module_state_mapping
 
 
-def make_mesh(group: Group, device: str) -> DeviceMesh:
-    """A mesh over the ranks that share one copy of the model, which are torch.distributed's default
-    group from now on.
+# --- the device mesh ------------------------------------------------------------------------------
 
-    Over gloo also where the model is on a GPU: no collective of torch's own runs in it, and torch
-    would wait for NCCL's to end well.
+
+def make_mesh(group: Group, device: str) -> DeviceMesh:
+    """A mesh over the ranks that share one copy of the model.
+
+    They become torch.distributed's default group. It is a gloo group even if the model is on a
+    GPU: none of torch's own collectives runs in it, and torch would wait for an orderly end of an
+    NCCL group.
     """
     if not dist.is_initialized() and not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, lambda *_: _current[0], devices=["cpu", "cuda"])
     drop_mesh()
     _current[:] = [group.shard]
-    dist.init_process_group(
-        BACKEND, store=HashStore(), rank=group.rank % group.shard_group_size, world_size=group.shard_group_size
-    )
-    return init_device_mesh(device, (group.shard_group_size,))
+    size = group.shard_group_size
+    dist.init_process_group(BACKEND, store=HashStore(), rank=group.rank % size, world_size=size)
+    return init_device_mesh(device, (size,))
 
 
 def drop_mesh() -> None:
-    """torch.distributed knows of no group."""
+    """Afterwards torch.distributed has no default group."""
     if dist.is_initialized():
         dist.destroy_process_group()
     _current.clear()
 
 
-def wrapped(model: nn.Module) -> list[FSDPModule]:
+# --- wrapping -------------------------------------------------------------------------------------
+
+
+def wrapped_modules(model: nn.Module) -> list[FSDPModule]:
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 
 
 def unwrap(model: nn.Module) -> None:
-    """The model is as before `fully_shard`, its parameters without memory (on the meta device);
-    those that were shared still are."""
-    state_key, registry_key, states = _names()
-    modules: list[Any] = list(wrapped(model))
+    """Afterwards the model is as before `fully_shard`, its parameters on the meta device.
+
+    Parameters that were shared between modules are still shared.
+    """
+    state_key, registry_key, states = _private_names()
+    modules: list[Any] = list(wrapped_modules(model))
     for module in modules:
         state: Any = fully_shard.state(module)  # type: ignore[attr-defined]
-        for handle in HANDLES:
-            if hasattr(state, handle):
-                getattr(state, handle).remove()
-        # left behind, they would hold the old shards for ever
-        for params in state._fsdp_param_groups:
-            hooks = [p._post_load_hook_handle for p in params.fsdp_params]
-            hooks += params._module_to_pre_save_state_dict_hook_handle.values()
-            hooks += params._module_to_pre_load_state_dict_hook_handle.values()
-            for hook in hooks:
-                hook.remove()
+        _remove_hooks(state)
         for key in (state_key, registry_key):
             module.__dict__.pop(key, None)
         states.pop(module, None)
+        # fully_shard has put a subclass of FSDPModule and of this class in its place.
         module.__class__ = type(module).__mro__[2]
-    bare: dict[int, nn.Parameter] = {}
-    for part in model.modules():
-        for name, p in list(part._parameters.items()):
-            if p is not None:
-                if id(p) not in bare:
-                    bare[id(p)] = nn.Parameter(
-                        torch.empty(p.shape, dtype=p.dtype, device="meta"),
-                        requires_grad=p.requires_grad,
-                    )
-                part._parameters[name] = bare[id(p)]
+    _replace_parameters(model, _on_meta_device, lambda p: True)
+
+
+def _remove_hooks(state: Any) -> None:
+    """The hooks of fully_shard. Those of parameters would keep the old shards in memory."""
+    for name in FORWARD_AND_BACKWARD_HOOKS:
+        if hasattr(state, name):
+            getattr(state, name).remove()
+    for params in state._fsdp_param_groups:
+        hooks = [p._post_load_hook_handle for p in params.fsdp_params]
+        hooks += params._module_to_pre_save_state_dict_hook_handle.values()
+        hooks += params._module_to_pre_load_state_dict_hook_handle.values()
+        for hook in hooks:
+            hook.remove()
+
+
+def _on_meta_device(p: nn.Parameter) -> torch.Tensor:
+    return torch.empty(p.shape, dtype=p.dtype, device="meta")
+
+
+def _replace_parameters(
+    model: nn.Module,
+    replacement: Callable[[nn.Parameter], torch.Tensor],
+    is_replaced: Callable[[nn.Parameter], bool],
+) -> None:
+    """Each parameter only once, also if several modules share it."""
+    replaced: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, p in list(module._parameters.items()):
+            if p is None or not is_replaced(p):
+                continue
+            if id(p) not in replaced:
+                replaced[id(p)] = nn.Parameter(replacement(p), requires_grad=p.requires_grad)
+            module._parameters[name] = replaced[id(p)]
 
 
 def allocate(
-    model: nn.Module, device: str, given: Mapping[str, torch.Tensor] | None = None
+    model: nn.Module, device: str, local_tensors: Mapping[str, torch.Tensor] | None = None
 ) -> None:
-    """Every parameter that has no memory gets it: what this rank holds of it is `given` by name,
-    else unfilled. Shared ones still are."""
+    """Give memory to every parameter on the meta device.
+
+    This rank's rows are `local_tensors` by name, else uninitialized. Parameters that were shared
+    between modules are still shared.
+    """
     names = {id(p): name for name, p in model.named_parameters()}
-    real: dict[int, nn.Parameter] = {}
-    for module in model.modules():
-        for name, p in list(module._parameters.items()):
-            if p is not None and p.device.type == "meta":
-                if id(p) not in real:
-                    local = (given or {}).get(names[id(p)])
-                    if local is None:
-                        local = torch.empty_like(
-                            p.to_local() if isinstance(p, DTensor) else p, device=device
-                        )
-                    real[id(p)] = nn.Parameter(
-                        like(p, local) if isinstance(p, DTensor) else local,
-                        requires_grad=p.requires_grad,
-                    )
-                module._parameters[name] = real[id(p)]
+
+    def with_memory(p: nn.Parameter) -> torch.Tensor:
+        local = (local_tensors or {}).get(names[id(p)])
+        if local is None:
+            local = torch.empty_like(p.to_local() if isinstance(p, DTensor) else p, device=device)
+        return sharded_like(p, local) if isinstance(p, DTensor) else local
+
+    _replace_parameters(model, with_memory, lambda p: p.device.type == "meta")
 
 
-def like(p: DTensor, local: torch.Tensor) -> DTensor:
-    """A tensor spread as `p` is, of which this rank has `local`."""
+def sharded_like(p: DTensor, local: torch.Tensor) -> DTensor:
+    """A tensor that is sharded as `p` is; this rank's rows are `local`."""
     return DTensor.from_local(
         local, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
     )
 
 
-class _Quiet:
-    """A collective of ours in the place of torch's: it says that a peer is gone by other means than
-    an error inside the script."""
+# --- collectives ----------------------------------------------------------------------------------
+
+
+class _Replacement:
+    """A collective in place of torch's own. It never raises inside the script's passes."""
 
     def __init__(self, collective: Collective) -> None:
         self._collective = collective
@@ -166,10 +185,12 @@ class _Quiet:
 
 
 def set_collectives(model: nn.Module, all_gather: Collective, reduce_scatter: Collective) -> None:
-    """The model gathers its parameters and sums (never averages) its gradients by these. What
-    follows finds them done."""
-    for module in wrapped(model):
-        module.set_custom_all_gather(_Quiet(all_gather))  # type: ignore[arg-type]
-        module.set_custom_reduce_scatter(_Quiet(reduce_scatter))  # type: ignore[arg-type]
+    """The model gathers parameters, and sums (never averages) gradients, by these collectives.
+
+    Both are complete when they return; on a GPU, for what is queued afterwards.
+    """
+    for module in wrapped_modules(model):
+        module.set_custom_all_gather(_Replacement(all_gather))  # type: ignore[arg-type]
+        module.set_custom_reduce_scatter(_Replacement(reduce_scatter))  # type: ignore[arg-type]
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)

@@ -1,10 +1,9 @@
-"""Buffers that training moves, as BatchNorm's running mean: after a step they are what micro-batch
-0 made of them, at any size of the job.
+"""Buffers that change while training, such as BatchNorm's running mean.
 
-A micro-batch starts from the buffers of the last committed step whoever computes it, and only what
-micro-batch 0 leaves is kept. It is with
-every rank before anybody commits, so a step that breaks has moved nothing. A model without buffers
-in its state_dict pays nothing.
+After a step they are what micro-batch 0 made of them, at every size of the job. Every micro-batch
+starts from the buffers of the last committed step, whichever rank computes it, and only the result
+of micro-batch 0 is kept. Every rank has that result before any rank commits, so a step that fails
+has changed no buffer. A model without buffers in its state_dict pays nothing.
 """
 
 import torch
@@ -13,99 +12,99 @@ from torch import nn
 from elastic_runtime.distributed.group import Group
 
 
-class Buffers:
-    """`start`, `after` each pass, `reduce`, `give`: one step."""
+class ModuleBuffers:
+    """One step is `begin_step`, `end_pass` after each pass, `reduce`, `write`."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._names = [name for name, _ in model.named_buffers() if name in model.state_dict()]
         self._group: Group | None = None
-        # every rank of a group says the same
-        self._first = True
-        self._moving = self._names
-        # as the last committed step left them
-        self._before: list[torch.Tensor] = []
-        # by micro-batch 0 of the step in flight, if it was ours
-        self._made: list[torch.Tensor] | None = None
-        self._said = torch.zeros(0)
+        # This and `_changing` are equal on every rank of a group.
+        self._is_first_step = True
+        # The buffers that are sent in this step.
+        self._changing = self._names
+        # As the last committed step left them.
+        self._committed: list[torch.Tensor] = []
+        # As micro-batch 0 of the step in flight left them, if this rank computed it.
+        self._result: list[torch.Tensor] | None = None
+        self._message = torch.zeros(0)
 
     def _live(self) -> list[torch.Tensor]:
-        named = dict(self._model.named_buffers())
-        return [named[name] for name in self._names]
+        buffers = dict(self._model.named_buffers())
+        return [buffers[name] for name in self._names]
 
-    def start(self, group: Group | None) -> None:
-        """A step begins. In a group's first all buffers are sent, then those that moved; what
-        starts later, from its second step."""
-        self._first = self._first or group is not self._group
+    def begin_step(self, group: Group | None) -> None:
+        """The first step of a group sends all buffers; later steps send those that have changed.
+
+        A buffer that changes for the first time later is sent from the step after that.
+        """
+        self._is_first_step = self._is_first_step or group is not self._group
         self._group = group
-        self._moving = self._names if self._first else self._moving
-        self._before = [buffer.clone() for buffer in self._live()]
-        self._made = None
+        self._changing = self._names if self._is_first_step else self._changing
+        self._committed = [buffer.clone() for buffer in self._live()]
+        self._result = None
 
-    def after(self, number: int, *, counts: bool) -> None:
-        """A pass over micro-batch `number` has ended: what it made of the buffers is taken back,
-        and kept if it is the one that says."""
-        if counts and number == 0:
-            self._made = [buffer.clone() for buffer in self._live()]
-        _write(self._live(), self._before)
+    def end_pass(self, micro_batch: int, *, contributes: bool) -> None:
+        """Undo what the pass did to the buffers; keep the result of micro-batch 0."""
+        if contributes and micro_batch == 0:
+            self._result = [buffer.clone() for buffer in self._live()]
+        _copy(self._committed, self._live())
 
     def reduce(self) -> bool:
-        """Whether what micro-batch 0 made is here."""
-        made = self._made or [torch.zeros_like(buffer) for buffer in self._before]
-        moved = [
-            float(not torch.equal(new, old)) if self._made else 0.0
-            for new, old in zip(made, self._before, strict=True)
+        """Send the result of micro-batch 0 to all ranks. True if it is here."""
+        result = self._result or [torch.zeros_like(buffer) for buffer in self._committed]
+        has_changed = [
+            float(self._result is not None and not torch.equal(new, old))
+            for new, old in zip(result, self._committed, strict=True)
         ]
-        going = [
-            _halfwords(new)
-            for name, new in zip(self._names, made, strict=True)
-            if name in self._moving
+        contents = [
+            _to_halfwords(buffer)
+            for name, buffer in zip(self._names, result, strict=True)
+            if name in self._changing
         ]
-        # (buffers + halfwords of those that move,)
-        self._said = torch.cat([torch.tensor(moved), *going])
+        # (buffers + halfwords of those that are sent,); zeros on all ranks but one, so the sum
+        # is what that rank sends
+        self._message = torch.cat([torch.tensor(has_changed), *contents])
         try:
             if self._group and self._names:
-                self._group.all_reduce(self._said).wait()
+                self._group.all_reduce(self._message).wait()
         except RuntimeError:
             return False
         return True
 
-    def give(self) -> None:
-        """The step is committed."""
-        if self._made:
-            _write(self._live(), self._made)
-        at = len(self._names)
+    def write(self) -> None:
+        """The step is committed: the buffers are what micro-batch 0 made of them."""
+        if self._result:
+            _copy(self._result, self._live())
+        offset = len(self._names)
         for name, buffer in zip(self._names, self._live(), strict=True):
-            if name in self._moving:
-                length = _halfwords(buffer).numel()
-                _write([buffer], [_whole(self._said[at : at + length], buffer)])
-                at += length
-        seen = {
-            name
-            for name, moved in zip(
-                self._names, self._said[: len(self._names)].tolist(), strict=True
-            )
-            if moved
-        }
-        kept = () if self._first else self._moving
-        self._first = False
-        self._moving = [name for name in self._names if name in seen or name in kept]
+            if name in self._changing:
+                length = _to_halfwords(buffer).numel()
+                halfwords = self._message[offset : offset + length]
+                _copy([_from_halfwords(halfwords, buffer)], [buffer])
+                offset += length
+        has_changed = self._message[: len(self._names)].tolist()
+        changed = {name for name, flag in zip(self._names, has_changed, strict=True) if flag}
+        if not self._is_first_step:
+            changed |= set(self._changing)
+        self._is_first_step = False
+        self._changing = [name for name in self._names if name in changed]
 
 
-def _write(to: list[torch.Tensor], given: list[torch.Tensor]) -> None:
+def _copy(sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
     with torch.no_grad():
-        for buffer, value in zip(to, given, strict=True):
-            buffer.copy_(value)
+        for source, target in zip(sources, targets, strict=True):
+            target.copy_(source)
 
 
-def _halfwords(tensor: torch.Tensor) -> torch.Tensor:
-    """Its bits as whole numbers that a sum with zeros leaves exact: (halfwords,) of floats."""
+def _to_halfwords(tensor: torch.Tensor) -> torch.Tensor:
+    """The bits of a tensor as floats, 16 or 8 bits each; sums with zeros are exact: (halfwords,)"""
     flat = tensor.detach().to("cpu").contiguous().view(-1)
-    return (flat.to(torch.int16) if tensor.itemsize == 1 else flat.view(torch.int16)).to(
-        torch.float32
-    )
+    halfwords = flat.to(torch.int16) if tensor.itemsize == 1 else flat.view(torch.int16)
+    return halfwords.to(torch.float32)
 
 
-def _whole(halfwords: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _from_halfwords(halfwords: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     bits = halfwords.to(torch.int16)
-    return (bits.to(like.dtype) if like.itemsize == 1 else bits.view(like.dtype)).view(like.shape)
+    flat = bits.to(like.dtype) if like.itemsize == 1 else bits.view(like.dtype)
+    return flat.view(like.shape)

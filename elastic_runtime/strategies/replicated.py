@@ -1,5 +1,4 @@
-"""Replicated training: every rank holds the whole state, and the gradients are summed by hooks of
-our own."""
+"""Replicated training: every rank holds the whole state; hooks sum the gradients in buckets."""
 
 import torch
 
@@ -7,63 +6,64 @@ from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
-from elastic_runtime.strategies.base import Training, Turn
-from elastic_runtime.strategies.gradient_buckets import Buckets
+from elastic_runtime.strategies.base import Pass, StateAccess
+from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 
 
 class Replicated:
-    """Any rank that is left has everything, so whoever is lost costs the step in flight only. The
-    model stays the script's own."""
+    """Every rank that is left has the whole state, so a lost rank costs only the step in flight."""
 
-    def attach(self, session: Training) -> None:
-        self._session, self._buckets = session, Buckets(session.model)
+    def attach(self, state: StateAccess) -> None:
+        self._state = state
+        self._buckets = GradientBuckets(state.model)
 
     @property
     def broken(self) -> bool:
         return self._buckets.broken
 
-    def shards(self, world: int) -> int:
+    def shard_group_size(self, world: int) -> int:
         return 0
 
-    def turns(self, rank: int, world: int, micro_batches: int) -> list[Turn]:
-        return [Turn(number) for number in batch_assignment.owned(rank, world, micro_batches)]
+    def passes(self, rank: int, world: int, micro_batches: int) -> list[Pass]:
+        return [Pass(number) for number in batch_assignment.owned(rank, world, micro_batches)]
 
-    def start(self, group: Group | None) -> None:
-        self._buckets.start(group)
+    def begin_step(self, group: Group | None) -> None:
+        self._buckets.begin_step(group)
 
-    def before(self, turn: Turn, *, last: bool) -> None:
-        self._buckets.expect_last = last
+    def begin_pass(self, *, is_last: bool) -> None:
+        self._buckets.in_last_pass = is_last
 
-    def check_gradients(self, *, first: bool) -> None:
-        self._buckets.check(first)
+    def check_gradients(self, *, is_first: bool) -> None:
+        self._buckets.check(is_first=is_first)
 
-    def after(self, turn: Turn) -> None:
-        """The hooks have seen to it."""
+    def end_pass(self, micro_batch: int) -> None:
+        """Nothing to do: the hooks have taken the gradients."""
 
     def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
         return self._buckets.reduce(loss)
 
-    def give_gradients(self) -> tuple[float, float | None]:
-        loss = self._buckets.give_gradients()
+    def write_gradients(self) -> tuple[float, float | None]:
+        loss = self._buckets.write_gradients()
         if self._max_norm is None:
             return loss, None
-        return loss, float(torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm))
+        norm = torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm)
+        return loss, float(norm)
 
-    def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None:
-        """Nobody holds anything alone."""
+    def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_world: int) -> None:
+        """Nothing to do: every rank that stays has the whole state."""
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         rank = group.rank if group else 0
-        holders = [*recovery.holders, *recovery.committers]
-        behind = list(recovery.receivers)
+        sources = [*recovery.holders, *recovery.committers]
+        receivers = list(recovery.receivers)
         if recovery.cold_start:
-            self._session.load(group)
-            holders = [0]
-            behind = behind[1:]
-        for place, to in enumerate(behind):
-            source = holders[place % len(holders)]
+            self._state.load_newest(group)
+            sources = [0]
+            receivers = receivers[1:]
+        for number, receiver in enumerate(receivers):
+            source = sources[number % len(sources)]
             if group and rank == source:
-                state_transfer.send(group, self._session.state(), to)
-            elif group and rank == to:
-                self._session.receive(group, source)
+                state_transfer.send(group, self._state.state_dict(), receiver)
+            elif group and rank == receiver:
+                self._state.receive(group, source)

@@ -1,5 +1,4 @@
-"""The rows of a sharded state that one rank holds: read from model and optimizer, carried from rank
-to rank, written back."""
+"""The rows of a sharded state that one rank holds: read, moved between ranks, written back."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,27 +11,27 @@ from torch.distributed.tensor import DTensor
 
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.state.reshard_plan import Move, Shard
-from elastic_runtime.strategies.fsdp2_internals import like
+from elastic_runtime.strategies.fsdp2_internals import sharded_like
 
-# the kind of a tensor that is the parameter itself; any other is the optimizer's name for it, as
-# exp_avg
+# The kind of a tensor that is the parameter itself. Any other kind is the optimizer's name for the
+# tensor, such as exp_avg.
 PARAMETER = ""
+# Above the tags of state_transfer.
 FIRST_TAG = 1 << 20
 
 
 @dataclass(frozen=True)
-class Table:
-    """The tensors that are split by rows: parameters, and what the optimizer keeps of the same
-    shape."""
+class TensorTable:
+    """The tensors that are split by rows: parameters, and optimizer state of the same shape."""
 
-    # parameter's name, kind
+    # (name of the parameter, kind)
     keys: list[tuple[str, str]]
-    # of the whole
+    # Of the whole tensor.
     shapes: list[tuple[int, ...]]
     dtypes: list[torch.dtype]
 
     @property
-    def counts(self) -> list[int]:
+    def row_counts(self) -> list[int]:
         return [shape[0] for shape in self.shapes]
 
     @property
@@ -42,32 +41,31 @@ class Table:
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
 
-    def empty(self, part: Shard, device: str) -> list[torch.Tensor]:
-        """Room for one part of each, unfilled: (rows of the part, the other dimensions)."""
-        shapes = [
-            (part.rows(shape[0])[1] - part.rows(shape[0])[0], *shape[1:]) for shape in self.shapes
-        ]
-        return [
-            torch.empty(shape, dtype=dtype, device=device)
-            for shape, dtype in zip(shapes, self.dtypes, strict=True)
-        ]
+    def allocate(self, shard: Shard, device: str) -> list[torch.Tensor]:
+        """Uninitialized memory for one shard of each tensor: (rows of the shard, other axes)."""
+        tensors = []
+        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
+            first, last = shard.rows(shape[0])
+            tensors.append(torch.empty((last - first, *shape[1:]), dtype=dtype, device=device))
+        return tensors
 
-    def said(self) -> list[Any]:
+    def as_plain_data(self) -> list[Any]:
         return [self.keys, self.shapes, self.dtypes]
 
 
 @dataclass(frozen=True)
-class Held:
-    """`tensors`: the rows of `part`, in the table's order. `rest`: all that is not split, equal on
-    every rank."""
+class ShardState:
+    """One shard of the state of a model and its optimizer."""
 
-    part: Shard
-    table: Table
+    shard: Shard
+    table: TensorTable
+    # The rows of `shard`, in the order of `table`.
     tensors: list[torch.Tensor]
-    rest: dict[str, Any]
+    # What is not split, equal on every rank: the optimizer's settings and small values, buffers.
+    unsplit: dict[str, Any]
 
     def parameters(self) -> dict[str, torch.Tensor]:
-        """By name."""
+        """This rank's rows of each parameter, by name."""
         return {
             name: tensor
             for (name, kind), tensor in zip(self.table.keys, self.tensors, strict=True)
@@ -75,35 +73,29 @@ class Held:
         }
 
 
-def read(model: nn.Module, optimizer: torch.optim.Optimizer, part: Shard) -> Held:
-    """The live tensors, none copied; of a model that is not wrapped, as the only part of one."""
+def read(model: nn.Module, optimizer: torch.optim.Optimizer, shard: Shard) -> ShardState:
+    """The live tensors, not copied. A model that is not wrapped has one shard of one."""
     keys: list[tuple[str, str]] = []
-    wholes: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     small: list[Any] = []
     for name, p in model.named_parameters():
         keys.append((name, PARAMETER))
-        wholes.append(p)
+        tensors.append(p)
         for kind, value in optimizer.state.get(p, {}).items():
-            if isinstance(value, torch.Tensor) and value.shape == p.shape:
+            is_tensor = isinstance(value, torch.Tensor)
+            if is_tensor and value.shape == p.shape:
                 keys.append((name, kind))
-                wholes.append(value)
+                tensors.append(value)
             else:
-                # the optimizer may want it beside the parameter, or on the CPU
-                small.append(
-                    [
-                        name,
-                        kind,
-                        value,
-                        value.device.type if isinstance(value, torch.Tensor) else "",
-                    ]
-                )
-    table = Table(keys, [tuple(t.shape) for t in wholes], [t.dtype for t in wholes])
+                # Some optimizers keep it on the parameter's device, some on the CPU.
+                small.append([name, kind, value, value.device.type if is_tensor else ""])
+    table = TensorTable(keys, [tuple(t.shape) for t in tensors], [t.dtype for t in tensors])
     groups = [
         {key: value for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
     ]
-    rest = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
-    return Held(part, table, [_local(t).detach() for t in wholes], rest)
+    unsplit = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
+    return ShardState(shard, table, [_local(t).detach() for t in tensors], unsplit)
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
@@ -111,82 +103,84 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def write(
-    held: Held, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]
+    state: ShardState,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group_names: Sequence[Sequence[str]],
 ) -> None:
-    """`held` is the state of the wrapped model and its optimizer. `names`: of the parameters of
-    each of the optimizer's groups.
+    """Let `state` be the state of the wrapped model and its optimizer.
 
-    What the optimizer keeps is taken as it is; so is a parameter that has been given the same
-    memory, others are copied.
+    `group_names`: the names of the parameters in each of the optimizer's groups. Optimizer tensors
+    are used as they are. So is a parameter that already has the same memory; others are copied.
     """
     parameters: dict[str, Any] = dict(model.named_parameters())
     optimizer.state.clear()
-    for (name, kind), tensor in zip(held.table.keys, held.tensors, strict=True):
+    for (name, kind), tensor in zip(state.table.keys, state.tensors, strict=True):
         p = parameters[name]
-        if kind == PARAMETER:
-            if (local := p.to_local().detach()).data_ptr() != tensor.data_ptr():
-                local.copy_(tensor)
-        else:
-            optimizer.state[p][kind] = like(p, tensor)
-    for name, kind, value, device in held.rest["small"]:
+        if kind != PARAMETER:
+            optimizer.state[p][kind] = sharded_like(p, tensor)
+        elif (local := p.to_local().detach()).data_ptr() != tensor.data_ptr():
+            local.copy_(tensor)
+    for name, kind, value, device in state.unsplit["small"]:
         optimizer.state[parameters[name]][kind] = value.to(device, copy=True) if device else value
-    point(model, optimizer, names)
-    for group, of in zip(optimizer.param_groups, held.rest["groups"], strict=True):
-        group.update(of)
+    set_optimizer_parameters(model, optimizer, group_names)
+    for group, settings in zip(optimizer.param_groups, state.unsplit["groups"], strict=True):
+        group.update(settings)
     with torch.no_grad():
         for name, buffer in model.named_buffers():
-            buffer.copy_(held.rest["buffers"][name])
+            buffer.copy_(state.unsplit["buffers"][name])
 
 
-def point(
-    model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[Sequence[str]]
+def set_optimizer_parameters(
+    model: nn.Module, optimizer: torch.optim.Optimizer, group_names: Sequence[Sequence[str]]
 ) -> None:
-    """The optimizer's groups hold the model's present parameters."""
+    """Let the optimizer's groups hold the model's present parameters."""
     parameters = dict(model.named_parameters())
-    for group, members in zip(optimizer.param_groups, names, strict=True):
-        group["params"] = [parameters[name] for name in members]
+    for group, names in zip(optimizer.param_groups, group_names, strict=True):
+        group["params"] = [parameters[name] for name in names]
 
 
-def carry(
+def move_rows(
     group: Group,
     moves: Sequence[Move],
-    counts: Sequence[int],
-    held: Mapping[Shard, Sequence[torch.Tensor]],
-    made: Mapping[Shard, Sequence[torch.Tensor]],
+    row_counts: Sequence[int],
+    sources: Mapping[Shard, Sequence[torch.Tensor]],
+    targets: Mapping[Shard, Sequence[torch.Tensor]],
 ) -> int:
-    """Do this rank's share of `moves`, from `held` to `made`; the bytes received. Raises
-    RuntimeError if a peer is lost.
+    """Do this rank's part of `moves`, from `sources` to `targets`. Returns the bytes received.
 
-    By way of the host's memory: not yet from GPU to GPU.
+    Rows on a GPU go through the host's memory. Raises RuntimeError if a peer is lost.
     """
     tags: dict[tuple[int, int], int] = {}
-    posted: list[Any] = []
-    # where to, and where it is on the host
-    arriving: list[tuple[torch.Tensor, torch.Tensor]] = []
-    received = 0
+    transfers: list[Any] = []
+    # (rows on the GPU, the same rows on the host), copied when all have arrived
+    staged: list[tuple[torch.Tensor, torch.Tensor]] = []
+    bytes_received = 0
     for move in moves:
-        here = move.source == group.rank
-        there = move.target == group.rank
-        tag = tags[move.source, move.target] = tags.get((move.source, move.target), FIRST_TAG) + 1
-        if here:
-            given = _slice(held[move.source_shard][move.tensor], move.source_shard, counts[move.tensor], move)
-        if there:
-            place = _slice(made[move.target_shard][move.tensor], move.target_shard, counts[move.tensor], move)
-        if here and there:
-            place.copy_(given)
-        elif here:
-            posted.append(group.isend(given.cpu(), move.target, tag))
-        elif there:
-            landing = torch.empty_like(place, device="cpu") if place.is_cuda else place
-            posted.append(group.irecv(landing, move.source, tag))
-            arriving += [(place, landing)] if place.is_cuda else []
-            received += place.nbytes
-    group.wait_all(posted)
-    for place, landing in arriving:
-        place.copy_(landing)
-    return received
+        pair = (move.source, move.target)
+        tags[pair] = tags.get(pair, FIRST_TAG) + 1
+        count = row_counts[move.tensor]
+        if move.source == group.rank:
+            source = _rows(sources[move.source_shard][move.tensor], move.source_shard, count, move)
+        if move.target == group.rank:
+            target = _rows(targets[move.target_shard][move.tensor], move.target_shard, count, move)
+        if move.source == group.rank == move.target:
+            target.copy_(source)
+        elif move.source == group.rank:
+            transfers.append(group.isend(source.cpu(), move.target, tags[pair]))
+        elif move.target == group.rank:
+            buffer = torch.empty_like(target, device="cpu") if target.is_cuda else target
+            transfers.append(group.irecv(buffer, move.source, tags[pair]))
+            if target.is_cuda:
+                staged.append((target, buffer))
+            bytes_received += target.nbytes
+    group.wait_all(transfers)
+    for target, buffer in staged:
+        target.copy_(buffer)
+    return bytes_received
 
 
-def _slice(tensor: torch.Tensor, part: Shard, count: int, move: Move) -> torch.Tensor:
-    first = part.rows(count)[0]
+def _rows(tensor: torch.Tensor, shard: Shard, count: int, move: Move) -> torch.Tensor:
+    """The rows of a move in the tensor that holds this shard of it."""
+    first = shard.rows(count)[0]
     return tensor[move.first - first : move.last - first]

@@ -1,7 +1,6 @@
-"""A rank's end of the socket to its agent: a thread receives the messages."""
+"""A rank's end of the socket to its agent. A thread receives the agent's messages."""
 
 import faulthandler
-import logging
 import os
 import signal
 import socket
@@ -22,8 +21,6 @@ from elastic_runtime.messages import (
     encode_line,
 )
 
-log = logging.getLogger(__name__)
-
 
 def connect() -> "AgentLink | None":
     """The link to this process's agent; None if the script runs without one."""
@@ -31,63 +28,59 @@ def connect() -> "AgentLink | None":
     if not descriptor:
         return None
     local_rank = int(os.environ.get(LOCAL_RANK_ENV, "0"))
-    ranks = int(os.environ.get(LOCAL_WORLD_SIZE_ENV, "1"))
-    return AgentLink(int(descriptor), local_rank, ranks)
+    ranks_per_pod = int(os.environ.get(LOCAL_WORLD_SIZE_ENV, "1"))
+    return AgentLink(int(descriptor), local_rank, ranks_per_pod)
 
 
 class AgentLink:
-    """What the parent last told: the newest record, and how often a save was asked for."""
+    """`record`: the newest record received. `save_requests`: how many saves were requested."""
 
-    def __init__(self, descriptor: int, local: int, ranks: int) -> None:
-        self.local = local
-        self.ranks = ranks
-        self.index = -1
+    def __init__(self, descriptor: int, local_rank: int, ranks_per_pod: int) -> None:
+        self.local_rank = local_rank
+        self.ranks_per_pod = ranks_per_pod
+        # -1 until the first record has arrived.
+        self.pod_index = -1
+        self.record = Record()
+        self.save_requests = 0
         self._socket = socket.socket(fileno=descriptor)
         self._changed = threading.Condition()
         self._sending = threading.Lock()
-        self._record = Record()
-        self._saves = 0
         self._group: Group | None = None
-        # generation → the store it meets at, if it is ours
+        # Generation → the store where its ranks meet, if this rank holds it.
         self._stores: dict[int, Any] = {}
-        threading.Thread(target=self._listen, daemon=True, name="parent").start()
+        threading.Thread(target=self._listen, daemon=True, name="agent").start()
 
     def send(self, message: WorkerMessage) -> None:
         with self._sending:
             self._socket.sendall(encode_line(message))
 
-    @property
-    def record(self) -> Record:
-        return self._record
+    def wait_for_newer(self, generation: int) -> Record:
+        """The first record above `generation` that this rank can act on.
 
-    @property
-    def saves(self) -> int:
-        return self._saves
-
-    def newer_than(self, generation: int) -> Record:
-        """The first record newer than `generation` that can be acted on. Waits for as long as it
-        takes: the parent ends us if need be."""
-
-        def complete() -> bool:
-            record = self._record
-            return (
-                self.index >= 0
-                and record.generation > generation
-                and bool(record.stop or record.store or self.index not in record.members)
-            )
-
+        It waits without a limit: the agent ends this process if it should stop.
+        """
         with self._changed:
-            self._changed.wait_for(complete)
-            return self._record
+            self._changed.wait_for(lambda: self._can_act_above(generation))
+            return self.record
 
-    def guard(self, group: Group | None) -> None:
-        """Cut this group as soon as a newer generation starts abruptly; at once if it has."""
+    def _can_act_above(self, generation: int) -> bool:
+        record = self.record
+        if self.pod_index < 0 or record.generation <= generation:
+            return False
+        return record.stop or bool(record.store) or self.pod_index not in record.members
+
+    def abort_on_loss(self, group: Group | None) -> None:
+        """Abort this group as soon as a member is lost; at once if one is lost already.
+
+        It replaces the group before. None: no group is to be aborted.
+        """
         with self._changed:
             self._group = group
-            self._cut_if_lost()
+            self._abort_if_lost()
 
-    def _cut_if_lost(self) -> None:
-        if self._group and self._record.generation > self._group.generation and self._record.abrupt:
+    def _abort_if_lost(self) -> None:
+        record = self.record
+        if self._group and record.generation > self._group.generation and record.abrupt:
             self._group.abort()
 
     def _listen(self) -> None:
@@ -102,23 +95,32 @@ class AgentLink:
             case messages.NewRecord():
                 self._set_record(message.record, message.index)
             case messages.SaveRequested():
-                self._saves += 1
+                self.save_requests += 1
             case messages.Ping():
                 self.send(messages.Pong())
             case messages.StacksFile():
                 # The handler runs without Python's lock, which may be what this process hangs on.
                 faulthandler.register(signal.SIGRTMIN, file=message.descriptor)
 
-    def _set_record(self, record: Record, index: int) -> None:
+    def _set_record(self, record: Record, pod_index: int) -> None:
         with self._changed:
-            self.index = index
-            self._record = record
-            self._cut_if_lost()
+            self.pod_index = pod_index
+            self.record = record
+            self._abort_if_lost()
             self._changed.notify_all()
-        first = bool(record.members) and record.members[0] == self.index and self.local == 0
-        if first and not record.store and not record.stop and record.generation not in self._stores:
+        if self._must_open_store(record):
             store, port = open_store()
-            self._stores = {g: s for g, s in self._stores.items() if g >= record.generation - 1} | {
-                record.generation: store
+            # A rank may still be leaving the generation before.
+            kept = {
+                generation: other
+                for generation, other in self._stores.items()
+                if generation >= record.generation - 1
             }
+            self._stores = kept | {record.generation: store}
             self.send(messages.StoreOpened(record.generation, port))
+
+    def _must_open_store(self, record: Record) -> bool:
+        """The first rank of a generation opens the store where its ranks meet."""
+        if record.store or record.stop or record.generation in self._stores or not record.members:
+            return False
+        return record.members[0] == self.pod_index and self.local_rank == 0

@@ -1,9 +1,9 @@
-"""A rank's seat in the job: which generation it trains in, with whom, and how it gets from one to
-the next."""
+"""Which generation a rank trains in, with which other ranks, and how it joins the next one."""
 
 import logging
 import time
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -14,223 +14,251 @@ from elastic_runtime.messages import Record, WorkerMessage
 from elastic_runtime.training.agent_link import AgentLink
 
 log = logging.getLogger(__name__)
-# between two tries to save the state of a job that is stopped
-RETRY_S = 2.0
 
 
-class Training(Protocol):
-    """What a seat asks of the one who sits in it."""
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The ranks of a generation are connected and know how to bring all to the newest step."""
 
-    @property
-    def device(self) -> torch.device: ...
-    def stand(self) -> RankState: ...
-    def newest_save(self) -> int: ...
-    def shards(self, world: int) -> int: ...
-    def hand_over(self, group: Group, places: tuple[int, ...], world: int) -> None: ...
-    def enter(self, group: Group | None, recovery: RecoveryPlan) -> None: ...
-    def entered(
-        self, record: Record, before: int, pause_s: float | None, *, left: bool
-    ) -> None: ...
-    def save_last(self) -> bool: ...
+    record: Record
+    group: Group
+    recovery: RecoveryPlan
+    # This rank had a state when it joined.
+    had_state: bool
 
 
-class Seat:
-    """`group`: of this generation, None in a job of one and while parked."""
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """This rank does not train in a generation: it is no member, or the job stops."""
 
-    def __init__(self, link: AgentLink | None, training: Training) -> None:
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """How a generation differs from the one that this rank trained in before."""
+
+    record: Record
+    # Ranks of the generation before; 0 if this rank was in none.
+    previous_world: int
+    # Some ranks of the generation before are not in this one.
+    some_left: bool
+    # Since the last committed step; None if this rank was not training.
+    pause_s: float | None
+
+
+class RankLifecycle:
+    """`group`: of this generation; None in a job of one and while this rank is parked.
+
+    `link`: None if the script runs without an agent, as a job of one.
+    `committed_at`: when the last step was committed, by the monotonic clock.
+    """
+
+    def __init__(self, link: AgentLink | None) -> None:
         self.link = link
-        self._training = training
         self.group: Group | None = None
         self.rank = 0
         self.world = 1
         self.generation = 0
-        # a pause counts from here
         self.committed_at = time.monotonic()
         self._members: tuple[int, ...] = ()
+        # The newest generation that this rank tried to join.
+        self._tried = 0
+        self._pause_began = self.committed_at
 
     @property
     def name(self) -> str:
-        return f"{self.link.index}-{self.link.local}" if self.link else "0-0"
+        return f"{self.link.pod_index}-{self.link.local_rank}" if self.link else "0-0"
 
     @property
-    def place(self) -> tuple[int, int]:
-        """This rank, and how many there are. Raises ValueError while nobody knows."""
+    def rank_and_world(self) -> tuple[int, int]:
+        """Raises ValueError before this rank has joined a generation."""
         if self.link and not self.generation:
             script_checks.raise_mistakes([script_checks.RANK_UNKNOWN])
         return self.rank, self.world
 
     @property
-    def ranks(self) -> int:
-        """Of one pod."""
-        return self.link.ranks if self.link else 1
-
-    def take(self, newest: int = 0) -> None:
-        """Join the job, of which generation `newest` is known to have been."""
-        if self.link:
-            self.link.send(messages.Ready(newest))
-            self.move()
-        else:
-            self._training.enter(None, plan_recovery([self._training.stand()]))
-            self._training.entered(Record(), 1, None, left=False)
+    def ranks_per_pod(self) -> int:
+        return self.link.ranks_per_pod if self.link else 1
 
     @property
-    def asked(self) -> int:
-        """How often somebody wished a save so far."""
-        return self.link.saves if self.link else 0
+    def save_requests(self) -> int:
+        """How many saves were requested so far."""
+        return self.link.save_requests if self.link else 0
 
-    def wish(self, *, save: int) -> torch.Tensor:
-        """(2,): the generation to move to after this step (0: stay), and where its state is to be
-        saved; the leading rank's word.
+    def send(self, message: WorkerMessage) -> None:
+        """To the agent, if there is one."""
+        if self.link:
+            self.link.send(message)
 
-        Afterwards our parent knows that whatever takes long now is the others'.
+    # --- what the ranks agree on ------------------------------------------------------------------
+
+    def next_orders(self, *, save: int) -> torch.Tensor:
+        """(2,): the generation to join after this step (0: stay), and where to save its state.
+
+        Only the leading rank's are not 0; the sum over all ranks is what all do. The agent learns
+        that this rank now waits for the others.
         """
         self.send(messages.Arrived())
-        wish = torch.zeros(2)
+        orders = torch.zeros(2)
         if self.rank == 0:
-            wish[1] = float(save)
-            if (
-                self.link
-                and (record := self.link.record).generation > self.generation
-                and not record.abrupt
-            ):
-                wish[0] = record.generation if record.store or record.stop else 0
-        return wish
+            orders[0] = self._planned_generation()
+            orders[1] = float(save)
+        return orders
 
-    def agree(self, word: bool) -> bool:
-        """The leading rank's word, with every rank. Raises RuntimeError if one is lost."""
-        said = torch.tensor([float(word and self.rank == 0)])
+    def _planned_generation(self) -> int:
+        """The newer generation that forms after this step; 0 if there is none yet."""
+        if not self.link:
+            return 0
+        record = self.link.record
+        if record.generation <= self.generation or record.abrupt:
+            return 0
+        return record.generation if record.store or record.stop else 0
+
+    def leader_decides(self, flag: bool) -> bool:
+        """The leading rank's flag, on every rank. Raises RuntimeError if a rank is lost."""
+        flags = torch.tensor([float(flag and self.rank == 0)])
         if self.group:
-            self.group.all_reduce(said).wait()
-        return bool(said[0])
+            self.group.all_reduce(flags).wait()
+        return bool(flags[0])
 
-    def called(self) -> bool:
-        """Whether all are to move on, between two steps: the leading rank's word. Raises
-        RuntimeError if somebody is lost."""
-        return self.agree(self.link is not None and self.link.record.generation > self.generation)
+    def resize_pending(self, generation: int | None = None) -> bool:
+        """Whether all ranks leave `generation` (by default theirs) now, between two steps.
 
-    def recover(self) -> None:
-        """The step in flight is lost; form the next generation with those who are left."""
+        Raises RuntimeError if a rank is lost.
+        """
+        current = self.generation if generation is None else generation
+        return self.leader_decides(self.link is not None and self.link.record.generation > current)
+
+    # --- leave a generation -----------------------------------------------------------------------
+
+    def abandon_step(self) -> None:
+        """A peer is lost: this generation and its step in flight are given up.
+
+        Raises RuntimeError in a job of one, which has no peers.
+        """
         if not self.link or not self.group:
-            raise RuntimeError("a step failed in a job of one: there is nobody to recover from")
+            raise RuntimeError("a step failed in a job of one: there is no rank to recover from")
         self._give_up(self.generation)
-        self.move()
 
     def _give_up(self, generation: int) -> None:
-        assert self.link
         if self.group:
-            # errors reach ring neighbours only: pass it on
+            # A lost connection shows only at neighbours in the ring; abort to tell the others.
             self.group.abort()
-        self.link.send(messages.Broken(generation))
+        self.send(messages.Broken(generation))
 
-    def move_on(self) -> None:
-        """All ranks stopped after the same step because the leading one wished it: nothing is lost
-        on the way."""
+    def wait_for_plan(self) -> Record:
+        """The generation that follows this one."""
         assert self.link
-        assert self.group
-        record = self.link.newer_than(self.generation)
-        if not record.abrupt and not record.stop:
-            try:
-                self._hand_over(self.group, record)
-            except torch.OutOfMemoryError:
-                # nobody was lost, and it would be no better the next time
-                raise
-            except RuntimeError as error:
-                reason = {"generation": record.generation, "reason": str(error)}
-                log.warning("somebody was lost while leaving ranks handed over", extra=reason)
-                self.group.abort()
-        self.move()
+        return self.link.wait_for_newer(self.generation)
 
-    def _hand_over(self, group: Group, record: Record) -> None:
-        ranks = self.ranks
-        place = {index: at for at, index in enumerate(record.members)}
-        places = tuple(
-            place[index] * ranks + local if index in place else -1
-            for index in self._members
-            for local in range(ranks)
+    def next_ranks(self, record: Record) -> tuple[int, ...]:
+        """By rank of this generation: its rank in the next one, -1 if it leaves."""
+        count = self.ranks_per_pod
+        position = {pod_index: number for number, pod_index in enumerate(record.members)}
+        return tuple(
+            position[pod_index] * count + local_rank if pod_index in position else -1
+            for pod_index in self._members
+            for local_rank in range(count)
         )
-        self._training.hand_over(group, places, len(record.members) * ranks)
 
-    def move(self) -> None:
-        """Afterwards we train in the newest generation, with the state of the newest step anybody
-        has."""
-        link = self.link
-        began = self.committed_at
-        assert link
-        tried = self.generation
+    # --- join the next one ------------------------------------------------------------------------
+
+    def start_joining(self) -> None:
+        """Before `next_generation`; a pause counts from the last committed step."""
+        self._tried = self.generation
+        self._pause_began = self.committed_at
+
+    def next_generation(
+        self,
+        rank_state: Callable[[bool], RankState],
+        shard_group_size: Callable[[int], int],
+        device: torch.device,
+    ) -> Joined | LeftOut:
+        """Joins the newest generation that forms, or learns that this rank is left out of it.
+
+        `rank_state(is_new)`: this rank's state; `is_new`: it was in no group before.
+        `shard_group_size(world)`: as `Strategy.shard_group_size`. `device`: where the model is.
+        """
+        assert self.link
         while True:
-            record = link.newer_than(tried)
-            tried = record.generation
-            if self.group and self.group.is_aborted and not (record.abrupt or record.stop):
-                # it was planned for a whole group: who leaves with it has handed nothing over
-                self._give_up(tried)
-                continue
-            if record.stop or link.index not in record.members:
-                try:
-                    self._park(record)
-                except RuntimeError:
-                    self._give_up(record.generation)
-                continue
-            world = len(record.members) * link.ranks
-            rank = record.members.index(link.index) * link.ranks + link.local
-            group = Group(
-                record.generation, rank, world, self._training.shards(world), self._training.device
-            )
-            link.guard(group)
-            try:
-                group.connect(record.store)
-                self._enter(group, record, began)
-            except RuntimeError as error:
-                log.warning(
-                    "generation given up",
-                    extra={"generation": record.generation, "reason": str(error)},
-                )
-                group.abort()
-                link.guard(None)
-                group.close()
-                link.send(messages.Broken(record.generation))
-                continue
-            return
+            record = self.link.wait_for_newer(self._tried)
+            self._tried = record.generation
+            is_planned = not (record.abrupt or record.stop)
+            if self.group and self.group.is_aborted and is_planned:
+                # It was planned before a rank was lost: leaving ranks have handed nothing over.
+                self._give_up(record.generation)
+            elif record.stop or self.link.pod_index not in record.members:
+                return LeftOut(record)
+            elif joined := self._join(self.link, record, rank_state, shard_group_size, device):
+                return joined
 
-    def _enter(self, group: Group, record: Record, began: float) -> None:
-        said = self._training.stand()
-        saved = -1 if self.group else self._training.newest_save()
-        # (4,)
-        mine = torch.tensor([said.step, int(said.gradients_reduced), int(said.has_state), saved])
-        recovery = plan_recovery(
-            [RankState(int(a), bool(b), bool(c), int(d)) for a, b, c, d in group.all_gather(mine)]
-        )
-        self._training.enter(group, recovery)
-        before = self.group
-        before_world = self.world if self.group else 0
-        left = record.abrupt or not {*self._members} <= {*record.members}
-        self.group = group
-        self.rank = group.rank
-        self.world = group.world
-        self.generation = group.generation
-        self._members = record.members
-        if before:
-            before.close()
-        # who was parked was not training
-        pause_s = time.monotonic() - began if before and said.has_state and recovery.step else None
-        self._training.entered(record, before_world, pause_s, left=left)
+    def _join(
+        self,
+        link: AgentLink,
+        record: Record,
+        rank_state: Callable[[bool], RankState],
+        shard_group_size: Callable[[int], int],
+        device: torch.device,
+    ) -> Joined | None:
+        """None if the generation did not form; then it is given up."""
+        world = len(record.members) * link.ranks_per_pod
+        rank = record.members.index(link.pod_index) * link.ranks_per_pod + link.local_rank
+        group = Group(record.generation, rank, world, shard_group_size(world), device)
+        link.abort_on_loss(group)
+        try:
+            group.connect(record.store)
+            own = rank_state(self.group is None)
+            # (4,)
+            encoded = torch.tensor([int(value) for value in own])
+            gathered = [
+                RankState(int(step), bool(reduced), bool(has_state), int(newest_save))
+                for step, reduced, has_state, newest_save in group.all_gather(encoded)
+            ]
+        except RuntimeError as error:
+            self.give_up_joining(group, error)
+            return None
+        return Joined(record, group, plan_recovery(gathered), own.has_state)
 
-    def _park(self, record: Record) -> None:
-        """Hand over and wait: to be deleted, or to be asked back. Raises RuntimeError if somebody
-        was lost before the state was saved."""
+    def give_up_joining(self, group: Group, error: RuntimeError) -> None:
+        """A generation did not form: a rank was lost meanwhile."""
         assert self.link
-        while record.stop and self.group and not self._training.save_last():
-            # who stops us decides how long it may take
-            time.sleep(RETRY_S)
-            if self.agree(self.link.record.generation > record.generation):
-                return
+        log.warning(
+            "generation given up", extra={"generation": group.generation, "reason": str(error)}
+        )
+        group.abort()
+        self.link.abort_on_loss(None)
+        group.close()
+        self.send(messages.Broken(group.generation))
+
+    def enter(self, joined: Joined) -> Entered:
+        """From now on this rank trains in the generation that it joined, with its state."""
+        previous = self.group
+        previous_world = self.world if previous else 0
+        record = joined.record
+        some_left = record.abrupt or not {*self._members} <= {*record.members}
+        self.group = joined.group
+        self.rank = joined.group.rank
+        self.world = joined.group.world
+        self.generation = joined.group.generation
+        self._members = record.members
+        if previous:
+            previous.close()
+        was_training = previous and joined.had_state and joined.recovery.step
+        pause_s = time.monotonic() - self._pause_began if was_training else None
+        return Entered(record, previous_world, some_left, pause_s)
+
+    def park(self, record: Record, step: int) -> None:
+        """Leave the group, and wait to be deleted or to join again. `step`: committed steps."""
+        assert self.link
         group = self.group
         self.group = None
         self.generation = record.generation
-        self.link.guard(None)
+        self.link.abort_on_loss(None)
         if group:
             group.close()
-        self.link.send(messages.Parked(self._training.stand().step, record.generation))
+        self.send(messages.Parked(step, record.generation))
 
-    def send(self, message: WorkerMessage) -> None:
-        if self.link:
-            self.link.send(message)
+    def give_up_parking(self, record: Record) -> None:
+        """A rank was lost before the state was saved."""
+        self._give_up(record.generation)

@@ -1,4 +1,4 @@
-"""What a script may give a session to keep with the state."""
+"""The protocols of objects that a script passes to a session."""
 
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ class Stateful(Protocol):
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
 
 
-class Schedule(Stateful, Protocol):
-    """Stepped once when a step is committed."""
+class LRScheduler(Stateful, Protocol):
+    """The session calls `step` when a step is committed."""
 
     def step(self) -> Any: ...

@@ -2,107 +2,131 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from elastic_runtime import script_checks
 from elastic_runtime.data import batch_assignment, random_state
-
-if TYPE_CHECKING:
-    from elastic_runtime.session import Session
+from elastic_runtime.strategies.base import Pass
+from elastic_runtime.training.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch: its number in the step, and which samples of the dataset it holds."""
+    """One micro-batch."""
 
+    # In the step, over all ranks.
     number: int
-    # empty where samples come from streams
+    # Samples of the dataset; empty if the samples come from streams.
     indices: list[int]
-    # False: a pass for the sake of the other ranks' collectives; any sample will do
-    counts: bool = True
+    # False: the pass has weight 0 and runs only because other ranks need its collectives. Any
+    # sample will do.
+    contributes: bool = True
 
 
 class Step:
-    """The step in flight: iterate over it for this rank's micro-batches, and give each one's loss
-    to `backward`."""
+    """Iterate over it for this rank's micro-batches, and pass the loss of each to `backward`.
 
-    def __init__(self, session: "Session", number: int) -> None:
-        self._session = session
-        self.number = number
-        # (1,) this rank's part of the mean loss
-        self.loss = torch.zeros(1, device=session.device)
-        self._weight, self._ticks = 1.0, script_checks.step_counts(session.lr_schedulers)
-        # the micro-batch that is in the script's hands
-        self._waiting: int | None = None
-        # how many it has not taken yet
-        self._left: int | None = None
-        self._passes = 0
+    `number`: how many steps are committed.
+    `loss`: (1,): this rank's part of the step's mean loss so far.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.number = parts.state.step
+        self.loss = torch.zeros(1, device=parts.state.device)
+        # The norm to clip the gradient to.
+        self.max_norm: float | None = None
+        self._weight = 1.0
+        self._scheduler_counts = script_checks.step_counts(parts.state.lr_schedulers)
+        # The micro-batch that still needs its backward pass.
+        self._pending: int | None = None
+        # Micro-batches that the script has not taken; None until it has begun to.
+        self._remaining: int | None = None
+        self._backward_calls = 0
 
     @property
     def broken(self) -> bool:
-        """Somebody was lost: what is computed now will be thrown away."""
-        return self._session.strategy.broken
+        """A peer was lost: what is computed now will be discarded."""
+        return self._parts.strategy.broken
 
     def __iter__(self) -> Iterator[Batch]:
-        s = self._session
-        turns = s.strategy.turns(s.rank, s.world, s.micro_batches)
-        self._left = len(turns)
-        for at, turn in enumerate(turns):
+        passes = self._passes()
+        self._remaining = len(passes)
+        for current in passes:
             if self.broken:
                 return
-            random_state.seed(batch_assignment.random_seed(s.seed, self.number, turn.number))
-            where = (self.number, turn.number, s.micro_batches, s.micro_batch_size)
-            indices = batch_assignment.samples(s.seed, s.samples, *where) if s.samples else []
-            if turn.counts:
-                s.journal.sample(self.number + 1, turn.number, indices, s.generation)
-            self._weight = 1 / s.micro_batches if turn.counts else 0.0
-            s.strategy.before(turn, last=at == len(turns) - 1)
-            self._left = self._left - 1
-            self._waiting = turn.number
-            yield Batch(turn.number, indices, turn.counts)
-            script_checks.raise_mistakes(script_checks.missing_backward_mistakes(self.number, self._waiting))
-            s.strategy.after(turn)
-            s.buffers.after(turn.number, counts=turn.counts)
+            self._remaining -= 1
+            batch = self._begin_pass(current, is_last=self._remaining == 0)
+            self._pending = current.micro_batch
+            yield batch
+            script_checks.raise_mistakes(
+                script_checks.missing_backward_mistakes(self.number, self._pending)
+            )
+            self._parts.strategy.end_pass(current.micro_batch)
+            self._parts.buffers.end_pass(current.micro_batch, contributes=current.contributes)
+
+    def _passes(self) -> list[Pass]:
+        rank, world = self._parts.lifecycle.rank_and_world
+        return self._parts.strategy.passes(rank, world, self._parts.state.data.micro_batches)
+
+    def _begin_pass(self, current: Pass, *, is_last: bool) -> Batch:
+        parts = self._parts
+        data = parts.state.data
+        number = current.micro_batch
+        random_state.seed(batch_assignment.random_seed(data.seed, self.number, number))
+        indices = list[int]()
+        if data.samples:
+            indices = batch_assignment.samples(
+                data.seed,
+                data.samples,
+                self.number,
+                number,
+                data.micro_batches,
+                data.micro_batch_size,
+            )
+        if current.contributes:
+            generation = parts.lifecycle.generation
+            parts.journal.sample(self.number + 1, number, indices, generation)
+        self._weight = 1 / data.micro_batches if current.contributes else 0.0
+        parts.strategy.begin_pass(is_last=is_last)
+        return Batch(number, indices, current.contributes)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Add this micro-batch's gradients. `loss` is its mean, a scalar; the step's loss is the
-        mean over all micro-batches.
+        """Add the gradients of this micro-batch. `loss`: its mean, a scalar.
 
-        Raises ValueError for anything but one number that depends on the parameters, once for each
-        micro-batch.
+        Call it exactly once for each micro-batch. The step's loss is the mean over all
+        micro-batches. Raises ValueError if the loss is not a single number that depends on the
+        parameters.
         """
-        script_checks.raise_mistakes(script_checks.backward_mistakes(self.number, self._waiting, loss))
-        self._waiting = None
+        script_checks.raise_mistakes(
+            script_checks.backward_mistakes(self.number, self._pending, loss)
+        )
+        self._pending = None
         if not self.broken:
-            self._session.strategy.check_gradients(first=not self._passes)
-        self._passes += 1
+            self._parts.strategy.check_gradients(is_first=not self._backward_calls)
+        self._backward_calls += 1
         (loss * self._weight).backward()  # type: ignore[no-untyped-call]
         self.loss += loss.detach().to(self.loss) * self._weight
 
     def clip(self, max_norm: float) -> None:
-        """When the step is committed its whole gradient, over all ranks, is scaled down to this
-        2-norm if it is longer.
+        """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
 
-        `session.gradient_norm` says afterwards how long it was.
+        It happens when the step is committed; `session.gradient_norm` is the norm before.
         """
-        self._session.max_norm = max_norm
+        self.max_norm = max_norm
 
-    def check(self) -> None:
+    def check_finished(self) -> None:
         """Raises ValueError if the script left the step before its end."""
-        if not self.broken:
-            s = self._session
-            left = (
-                len(s.strategy.turns(s.rank, s.world, s.micro_batches))
-                if self._left is None
-                else self._left
-            )
-            script_checks.raise_mistakes(
-                [
-                    *script_checks.unfinished_step_mistakes(self.number, self._waiting, left),
-                    *script_checks.scheduler_step_mistakes(self._ticks, s.lr_schedulers),
-                ]
-            )
-            if self._passes:
-                s.strategy.check_gradients(first=False)
+        if self.broken:
+            return
+        remaining = len(self._passes()) if self._remaining is None else self._remaining
+        schedulers = self._parts.state.lr_schedulers
+        script_checks.raise_mistakes(
+            [
+                *script_checks.unfinished_step_mistakes(self.number, self._pending, remaining),
+                *script_checks.scheduler_step_mistakes(self._scheduler_counts, schedulers),
+            ]
+        )
+        if self._backward_calls:
+            self._parts.strategy.check_gradients(is_first=False)

@@ -126,28 +126,30 @@ def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
             f"step {line['step']}"
         )
     assert len({line["generation"] for line in lines}) > 1
-    assert "back to the newest spares" in job.said()
+    assert "continuing from the newest peer copies" in job.said()
 
 
 LOSES = (
     LOST
     + """
-from elastic_runtime.strategies import sharded
+from elastic_runtime import Sharded
+from elastic_runtime.strategies import resharding
 
-def carry(group, *words):
-    lost(f"carry-{group.rank}")
-    return carried(group, *words)
+def lose_while_moving(group, *arguments):
+    lost(f"move-{group.rank}")
+    return move_rows(group, *arguments)
 
-def before(self, turn, *, last):
-    if self._session.generation < self._session._seat.link.record.generation:
-        lost(f"pass-{self._group.rank}")
+def lose_in_pass(self, *, is_last):
+    if session.generation < session._parts.lifecycle.link.record.generation:
+        lost(f"pass-{session.rank}")
 
-carried, sharded.carry, sharded.Sharded.before = sharded.carry, carry, before
+move_rows, resharding.move_rows = resharding.move_rows, lose_while_moving
+Sharded.begin_pass = lose_in_pass
 """
 )
 
 
-@pytest.mark.parametrize("lost", ["carry-3", "carry-0", "pass-2", "pass-0"])
+@pytest.mark.parametrize("lost", ["move-3", "move-0", "pass-2", "pass-0"])
 @COPIES
 def test_who_is_lost_in_a_shrink(
     job: Job, undisturbed: Callable[[int], list[float]], lost: str
@@ -179,7 +181,7 @@ def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(
     (job.directory / "train.py").write_text(LOSES + job.script)
     job.start(0, 1, 2)
     job.trains(3, beyond=6)
-    (job.directory / "carry-2").touch()
+    (job.directory / "move-2").touch()
     job.resize(1)
     job.until(lambda s: s.ceded(1))
     job.trains(1)
@@ -189,7 +191,7 @@ def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(
         assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
             f"step {line['step']}"
         )
-    assert "back to the newest spares" in job.said()
+    assert "continuing from the newest peer copies" in job.said()
 
 
 @NO_COPIES
@@ -198,7 +200,7 @@ def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job
     job.trains(3)
     for index in (0, 1):
         job.kill_rank(index)
-    job.until(lambda _: "no spare or save of it to go back to" in job.said())
+    job.until(lambda _: "no peer copy or save has it" in job.said())
 
 
 @NO_COPIES

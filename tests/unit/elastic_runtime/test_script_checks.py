@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 
@@ -99,10 +98,6 @@ def grown(own: Session) -> None:
     own.model.register_parameter("more", torch.nn.Parameter(torch.zeros(1)))
 
 
-def without_data(own: Session) -> None:
-    own.samples = 0
-
-
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -116,7 +111,6 @@ def without_data(own: Session) -> None:
         ),
         pytest.param(rebuilt, "other parameters than when the session was created", id="rebuilt"),
         pytest.param(grown, "other parameters than when the session was created", id="grown"),
-        pytest.param(without_data, "the session has no data: give samples=len", id="no data"),
     ],
 )
 def test_what_changed_before_the_first_step_is_said(
@@ -126,6 +120,11 @@ def test_what_changed_before_the_first_step_is_said(
     change(own)
     with pytest.raises(ValueError, match=complaint):
         next(own.steps(1))
+
+
+def test_a_session_needs_data() -> None:
+    with pytest.raises(ValueError, match="the session has no data: give samples=len"):
+        next(session(samples=None).steps(1))
 
 
 def train(own: Session, body: Callable[[Session, Step], None]) -> None:
@@ -265,7 +264,9 @@ def test_a_schedule_that_the_script_steps_is_said() -> None:
         fine(own, step)
         schedule.step()
 
-    with pytest.raises(ValueError, match=r"ConstantLR.step was called by the script: remove the call"):
+    with pytest.raises(
+        ValueError, match=r"ConstantLR.step was called by the script: remove the call"
+    ):
         train(session(model=own_model, optimizer=optimizer, lr_schedulers=[schedule]), body)
 
 
@@ -277,19 +278,6 @@ def test_a_second_loop_over_steps_is_said() -> None:
         train(own, fine)
 
 
-def test_a_save_is_gone_on_from_with_its_figures_and_other_data_are_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    train(before := session(checkpoint=tmp_path, micro_batches=numpy.int64(2)), fine)
-    again = session(checkpoint=tmp_path, seed=3)
-    next(again.steps(2))
-    assert (again.step, again.loss, again.gradient_norm) == (1, before.loss, before.gradient_norm)
-    assert (
-        "seed was 0 and is 3: samples are counted by steps, so some samples may be repeated or skipped"
-        in caplog.text
-    )
-
-
 def test_what_has_no_state_is_no_part_of_it() -> None:
     with pytest.raises(
         ValueError,
@@ -299,13 +287,6 @@ def test_what_has_no_state_is_no_part_of_it() -> None:
         ),
     ):
         next(session(stateful=[{"best": 1.0}]).steps(1))
-
-
-def test_a_state_of_a_session_with_fewer_schedules_is_said() -> None:
-    with pytest.raises(
-        ValueError, match="the saved state has 1 lr_schedulers, streams and other stateful objects, the session has 0"
-    ):
-        session().set_rest({"step": 1, "also": [{}]})
 
 
 class Holds:

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elastic_runtime import Session
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.strategies.gradient_buckets import Buckets
+from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 from tests.bench.runtime.workers import job
 
 STEPS = int(sys.argv[1])
@@ -55,21 +55,21 @@ class Bare:
     def __init__(self, net: torch.nn.Module) -> None:
         self.net = net
         self.optimizer = job.optimizer_of(net)
-        self.buckets = Buckets(net)
+        self.buckets = GradientBuckets(net)
         self.group = Plain()
 
     def step(self, number: int, micro_batches: list[int]) -> None:
-        self.buckets.start(self.group)
+        self.buckets.begin_step(self.group)
         total = torch.zeros(1)
         for micro_batch in micro_batches:
-            self.buckets.expect_last = micro_batch == micro_batches[-1]
+            self.buckets.in_last_pass = micro_batch == micro_batches[-1]
             loss = job.loss_of(self.net, job.batch(number, micro_batch)) / MICRO_BATCHES
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         self.buckets.reduce(total)
         # A loop that prints its loss needs this collective; ours travels with the last gradients.
         self.group.all_reduce(total).wait()
-        self.buckets.give_gradients()
+        self.buckets.write_gradients()
         self.optimizer.step()
 
 

@@ -31,7 +31,7 @@ class Session:
 @dataclass
 class Batch:
     number: int
-    counts: bool = True
+    contributes: bool = True
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Step:
 
     def __iter__(self) -> Iterator[Batch]:
         yield from (Batch(number) for number in self.mine)
-        yield from (Batch(0, counts=False) for _ in range(self.more))
+        yield from (Batch(0, contributes=False) for _ in range(self.more))
 
 
 class Noisy:

@@ -30,7 +30,7 @@ class Rank:
 @dataclass
 class Batch:
     number: int
-    counts: bool = True
+    contributes: bool = True
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Step:
 
     def __iter__(self) -> Iterator[Batch]:
         yield from (Batch(number) for number in self.mine)
-        yield from (Batch(0, counts=False) for _ in range(self.more))
+        yield from (Batch(0, contributes=False) for _ in range(self.more))
 
 
 class Records:

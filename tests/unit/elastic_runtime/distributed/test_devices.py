@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.strategies.base import Strategy
-from elastic_runtime.strategies.gradient_buckets import Buckets
+from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 
 # tensors without memory, on devices that are not there
 FAKE = FakeTensorMode()
@@ -26,7 +26,7 @@ def session(of: torch.nn.Module, strategy: Strategy | None = None) -> Session:
 
 def buffers(of: torch.nn.Module) -> list[tuple[str, int]]:
     with FAKE:
-        return [(str(buffer.device), buffer.numel()) for buffer in Buckets(of)._memory]
+        return [(str(buffer.device), buffer.numel()) for buffer in GradientBuckets(of)._memory]
 
 
 def test_a_bucket_holds_gradients_of_one_device_and_is_there() -> None:

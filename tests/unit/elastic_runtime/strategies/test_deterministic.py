@@ -63,18 +63,20 @@ class OneRank:
         self, group: Group | None, rank: int, world: int, steps: range, micro_batches: int
     ) -> None:
         for step in steps:
-            self.strategy.start(group)
+            self.strategy.begin_step(group)
             loss = torch.zeros(1)
-            for turn in self.strategy.turns(rank, world, micro_batches):
+            for current in self.strategy.passes(rank, world, micro_batches):
                 samples = torch.randn(
-                    5, 37, generator=torch.Generator().manual_seed(1000 * step + turn.number)
+                    5,
+                    37,
+                    generator=torch.Generator().manual_seed(1000 * step + current.micro_batch),
                 )
                 part: Any = self.model(samples).square().mean() / micro_batches
                 part.backward()
                 loss += part.detach()
-                self.strategy.after(turn)
+                self.strategy.end_pass(current.micro_batch)
             assert self.strategy.reduce(loss, 0.05)
-            self.strategy.give_gradients()
+            self.strategy.write_gradients()
             self.optimizer.step()
 
 

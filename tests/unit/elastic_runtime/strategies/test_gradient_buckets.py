@@ -12,7 +12,7 @@ from torch.distributed.fsdp import fully_shard
 from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import fsdp2_internals
-from elastic_runtime.strategies.gradient_buckets import Buckets
+from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 from elastic_runtime.strategies.replicated import Replicated
 
 
@@ -54,17 +54,17 @@ INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
 
 def a_step(
     of: torch.nn.Module,
-    buckets: Buckets,
+    buckets: GradientBuckets,
     group: Sum,
     before: Callable[[], None],
     after: Callable[[], None],
 ) -> bool:
     """Of two micro-batches; the script does `before` the first and `after` the last what it
     likes."""
-    buckets.start(cast(Group, group))
+    buckets.begin_step(cast(Group, group))
     before()
     for last in (False, True):
-        buckets.expect_last = last
+        buckets.in_last_pass = last
         of(INPUT).square().sum().backward()
     after()
     return buckets.reduce(torch.tensor([3.0]))
@@ -100,13 +100,13 @@ def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_gr
 ) -> None:
     of = model()
     alike = model()
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
     before, after = SCRIPTS[script]
     # nothing of a step is left in the next
     for _ in range(2):
         assert a_step(of, buckets, group, lambda: before(of), lambda: after(of))
-        assert buckets.give_gradients() == 6.0
+        assert buckets.write_gradients() == 6.0
         for p, right in zip(of.parameters(), expected(alike), strict=True):
             torch.testing.assert_close(p.grad, right)
 
@@ -146,9 +146,7 @@ def test_gradients_that_the_script_drops_are_missed(strategy: str, where: str) -
         if strategy == "tree" and where != "after each pass":
             step()
         else:
-            with pytest.raises(
-                ValueError, match="leave zero_grad out, every step begins with none"
-            ):
+            with pytest.raises(ValueError, match="call step.backward without zero_grad"):
                 step()
     finally:
         fsdp2_internals.drop_mesh()
@@ -171,10 +169,10 @@ def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
     # a bucket each
     layers = [torch.nn.Linear(1400, 1500, bias=False) for _ in range(2)]
     of = torch.nn.Sequential(layers[0], torch.nn.Linear(1500, 1400, bias=False), layers[1])
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
-    buckets.start(cast(Group, group))
-    buckets.expect_last = True
+    buckets.begin_step(cast(Group, group))
+    buckets.in_last_pass = True
     of(torch.ones(1, 1400)).sum().backward()
     # some are on their way
     assert group.written
@@ -186,7 +184,7 @@ def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
 
 def test_gradients_keep_the_layout_that_backward_gives_them() -> None:
     of = model()
-    Buckets(of).start(None)
+    GradientBuckets(of).begin_step(None)
     for p in of.parameters():
         assert cast(torch.Tensor, p.grad).stride() == torch.zeros_like(p).stride()
 
@@ -194,7 +192,7 @@ def test_gradients_keep_the_layout_that_backward_gives_them() -> None:
 def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
     of = model()
     alike = model()
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
     group.lost = True
     assert not a_step(of, buckets, group, nothing, nothing)
@@ -206,7 +204,7 @@ def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
     for tensor in late:
         # the sum that was cut off comes now
         tensor.fill_(float("nan"))
-    assert buckets.give_gradients() == 6.0
+    assert buckets.write_gradients() == 6.0
     for p, right in zip(of.parameters(), expected(alike), strict=True):
         torch.testing.assert_close(p.grad, right)
 
@@ -214,7 +212,7 @@ def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
 def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
     """Fresh memory for all gradients would cost about a second a GB, at every loss."""
     of = model()
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
     group.lost = True
     group.may_write = False
@@ -229,7 +227,7 @@ def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
 def test_what_a_sum_that_could_not_begin_may_still_be_written_to_is_no_longer_used() -> None:
     """NCCL may have queued it all the same."""
     of = model()
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
     group.fails = True
     assert not a_step(of, buckets, group, nothing, nothing)
@@ -245,14 +243,14 @@ def test_what_a_sum_that_could_not_begin_may_still_be_written_to_is_no_longer_us
 
 def test_a_model_whose_type_holds_no_loss_reduces_it_by_itself() -> None:
     of = torch.nn.Linear(2, 2).bfloat16()
-    buckets = Buckets(of)
+    buckets = GradientBuckets(of)
     group = Sum()
-    buckets.start(cast(Group, group))
-    buckets.expect_last = True
+    buckets.begin_step(cast(Group, group))
+    buckets.in_last_pass = True
     of(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
     assert buckets.reduce(torch.tensor([3.0]))
     assert [(tensor.dtype, tensor.numel()) for tensor in group.written] == [
         (torch.bfloat16, 6),
         (torch.float32, 1),
     ]
-    assert buckets.give_gradients() == 6.0
+    assert buckets.write_gradients() == 6.0

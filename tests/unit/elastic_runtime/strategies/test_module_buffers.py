@@ -1,9 +1,9 @@
-"""Buffers after a step do not depend on who computed which micro-batch."""
+"""ModuleBuffers after a step do not depend on who computed which micro-batch."""
 
 import pytest
 import torch
 
-from elastic_runtime.strategies.module_buffers import Buffers
+from elastic_runtime.strategies.module_buffers import ModuleBuffers
 
 
 class Together:
@@ -30,32 +30,32 @@ def model() -> torch.nn.Module:
 
 def step(
     models: list[torch.nn.Module],
-    buffers: list[Buffers],
+    buffers: list[ModuleBuffers],
     group: Together,
     number: int,
     micro_batches: int = 4,
 ) -> None:
     world = len(models)
     for rank, (one, of) in enumerate(zip(models, buffers, strict=True)):
-        of.start(group)  # type: ignore[arg-type]
+        of.begin_step(group)  # type: ignore[arg-type]
         for micro_batch in range(
             rank * micro_batches // world, (rank + 1) * micro_batches // world
         ):
             torch.manual_seed(100 * number + micro_batch)
             one[0](torch.randn(5, 3))  # type: ignore[index]
-            of.after(micro_batch, counts=True)
+            of.end_pass(micro_batch, contributes=True)
         assert of.reduce()
     total = torch.stack(group.said).sum(0)
     for said in group.said:
         said.copy_(total)
     group.said.clear()
     for of in buffers:
-        of.give()
+        of.write()
 
 
 def after(world: int, steps: int) -> list[dict[str, torch.Tensor]]:
     models = [model() for _ in range(world)]
-    buffers = [Buffers(one) for one in models]
+    buffers = [ModuleBuffers(one) for one in models]
     group = Together()
     for number in range(steps):
         step(models, buffers, group, number)
@@ -74,21 +74,21 @@ def test_every_rank_has_what_micro_batch_0_made_of_them(world: int) -> None:
 
 def test_a_step_that_breaks_leaves_them_as_they_were() -> None:
     one = model()
-    buffers, before = Buffers(one), one[0].running_mean.clone()  # type: ignore[index]
-    buffers.start(None)
+    buffers, before = ModuleBuffers(one), one[0].running_mean.clone()  # type: ignore[index]
+    buffers.begin_step(None)
     one[0](torch.randn(5, 3))  # type: ignore[index]
-    buffers.after(0, counts=True)
+    buffers.end_pass(0, contributes=True)
     assert torch.equal(one[0].running_mean, before)  # type: ignore[index]
 
 
 def test_what_never_moves_is_sent_once() -> None:
     models = [model(), model()]
-    buffers = [Buffers(one) for one in models]
+    buffers = [ModuleBuffers(one) for one in models]
     group = Together()
     lengths = []
     for number in range(3):
         step(models, buffers, group, number)
-        lengths.append(buffers[0]._said.numel())
+        lengths.append(buffers[0]._message.numel())
     # the mask's elements, and the halfwords of the scale
     assert lengths[0] == lengths[1] + 4 + 4
     assert lengths[1] == lengths[2]

@@ -12,8 +12,7 @@ SCRIPT = """
 import sys, time, warnings
 warnings.filterwarnings("ignore")
 import torch
-from elastic_runtime import Session
-from elastic_runtime import Deterministic
+from elastic_runtime import Deterministic, Session
 torch.set_num_threads(1)
 torch.manual_seed(0)
 data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)

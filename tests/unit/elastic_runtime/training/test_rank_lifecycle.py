@@ -1,24 +1,24 @@
-"""What a rank knows of its place in the job, and when."""
+"""What a rank knows about its place in the job, and when."""
 
 from typing import cast
 
 import pytest
 
 from elastic_runtime.training.agent_link import AgentLink
-from elastic_runtime.training.rank_lifecycle import Seat, Training
+from elastic_runtime.training.rank_lifecycle import RankLifecycle
 
 
-def test_a_rank_is_not_told_before_anybody_knows_it() -> None:
-    seat = Seat(cast(AgentLink, object()), cast(Training, None))
+def test_a_rank_is_unknown_before_it_has_joined_a_generation() -> None:
+    lifecycle = RankLifecycle(cast(AgentLink, object()))
     with pytest.raises(
         ValueError,
         match=(
-            r"session.rank and session.world are known only inside the loop over session.steps: "
-            r"move code that a single process runs into the loop"
+            "session.rank and session.world are known only inside the loop over session.steps: "
+            "move code that a single process runs into the loop"
         ),
     ):
-        print(seat.place)
+        print(lifecycle.rank_and_world)
 
 
-def test_the_only_rank_of_a_plain_run_is_the_first_from_the_start() -> None:
-    assert Seat(None, cast(Training, None)).place == (0, 1)
+def test_a_script_without_an_agent_is_rank_0_of_1() -> None:
+    assert RankLifecycle(None).rank_and_world == (0, 1)

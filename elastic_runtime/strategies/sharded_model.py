@@ -1,0 +1,94 @@
+"""A model under FSDP2, and its optimizer: read, unwrapped, and wrapped again for another group."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+
+from elastic_runtime import script_checks
+from elastic_runtime.distributed.group import Group
+from elastic_runtime.state.reshard_plan import Shard
+from elastic_runtime.strategies import fsdp2_internals, sharded_state
+from elastic_runtime.strategies.fsdp2_internals import Collective
+from elastic_runtime.strategies.sharded_state import ShardState, TensorTable
+
+Wrap = Callable[[Any, DeviceMesh], None]
+
+
+class ShardedModel:
+    """`wrap(model, mesh)` calls `fully_shard`. The model stays the same object at every resize."""
+
+    def __init__(
+        self, wrap: Wrap, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+    ) -> None:
+        fsdp2_internals.check_torch()
+        self._wrap = wrap
+        self.model = model
+        self._optimizer = optimizer
+        name_of = {id(p): name for name, p in model.named_parameters()}
+        self._group_names = [
+            [name_of[id(p)] for p in group["params"]] for group in optimizer.param_groups
+        ]
+        script_checks.raise_mistakes(script_checks.device_mistakes(model.parameters()))
+        self.device = next(model.parameters()).device
+        if self.device.type == "cuda":
+            # fully_shard uses the current device.
+            torch.cuda.set_device(self.device)
+
+    @property
+    def trained_parameters(self) -> list[Any]:
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    @property
+    def gradients(self) -> list[torch.Tensor]:
+        """This rank's rows of each."""
+        return [p.grad.to_local() for p in self.trained_parameters]
+
+    @property
+    def row_counts(self) -> list[int]:
+        """Of the whole parameters."""
+        return [p.shape[0] for p in self.model.parameters()]
+
+    @property
+    def is_wrapped(self) -> bool:
+        return bool(fsdp2_internals.wrapped_modules(self.model))
+
+    def read(self, shard: Shard) -> ShardState:
+        """The live tensors, not copied."""
+        return sharded_state.read(self.model, self._optimizer, shard)
+
+    def unwrap_empty(self) -> None:
+        """Afterwards the model is plain and whole, its parameters uninitialized."""
+        fsdp2_internals.unwrap(self.model)
+        fsdp2_internals.allocate(self.model, self.device.type)
+        self._optimizer.state.clear()
+        sharded_state.set_optimizer_parameters(self.model, self._optimizer, self._group_names)
+
+    def allocate(self, table: TensorTable, shard: Shard) -> list[torch.Tensor]:
+        """Uninitialized memory for `shard`, on the model's device."""
+        return table.allocate(shard, self.device.type)
+
+    def wrap_for(
+        self, group: Group, state: ShardState, all_gather: Collective, reduce_scatter: Collective
+    ) -> None:
+        """Wrap the model for `group`; it has this state, and uses these collectives."""
+        if self.is_wrapped:
+            fsdp2_internals.unwrap(self.model)
+        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        fsdp2_internals.allocate(self.model, self.device.type, state.parameters())
+        fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
+        unsharded = [
+            name for name, p in self.model.named_parameters() if not isinstance(p, DTensor)
+        ]
+        if unsharded:
+            raise ValueError(
+                f"wrap leaves {unsharded[0]} and {len(unsharded) - 1} more parameters unsharded: "
+                "call fully_shard(model, mesh=mesh) at its end"
+            )
+        sharded_state.write(state, self.model, self._optimizer, self._group_names)
+
+
+def shard_of(group: Group, rank: int) -> Shard:
+    return Shard(rank % group.shard_group_size, group.shard_group_size)

@@ -1,0 +1,146 @@
+"""The training state of one rank: everything that the next step depends on."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from elastic_runtime.checkpointing.saver import Saver
+from elastic_runtime.distributed import state_transfer
+from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.training.options import DataOptions
+from elastic_runtime.training.stateful import LRScheduler, Stateful
+
+log = logging.getLogger(__name__)
+# The key in a save, which is part of the save format.
+STATEFUL_KEY = "also"
+
+
+class TrainingState:
+    """Saved, loaded, sent to other ranks and received from them.
+
+    `step`: committed steps. `loss`, `gradient_norm`: of the last step, over all its micro-batches;
+    the norm is None if the gradient was not clipped.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        lr_schedulers: Sequence[LRScheduler],
+        stateful: Sequence[Stateful],
+        data: DataOptions,
+        saver: Saver,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.lr_schedulers = list(lr_schedulers)
+        self.stateful = [*lr_schedulers, *stateful]
+        self.data = data
+        # Where the loss is summed.
+        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
+        self.step = 0
+        self.loss: float | None = None
+        self.gradient_norm: float | None = None
+        # This rank can continue from what it holds, and can send it to others.
+        self.is_complete = False
+        # The peer that sent a state was lost in between: the tensors here are of two states.
+        self._is_torn = False
+        self._saver = saver
+
+    def mark_complete(self) -> None:
+        self.is_complete = True
+        self._is_torn = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """The tensors are the live ones, not copies."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            **self.extra_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.set_extra_state(state)
+        self._is_torn = False
+
+    def extra_state(self) -> dict[str, Any]:
+        """What is neither the model's nor the optimizer's."""
+        return {
+            "step": self.step,
+            "loss": self.loss,
+            "gradient_norm": self.gradient_norm,
+            "data": asdict(self.data),
+            STATEFUL_KEY: [item.state_dict() for item in self.stateful],
+        }
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Raises ValueError if the state has another number of stateful objects."""
+        self._check(state)
+        for item, item_state in zip(self.stateful, state[STATEFUL_KEY], strict=True):
+            item.load_state_dict(item_state)
+        self.step = int(state["step"])
+        self.loss = state["loss"]
+        self.gradient_norm = state["gradient_norm"]
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        if len(state[STATEFUL_KEY]) != len(self.stateful):
+            raise ValueError(
+                f"the saved state has {len(state[STATEFUL_KEY])} lr_schedulers, streams and other "
+                f"stateful objects, the session has {len(self.stateful)}: pass as many, in the "
+                "order of the script that saved them"
+            )
+        changes = [
+            f"{name} was {state['data'].get(name)} and is {value}"
+            for name, value in asdict(self.data).items()
+            if state["data"].get(name) != value
+        ]
+        if changes:
+            # It may be intended.
+            log.warning(
+                "%s: samples are counted by steps, so some samples may be repeated or skipped",
+                ", ".join(changes),
+            )
+
+    def load_newest(self, group: Group | None) -> bool:
+        """Called by every rank: the leading one loads the newest save.
+
+        True on the leading rank if there was a save. Raises LookupError, on every rank, if there
+        are saves and none can be loaded.
+        """
+        loaded: Mapping[str, Any] | None = None
+        collected = self._saver.collect(group)
+        mistake = ""
+        if group is None or group.rank == 0:
+            try:
+                loaded = self._saver.load(collected, self.state_dict)
+                if loaded:
+                    self.load_state_dict(loaded)
+                elif self._is_torn:
+                    mistake = (
+                        "the state was lost while it was sent, and there is no save of it: set "
+                        "save_every"
+                    )
+            except (LookupError, ValueError, OSError) as error:
+                mistake = str(error)
+            except RuntimeError as error:
+                # The callers take a RuntimeError for a lost peer.
+                mistake = f"the newest save is not of this model: {error}"
+        if mistake := all_gather_object(group, mistake)[0]:
+            raise LookupError(mistake)
+        return bool(loaded)
+
+    def receive(self, group: Group, source: int) -> None:
+        """Replace this state by the one that rank `source` sends.
+
+        Raises RuntimeError if that rank is lost; afterwards this rank has no state at all.
+        """
+        # An earlier transfer that failed may still write to the live tensors.
+        live = None if self._is_torn else self.state_dict()
+        self.is_complete = False
+        self._is_torn = True
+        self.load_state_dict(state_transfer.receive(group, source, live))

@@ -1,0 +1,105 @@
+"""The training state: saved and loaded, sent and received."""
+
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from elastic_runtime import Session
+from elastic_runtime.distributed import state_transfer
+from elastic_runtime.training.state import TrainingState
+from tests.fakes.state_wire import StateWire
+
+
+def make_session(checkpoint: Path | None = None, seed: int = 0, micro_batches: int = 1) -> Session:
+    model = torch.nn.Linear(3, 2)
+    return Session(
+        model,
+        torch.optim.AdamW(model.parameters()),
+        samples=10,
+        micro_batches=micro_batches,
+        seed=seed,
+        checkpoint=checkpoint,
+    )
+
+
+def make_state() -> TrainingState:
+    return make_session()._state
+
+
+def train(session: Session, steps: int) -> None:
+    for step in session.steps(steps):
+        for _ in step:
+            step.backward(session.model(torch.ones(3)).sum())
+
+
+def send_trained_state(wire: StateWire) -> TrainingState:
+    """The state after 7 steps, on the wire."""
+    session = make_session()
+    train(session, steps=7)
+    state_transfer.send(wire.group, session._state.state_dict(), 1)
+    return session._state
+
+
+# --- received -------------------------------------------------------------------------------------
+
+
+def test_a_received_state_is_the_sent_one() -> None:
+    wire = StateWire()
+    receiver = make_state()
+    sender = send_trained_state(wire)
+    receiver.receive(wire.group, 0)
+    assert receiver.step == 7
+    parameters = zip(receiver.model.parameters(), sender.model.parameters(), strict=True)
+    assert all(torch.equal(received, sent) for received, sent in parameters)
+    # It is whole, so a job without saves can start from it.
+    assert not receiver.load_newest(None)
+
+
+def test_a_state_that_was_lost_while_it_was_sent_is_not_used() -> None:
+    wire = StateWire(tensors_until_loss=4)
+    receiver = make_state()
+    receiver.mark_complete()
+    send_trained_state(wire)
+    with pytest.raises(RuntimeError, match="a peer is lost"):
+        receiver.receive(wire.group, 0)
+    assert not receiver.is_complete
+    with pytest.raises(
+        LookupError,
+        match="the state was lost while it was sent, and there is no save of it: set save_every",
+    ):
+        receiver.load_newest(None)
+    second_wire = StateWire()
+    send_trained_state(second_wire)
+    receiver.receive(second_wire.group, 0)
+    assert not receiver.load_newest(None)
+
+
+# --- loaded ---------------------------------------------------------------------------------------
+
+
+def test_a_job_continues_from_its_save_and_logs_other_data_options(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = make_session(tmp_path, micro_batches=numpy.int64(2))  # type: ignore[arg-type]
+    train(before, steps=1)
+    after = make_session(tmp_path, micro_batches=2, seed=3)
+    next(after.steps(2))
+    assert (after.step, after.loss, after.gradient_norm) == (1, before.loss, before.gradient_norm)
+    expected = (
+        "seed was 0 and is 3: samples are counted by steps, so some samples may be repeated or "
+        "skipped"
+    )
+    assert expected in caplog.text
+
+
+def test_a_state_with_other_stateful_objects_is_refused() -> None:
+    with pytest.raises(
+        ValueError,
+        match=(
+            "the saved state has 1 lr_schedulers, streams and other stateful objects, the session "
+            "has 0: pass as many"
+        ),
+    ):
+        make_state().set_extra_state({"step": 1, "also": [{}]})
