@@ -11,22 +11,22 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm1 = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.projection = nn.Linear(width, width)
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
-        q, k, v = (
-            self.qkv(self.norm1(x))
-            .view(batch, length, 3, self.heads, width // self.heads)
-            .permute(2, 0, 3, 1, 4)
-            # (batch, heads, length, .)
-        )
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        # (batch, length, 3, heads, width of a head)
+        projected = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        # each (batch, heads, length, width of a head)
+        q, k, v = projected.permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.projection(attended.transpose(1, 2).reshape(batch, length, width))
         x = x + self.mlp(self.norm2(x))
         return x
 
@@ -36,19 +36,20 @@ class GPT(nn.Module):
         self, vocabulary: int, context: int, width: int = 96, depth: int = 3, heads: int = 4
     ) -> None:
         super().__init__()
-        self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(batch, length) of characters → (batch, length, vocabulary) of logits for the next."""
-        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        """(batch, length) characters → (batch, length, vocabulary) logits of the next character."""
+        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
         logits: torch.Tensor = self.head(self.blocks(x))
         return logits
 
 
 class Text:
-    """A text as overlapping windows of `context` characters, each with the one that follows it."""
+    """A text as overlapping windows of `context` characters, each with the character after it."""
 
     def __init__(self, path: str, context: int = 64) -> None:
         text = Path(path).read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ class Text:
         return len(self.data) - self.context
 
     def batch(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """(batch, context) of characters, and the same one further on."""
+        """(batch, context) characters, and the same shifted by one."""
         windows = torch.stack([self.data[i : i + self.context + 1] for i in indices])
         return windows[:, :-1], windows[:, 1:]
 

@@ -1,4 +1,4 @@
-"""Train the small GPT, elastically: python -m elastic_runtime train.py --out DIR."""
+"""Trains the small GPT, elastic. Run it with `python -m elastic_runtime train.py --out DIR`."""
 
 import argparse
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""A classifier on a map-style dataset, elastically: python -m elastic_runtime --local 2
-loader.py."""
+"""A classifier on a map-style dataset, elastic. Run it with
+`python -m elastic_runtime --local 2 loader.py`."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Small data made up on the spot, so that the examples need no download."""
+"""Small generated data, so that the examples need no download."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ SHARDS = 16
 
 
 class Digits(Dataset[tuple[torch.Tensor, int]]):
-    """600 images of 64 pixels with their digit, each rather different whenever it is read."""
+    """600 images of 64 pixels with their digit; each has new noise whenever it is read."""
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -23,8 +23,7 @@ class Digits(Dataset[tuple[torch.Tensor, int]]):
 
 
 def records(shard: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The 40 records of one shard: 16 numbers and their mean, badly measured, in an order that is
-    the shard's own."""
+    """The 40 records of one shard, always in the same order: 16 numbers and their noisy mean."""
     generator = torch.Generator().manual_seed(shard)
     for _ in range(40):
         values = torch.randn(16, generator=generator)

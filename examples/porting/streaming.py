@@ -1,5 +1,5 @@
-"""A regression on data that can only be read in its own order, elastically: python -m
-elastic_runtime --local 2 streaming.py."""
+"""A regression on data that can only be read in its own order, elastic. Run it with
+`python -m elastic_runtime --local 2 streaming.py`."""
 
 import argparse
 from collections.abc import Iterator

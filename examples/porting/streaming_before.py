@@ -34,7 +34,7 @@ for step in range(args.steps):
     optimizer.zero_grad()
     functional.mse_loss(model(values), means).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    # where the data stands is not in it
+    # the position in the data is not saved
     if (step + 1) % 50 == 0:
         args.out.mkdir(exist_ok=True)
         torch.save(

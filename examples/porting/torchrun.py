@@ -1,5 +1,5 @@
-"""A classifier in several processes, elastically: python -m elastic_runtime --local 2
-torchrun.py."""
+"""A classifier in several processes, elastic. Run it with
+`python -m elastic_runtime --local 2 torchrun.py`."""
 
 import argparse
 from pathlib import Path

@@ -27,14 +27,15 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 sampler: DistributedSampler[int] = DistributedSampler(dataset)
 loader = DataLoader(dataset, batch_size=32 // dist.get_world_size(), sampler=sampler)
-step, save = 0, args.out / "save.pt"
+step = 0
+save = args.out / "save.pt"
 if save.exists():
     saved = torch.load(save)
     step = saved["step"]
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
 while step < args.steps:
-    # after a restart the epoch begins anew
+    # after a restart the epoch begins again
     sampler.set_epoch(step * 32 // len(dataset))
     for images, labels in loader:
         optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""A loop of the shape of Hugging Face's Trainer, the ordinary way: arguments, callbacks,
+"""A loop like that of Hugging Face's Trainer, the ordinary way: arguments, callbacks,
 compute_loss, a schedule, accumulation, saves."""
 
 import argparse
@@ -44,8 +44,11 @@ class Trainer:
         data_collator: Callable[[list[Any]], Any] = default_collate,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.model, self.args, self.train_dataset = model, args, train_dataset
-        self.data_collator, self.callbacks = data_collator, callbacks
+        self.model = model
+        self.args = args
+        self.train_dataset = train_dataset
+        self.data_collator = data_collator
+        self.callbacks = callbacks
 
     def create_optimizer_and_scheduler(self) -> None:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.args.learning_rate)

@@ -1,7 +1,5 @@
 """Writes the state machines into docs/architecture.md: `python -m tests.unit.docs.tables`."""
 
-import re
-
 from tests.unit.docs.pages import DOCS
 
 PAGE = DOCS / "architecture.md"
@@ -18,11 +16,9 @@ def tables() -> dict[str, str]:
 def with_tables(page: str) -> str:
     """The page with the present tables between its markers."""
     for marker, table in tables().items():
-        pattern = rf"(<!-- {marker} -->\n```text\n).*?(```\n<!-- end -->)"
-        body = table.rstrip() + "\n"
-        page, count = re.subn(pattern, lambda m, t=body: m[1] + t + m[2], page, flags=re.DOTALL)
-        if count != 1:
-            raise ValueError(f"docs/architecture.md has no markers for {marker}")
+        start = page.index(f"<!-- {marker} -->\n```text\n")
+        end = page.index("```\n<!-- end -->", start)
+        page = f"{page[:start]}<!-- {marker} -->\n```text\n{table.rstrip()}\n{page[end:]}"
     return page
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from cede import cli
 from cede.api.allocation import ComputeAllocation
@@ -50,7 +51,7 @@ def test_a_diagram_is_of_a_known_kind(block: Block) -> None:
 
 
 # --- YAML -----------------------------------------------------------------------------------------
-MODELS = {
+MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "ClusterPolicy": (ClusterPolicy, "clusterpolicies"),
     "ComputeAllocation": (ComputeAllocation, "computeallocations"),
     "Cession": (Cession, "cessions"),
