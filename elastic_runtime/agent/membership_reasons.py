@@ -5,6 +5,7 @@ from enum import Enum
 WAIT = "wait"
 AT_STEP_END = "new generation at the end of the step"
 AT_ONCE = "new generation at once"
+FROM_SAVE = "new generation from the newest save"
 STOP = "last generation: save and park"
 
 
@@ -36,14 +37,14 @@ class Reason(Enum):
     TOO_FEW_PODS = "Fewer pods are ready than the smallest size needs.", WAIT
     # Also TRAINING.
     SETTLING = "A pod has changed a moment ago: others may change with it.", WAIT
-    STARTS_FROM_SAVE = "Enough pods are ready: they start from the newest save.", AT_STEP_END
+    STARTS_FROM_SAVE = "The smallest size is ready, and no pod changed lately.", FROM_SAVE
     # FINISHING
     FINISHED = "The other members are about to finish too.", WAIT
     # RECOVERING
     LOSS_UNKNOWN = "A member has not reported since the break: it may be the lost one.", WAIT
     HAND_OVER_UNKNOWN = "A leaving pod has not reported yet whether it handed over.", WAIT
     SURVIVORS_CONTINUE = "The pods that have the state continue without the lost one.", AT_ONCE
-    STATE_LOST = "No pod has the state: the job starts again from the newest save.", AT_STEP_END
+    STATE_LOST = "No pod has the state any more.", FROM_SAVE
     # STOPPED
     STAYS_STOPPED = "The requested size is 0.", WAIT
     STILL_SAVING = "A terminating pod still saves the state.", WAIT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic_runtime.json_logging import write_lines
+from elastic_runtime.json_logging import log_to
 from tests.paths import TREE
 
 
@@ -95,8 +95,8 @@ def test_the_log_is_a_json_object_a_line_written_once_and_seen_by_a_scripts_own_
 ) -> None:
     first = io.StringIO()
     second = io.StringIO()
-    write_lines(first)
-    write_lines(second)
+    log_to(first)
+    log_to(second)
     log.getChild("agent.agent").info("pod up", extra={"index": 3})
     log.debug("not this")
     (line,) = first.getvalue().splitlines()

@@ -1,0 +1,122 @@
+"""A pod's state follows the messages of its ranks."""
+
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elastic_runtime import messages
+from elastic_runtime.agent.pod_state import PodState, merged
+from elastic_runtime.agent.worker_process import WorkerProcess
+from elastic_runtime.messages import CoordinatorState, Progress, WorkDone, WorkerMessage
+
+PROGRESS = st.builds(
+    Progress,
+    step=st.none() | st.integers(0, 9),
+    loss=st.none() | st.floats(0, 9),
+    message=st.none() | st.text(max_size=3),
+    finished=st.none() | st.just(True),
+)
+
+
+class FakeWorker:
+    """The fields of a worker process that its messages change."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.parked = False
+        self.arrived = False
+        self.finished = False
+        self.ended = False
+        self.changes = 0
+        self.step_seconds: list[float] = []
+
+    def change_generation(self) -> None:
+        self.arrived = False
+        self.changes += 1
+
+    def commit_step(self, seconds: float) -> None:
+        self.arrived = False
+        self.step_seconds.append(seconds)
+
+
+class Pod:
+    """Two ranks, and the pod's state."""
+
+    def __init__(self) -> None:
+        self.state = PodState("life-1")
+        self.ranks = [FakeWorker(), FakeWorker()]
+
+    def receive(self, rank: int, message: WorkerMessage) -> PodState:
+        workers = cast(list[WorkerProcess], self.ranks)
+        self.state.receive(workers[rank], workers, message)
+        return self.state
+
+
+def test_pod_is_ready_or_parked_when_all_its_ranks_are() -> None:
+    pod = Pod()
+    assert not pod.receive(0, messages.Ready(4)).ready
+    assert pod.receive(1, messages.Ready(2)).ready
+    assert pod.state.newest_generation == 4
+    pod.receive(0, messages.Formed(5, (0, 1), 7))
+    assert not pod.receive(0, messages.Parked(8)).parked
+    assert pod.receive(1, messages.Parked(8)).parked
+    assert (pod.state.generation, pod.state.step) == (0, 8)
+    assert not pod.receive(0, messages.Formed(6, (0, 1), 8)).parked
+
+
+def test_pod_waits_while_a_rank_has_arrived() -> None:
+    pod = Pod()
+    assert pod.receive(1, messages.Arrived()).waits
+    assert not pod.receive(1, messages.StepCommitted(3, 0.5, 0.1)).waits
+    assert pod.ranks[1].step_seconds == [0.1]
+    assert pod.state.progress == Progress(step=3, loss=0.5, seconds=0.1)
+
+
+def test_newest_broken_generation_is_kept() -> None:
+    pod = Pod()
+    pod.receive(0, messages.Broken(5))
+    assert pod.receive(1, messages.Broken(4)).broken == 5
+    assert [rank.changes for rank in pod.ranks] == [1, 1]
+
+
+def test_long_message_is_shortened_on_arrival() -> None:
+    pod = Pod()
+    state = pod.receive(0, Progress(message="x" * 100_000, durable_step=3))
+    assert len(state.progress.message or "") == 500
+    assert state.progress.durable_step == 3
+
+
+def test_report_holds_the_whole_state() -> None:
+    pod = Pod()
+    pod.receive(0, messages.StoreOpened(3, 1234))
+    pod.receive(0, messages.Formed(3, (1, 2), 7))
+    pod.receive(0, messages.Finished())
+    pod.receive(1, messages.CommandEnded())
+    done = WorkDone(1, 2, 3.0)
+    kept = CoordinatorState(wanted=2)
+    report = pod.state.report(1, "10.0.0.1", known_generation=9, done=done, kept=kept)
+    assert (report.index, report.address, report.incarnation) == (1, "10.0.0.1", "life-1")
+    assert (report.generation, report.members, report.step) == (3, (1, 2), 7)
+    assert report.newest_generation == 9
+    assert report.store == messages.StoreOpened(3, 1234)
+    assert report.progress == Progress(finished=True)
+    assert (report.done, report.kept) == (done, kept)
+    assert pod.ranks[0].finished
+    assert pod.ranks[1].ended
+
+
+@given(older=PROGRESS, newer=PROGRESS)
+def test_newer_progress_wins_where_it_reports(older: Progress, newer: Progress) -> None:
+    result = merged(older, newer)
+    for name in Progress.__dataclass_fields__:
+        expected = getattr(newer, name)
+        if expected is None:
+            expected = getattr(older, name)
+        assert getattr(result, name) == expected
+
+
+@pytest.mark.parametrize("message", [messages.Pong(), messages.Arrived()])
+def test_other_messages_leave_the_progress_alone(message: WorkerMessage) -> None:
+    assert Pod().receive(0, message).progress == Progress()

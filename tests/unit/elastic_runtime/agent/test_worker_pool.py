@@ -1,0 +1,63 @@
+"""When a pod's workers are started again, and with which exit code the pod ends."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime.agent import worker_pool
+from elastic_runtime.agent.worker_pool import exit_code_after
+from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
+from elastic_runtime.messages import AGENT_FD_ENV
+from tests.fakes.agents import agent
+
+
+@pytest.mark.parametrize(
+    ("failed", "left_early", "leaving", "deaths", "code"),
+    [
+        pytest.param(None, False, False, 0, 0, id="all ended well"),
+        pytest.param(None, True, False, 0, 1, id="script ended before its last step"),
+        pytest.param(7, False, False, 1, None, id="first death: start again"),
+        pytest.param(7, False, False, 3, None, id="last allowed death"),
+        pytest.param(7, False, False, 4, 7, id="one death too many"),
+        pytest.param(-9, False, False, 4, 1, id="killed by a signal too often"),
+        pytest.param(7, False, True, 1, EXIT_LEFT_ON_REQUEST, id="pod terminates anyway"),
+    ],
+)
+def test_exit_code_after(
+    failed: int | None, left_early: bool, leaving: bool, deaths: int, code: int | None
+) -> None:
+    result = exit_code_after(
+        failed, left_early=left_early, leaving=leaving, deaths=deaths, max_restarts=3
+    )
+    assert result == code
+
+
+LEAVES_A_CHILD = f"""
+import os, subprocess, sys
+from pathlib import Path
+child = Path(sys.argv[1])
+if child.exists():
+    sys.exit(0)
+socket = int(os.environ["{AGENT_FD_ENV}"])
+sleep = subprocess.Popen(["sleep", "60"], start_new_session=True, pass_fds=[socket])
+child.write_text(str(sleep.pid))
+os._exit(1)
+"""
+
+
+async def test_worker_restarts_though_its_child_holds_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "LAST_MESSAGES_S", 0.1)
+    pod = agent(1)
+    child = tmp_path / "child"
+    pod.pool.script = ["-c", LEAVES_A_CHILD, str(child)]
+    try:
+        async with asyncio.timeout(20):
+            await pod.pool.run_workers()
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)
+    assert (pod.pool.all_deaths, pod.code, pod.over.is_set()) == (1, 0, True)
