@@ -5,10 +5,9 @@
         for inputs, targets in loader.batches(step):
             step.backward(loss_of(model, inputs, targets))
 
-Which samples a micro-batch holds, and every random draw made while they are fetched, are functions
-of (seed, step, micro-batch); so what
-workers have fetched ahead can be dropped when the job changes size, and is asked for again by
-whoever needs it then.
+The samples of a micro-batch, and every random draw made while they are fetched, depend only on
+(seed, step, micro-batch). So what workers have fetched ahead can be dropped when the job changes
+size: the rank that needs it then fetches it again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +19,18 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from elastic_runtime.data import batch_assignment, random_state
 
-OURS = (
-    "batch_size",
-    "shuffle",
-    "sampler",
-    "batch_sampler",
-    "drop_last",
-    "worker_init_fn",
-    "generator",
-    "persistent_workers",
+# options of DataLoader that decide on the order of samples or on randomness
+SESSION_OPTIONS = frozenset(
+    {
+        "batch_size",
+        "shuffle",
+        "sampler",
+        "batch_sampler",
+        "drop_last",
+        "worker_init_fn",
+        "generator",
+        "persistent_workers",
+    }
 )
 
 
@@ -37,29 +39,32 @@ class Sized(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-# the latter with a length, which torch's type does not say
+# torch's Dataset has a length, which its type does not show
 Indexed = Sized | Dataset[Any]
 
 
-class Numbered(Protocol):
-    """A micro-batch, by its number in its step."""
+class NumberedBatch(Protocol):
+    """A micro-batch of a step."""
 
+    # in the step, over all ranks
     @property
     def number(self) -> int: ...
+
+    # as in training.step.Batch
     @property
     def contributes(self) -> bool: ...
 
 
 class OneStep(Protocol):
-    """A step as the session hands it out."""
+    """A step, as the session yields it to the script."""
 
     number: int
 
-    def __iter__(self) -> Iterator[Numbered]: ...
+    def __iter__(self) -> Iterator[NumberedBatch]: ...
 
 
-class Shares(Protocol):
-    """What those who read data ask of the session."""
+class BatchPlan(Protocol):
+    """What a data source reads from the session."""
 
     seed: int
     micro_batches: int
@@ -71,58 +76,62 @@ class Shares(Protocol):
     def world(self) -> int: ...
 
 
-class Counted(Shares, Protocol):
-    @property
-    def samples(self) -> int: ...
+class DatasetPlan(BatchPlan, Protocol):
+    # in the dataset
+    samples: int
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One micro-batch as workers are asked for it. `plan`: how often the loader has changed its
-    mind about what comes next."""
+    """One micro-batch, as a worker is asked for it.
+
+    `plan`: how often the loader had changed what it fetches ahead.
+    """
 
     plan: int
     step: int
     micro_batch: int
     seed: int
+    # empty: nothing is to be fetched
     indices: Sequence[int]
 
 
-class Fetcher:
-    """The dataset as a worker sees it: a request in, its micro-batch out."""
+class RequestDataset:
+    """The dataset as a worker sees it: indexed by a request, it returns the micro-batch."""
 
     def __init__(self, dataset: Indexed, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset = dataset
         self.collate = collate
 
-    def __getitem__(self, asked: Request) -> tuple[Request, Any]:
-        if not asked.indices:
-            return asked, None
-        with random_state.apart(asked.seed):
-            many = getattr(self.dataset, "__getitems__", None)
-            found = (
-                many(list(asked.indices))
-                if many
-                else [self.dataset[index] for index in asked.indices]
-            )
-            return asked, self.collate(found)
+    def __getitem__(self, request: Request) -> tuple[Request, Any]:
+        if not request.indices:
+            return request, None
+        with random_state.isolated(request.seed):
+            return request, self.collate(self._fetch(list(request.indices)))
+
+    def _fetch(self, indices: list[int]) -> list[Any]:
+        # torch's name for a method that fetches many samples at once
+        fetch_many = getattr(self.dataset, "__getitems__", None)
+        if fetch_many:
+            samples: list[Any] = fetch_many(indices)
+            return samples
+        return [self.dataset[index] for index in indices]
 
 
 class Loader:
-    """`batches(step)` gives this rank's micro-batches, collated, in the order of their numbers.
+    """`batches(step)` yields this rank's micro-batches of a step, collated, in order.
 
-    `options` are DataLoader's own (num_workers, collate_fn, pin_memory, prefetch_factor, ...). What
-    decides on the order of samples or on
-    randomness is the session's: giving it raises TypeError. Workers are started here, before the
-    job has any connection they could inherit.
+    `options`: DataLoader's, such as num_workers, collate_fn, pin_memory and prefetch_factor. Raises
+    TypeError for one that decides on the order of samples or on randomness: the session decides
+    that. Workers are started here, before the job has any connection that they could inherit.
     """
 
-    def __init__(self, session: Counted, dataset: Indexed, **options: Any) -> None:
-        if taken := sorted(set(options) & set(OURS)):
-            raise TypeError(f"session.loader decides on {', '.join(taken)} itself: leave it out")
+    def __init__(self, session: DatasetPlan, dataset: Indexed, **options: Any) -> None:
+        if refused := sorted(SESSION_OPTIONS & options.keys()):
+            raise TypeError(f"session.loader sets {', '.join(refused)} itself: leave it out")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(
-                f"{type(dataset).__name__} has no length or no [index]: give what can only be "
+                f"{type(dataset).__name__} has no length or no [index]: pass data that can only be "
                 f"iterated to session.streams"
             )
         self.samples = len(dataset)
@@ -130,21 +139,21 @@ class Loader:
             raise ValueError(
                 "the dataset is empty: session.loader needs one with at least 1 sample"
             )
-        self._session, self._dataset, self._plan = (
-            session,
-            Fetcher(dataset, options.pop("collate_fn", None) or default_collate),
-            0,
-        )
-        # (step, micro-batch) still to be asked for, endless once a step was seen
+        self._session = session
+        collate = options.pop("collate_fn", None) or default_collate
+        self._dataset = RequestDataset(dataset, collate)
+        self._plan = 0
+        # (step, micro-batch) still to be requested; endless once a step has begun
         self._ahead: Iterator[tuple[int, int]] = iter(())
-        # the one that the next call will want, if nothing changes
+        # the micro-batch that the script takes next if the job does not change
         self._next: tuple[int, int] | None = None
-        self._world = (0, 0)
+        # the rank and world size that `_ahead` is for
+        self._rank_and_world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
-            self._dataset,  # type: ignore[arg-type]  # its indices are requests
+            self._dataset,  # type: ignore[arg-type]
             batch_size=None,
-            sampler=self._asked(),
-            collate_fn=_as_it_is,
+            sampler=self._requests(),
+            collate_fn=_unchanged,
             generator=torch.Generator(),
             persistent_workers=bool(options.get("num_workers")),
             **options,
@@ -152,67 +161,75 @@ class Loader:
         self._fetched = iter(loader)
 
     def batches(self, step: OneStep) -> Iterator[Any]:
-        found = None
+        """This rank's micro-batches of `step`, in the order of their numbers."""
+        samples = None
         for batch in step:
             if batch.contributes:
-                found = self._get(step.number, batch.number)
-            elif found is None:
-                # nothing of our own in this step, and any sample will do
-                found = self._dataset[self._request(step.number, batch.number)][1]
-            yield found
+                samples = self._take(step.number, batch.number)
+            elif samples is None:
+                # this rank has no micro-batch in this step, and any samples will do
+                _, samples = self._dataset[self._request(step.number, batch.number)]
+            yield samples
 
-    def _get(self, step: int, micro_batch: int) -> Any:
-        """What was fetched ahead for this micro-batch; all that was fetched for another job size is
-        dropped on the way to it."""
-        s = self._session
-        if self._next != (step, micro_batch) or self._world != (s.rank, s.world):
-            self._plan = self._plan + 1
-            self._world = (s.rank, s.world)
+    def _take(self, step: int, micro_batch: int) -> Any:
+        """The samples of this micro-batch; drops those that were fetched for another job size."""
+        rank_and_world = (self._session.rank, self._session.world)
+        if self._next != (step, micro_batch) or self._rank_and_world != rank_and_world:
+            self._plan += 1
+            self._rank_and_world = rank_and_world
             self._ahead = self._from(step, micro_batch)
         while True:
-            asked, found = next(self._fetched)
-            if asked.plan == self._plan:
+            request, samples = next(self._fetched)
+            if request.plan == self._plan:
                 self._next = self._after(step, micro_batch)
-                return found
+                return samples
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
-            "a loader is not gone through by itself: take `for batch in loader.batches(step)`, "
-            "within "
+            "a loader cannot be iterated by itself: use `for batch in loader.batches(step)` inside "
             "`for step in session.steps(...)`"
         )
 
-    def _asked(self) -> Iterator[Request]:
-        """What to fetch, without end; read by the DataLoader as far ahead as its workers go."""
+    def _requests(self) -> Iterator[Request]:
+        """What to fetch, without end. The DataLoader reads it as far ahead as its workers go."""
         while True:
             step, number = next(self._ahead, (-1, -1))
-            # not known yet what this rank will need
-            yield self._request(step, number) if step >= 0 else Request(0, step, number, 0, ())
+            if step >= 0:
+                yield self._request(step, number)
+            else:
+                # it is not known yet what this rank will need
+                yield Request(0, step, number, 0, ())
 
     def _request(self, step: int, number: int) -> Request:
-        s = self._session
+        session = self._session
         indices = batch_assignment.samples(
-            s.seed, s.samples, step, number, s.micro_batches, s.micro_batch_size
-        )
-        return Request(
-            self._plan,
+            session.seed,
+            session.samples,
             step,
             number,
-            batch_assignment.random_seed(s.seed, step, number, "data"),
-            indices,
+            session.micro_batches,
+            session.micro_batch_size,
         )
+        seed = batch_assignment.random_seed(session.seed, step, number, "data")
+        return Request(self._plan, step, number, seed, indices)
 
     def _from(self, step: int, micro_batch: int) -> Iterator[tuple[int, int]]:
-        mine = batch_assignment.owned(*self._world, self._session.micro_batches)
-        yield from ((step, number) for number in mine if number >= micro_batch)
+        """(step, micro-batch) of this rank from here on, without end."""
+        owned = self._owned()
+        yield from ((step, number) for number in owned if number >= micro_batch)
         while True:
             step += 1
-            yield from ((step, number) for number in mine)
+            yield from ((step, number) for number in owned)
 
     def _after(self, step: int, micro_batch: int) -> tuple[int, int]:
-        mine = batch_assignment.owned(*self._world, self._session.micro_batches)
-        return (step, micro_batch + 1) if micro_batch + 1 in mine else (step + 1, mine.start)
+        owned = self._owned()
+        if micro_batch + 1 in owned:
+            return step, micro_batch + 1
+        return step + 1, owned.start
+
+    def _owned(self) -> range:
+        return batch_assignment.owned(*self._rank_and_world, self._session.micro_batches)
 
 
-def _as_it_is(fetched: Any) -> Any:
+def _unchanged(fetched: Any) -> Any:
     return fetched

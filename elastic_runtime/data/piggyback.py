@@ -1,94 +1,131 @@
-"""Small states that ride on a collective every step makes anyway: a block of equal size on every
-rank, summed.
+"""Exchanges small states by way of a sum over all ranks that every step computes anyway.
 
-Each stream has a slot in the block, written by its owner and zero elsewhere, so the sum is what the
-owners wrote. A state longer than its
-slot goes in parts, one a step; whoever missed a part waits for the next whole one.
+Every rank sends a block of the same size. Each state has a slot in it, which its owner fills and
+all other ranks leave zero, so the sum is what the owners have sent. A state longer than its slot is
+sent in parts, one in each step. A rank that missed a part waits until the state is sent again.
 """
 
 import ctypes
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-# step, whole length, offset of this part, length of this part
-HEAD = struct.Struct("<IIII")
-BLOCK_BYTES = 1 << 16
-SLOT_BYTES = 1 << 10
+# step, length of the state, offset of this part, length of this part
+HEADER = struct.Struct("<IIII")
+MAX_BLOCK_BYTES = 1 << 16
+MAX_SLOT_BYTES = 1 << 10
 
 
 def encode(number: int, state: Any) -> bytes:
-    """The state as bytes. Raises TypeError if it would not come back as it is."""
+    """The state of stream `number` as bytes.
+
+    Raises TypeError if it would not be restored exactly.
+    """
     try:
-        raw = json.dumps(state)
-        same = json.loads(raw) == state
+        text = json.dumps(state)
+        is_exact = json.loads(text) == state
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"state_dict() of stream {number} is not plain data ({error}): give what JSON holds"
+            f"state_dict() of stream {number} is not plain data ({error}): return what JSON can "
+            f"hold"
         ) from error
-    if not same:
+    if not is_exact:
         raise TypeError(
-            f"state_dict() of stream {number} would come back changed: give lists for tuples, "
-            f"and "
-            f"strings as keys"
+            f"state_dict() of stream {number} would be restored differently: use lists instead of "
+            f"tuples, and strings as keys"
         )
-    return raw.encode()
+    return text.encode()
 
 
-class Mail:
-    """`write` what is to ride, `read` what has landed: on every rank, for every committed step, in
-    order."""
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """A state of this rank that is being sent."""
+
+    # of which it is the state
+    step: int
+    encoded: bytes
+    # how many bytes all ranks have
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """The first parts of a state that is being received."""
+
+    step: int
+    encoded: bytes
+
+
+class StateExchange:
+    """Call `pack` and `unpack` on every rank, for every committed step, in order."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._bytes = max(HEAD.size + 8, min(SLOT_BYTES, BLOCK_BYTES // slots)) // 2 * 2
-        # number → (step, whole state, how much of it has landed)
-        self._going: dict[int, tuple[int, bytes, int]] = {}
-        # number → (step, what has landed)
-        self._coming: dict[int, tuple[int, bytes]] = {}
+        slot_bytes = max(HEADER.size + 8, min(MAX_SLOT_BYTES, MAX_BLOCK_BYTES // slots))
+        # an even number, because two bytes are sent as one float
+        self._slot_bytes = slot_bytes // 2 * 2
+        # by slot
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._incoming: dict[int, _Incoming] = {}
 
-    def write(self, step: int, states: Mapping[int, Callable[[], Any]]) -> torch.Tensor:
-        """(slots × half a slot's bytes,) of floats that a sum with zeros leaves exact."""
-        block = bytearray(self._slots * self._bytes)
-        self._going = {number: going for number, going in self._going.items() if number in states}
+    def pack(self, step: int, states: Mapping[int, Callable[[], Any]]) -> torch.Tensor:
+        """This rank's block, to be summed: (half as many floats as the block has bytes,).
+
+        Floats of two bytes each stay exact when zeros are added. `states`: those that this rank
+        owns, by slot.
+        """
+        block = bytearray(self._slots * self._slot_bytes)
+        self._outgoing = {
+            number: outgoing for number, outgoing in self._outgoing.items() if number in states
+        }
         for number, state in states.items():
-            if number not in self._going or self._going[number][2] == 0:
-                self._going[number] = (step, encode(number, state()), 0)
-            of, whole, at = self._going[number]
-            part = whole[at : at + self._bytes - HEAD.size]
-            start = number * self._bytes
-            block[start : start + HEAD.size + len(part)] = (
-                HEAD.pack(of, len(whole), at, len(part)) + part
-            )
+            outgoing = self._outgoing.get(number)
+            # a state of which no rank has a part yet is replaced by the newest one
+            if outgoing is None or outgoing.sent == 0:
+                outgoing = _Outgoing(step, encode(number, state()), 0)
+                self._outgoing[number] = outgoing
+            part = outgoing.encoded[outgoing.sent :][: self._slot_bytes - HEADER.size]
+            header = HEADER.pack(outgoing.step, len(outgoing.encoded), outgoing.sent, len(part))
+            start = number * self._slot_bytes
+            block[start : start + HEADER.size + len(part)] = header + part
         return torch.frombuffer(block, dtype=torch.int16).to(torch.float32)
 
-    def read(self, said: torch.Tensor) -> Iterator[tuple[int, int, Any]]:
-        """(number, step, state) of every state that is whole now."""
-        there = said.to("cpu", torch.int16).contiguous()
-        block = ctypes.string_at(there.data_ptr(), there.nbytes)
+    def unpack(self, summed: torch.Tensor) -> Iterator[tuple[int, int, Any]]:
+        """(slot, step, state) of every state that is complete now. `summed`: all ranks' blocks."""
+        words = summed.to("cpu", torch.int16).contiguous()
+        block = ctypes.string_at(words.data_ptr(), words.nbytes)
         for number in range(self._slots):
-            slot = block[number * self._bytes : (number + 1) * self._bytes]
-            step, length, at, size = HEAD.unpack_from(slot)
+            slot = block[number * self._slot_bytes : (number + 1) * self._slot_bytes]
+            step, length, offset, size = HEADER.unpack_from(slot)
             if not length:
                 continue
-            before_step, before = self._coming.pop(number, (step, b"")) if at else (step, b"")
-            if before_step != step or len(before) != at:
-                # a part was missed
+            received = self._receive(number, step, offset, slot[HEADER.size :][:size])
+            if received is None:
                 continue
-            so_far = before + slot[HEAD.size : HEAD.size + size]
-            # ours
-            if number in self._going:
-                self._going[number] = (step, self._going[number][1], len(so_far))
-            if len(so_far) < length:
-                self._coming[number] = (step, so_far)
+            if number in self._outgoing:
+                # this rank's own
+                own = self._outgoing[number].encoded
+                self._outgoing[number] = _Outgoing(step, own, len(received))
+            if len(received) < length:
+                self._incoming[number] = _Incoming(step, received)
                 continue
-            self._going.pop(number, None)
-            yield number, step, json.loads(so_far)
+            self._outgoing.pop(number, None)
+            yield number, step, json.loads(received)
 
-    def forget(self) -> None:
-        """Of half-sent and half-heard states, nothing is left."""
-        self._going = {}
-        self._coming = {}
+    def _receive(self, number: int, step: int, offset: int, part: bytes) -> bytes | None:
+        """The state's bytes up to the end of this part; None if an earlier part was missed."""
+        before = _Incoming(step, b"")
+        if offset:
+            before = self._incoming.pop(number, before)
+        if before.step != step or len(before.encoded) != offset:
+            return None
+        return before.encoded + part
+
+    def clear(self) -> None:
+        """Drop all states that are sent or received in part."""
+        self._outgoing = {}
+        self._incoming = {}

@@ -1,5 +1,4 @@
-"""Everything random follows from one number: Python's, numpy's (if the script uses it) and torch's
-generators."""
+"""Seeds the generators of Python, of torch, and of numpy if the script uses it, from one number."""
 
 import random
 import sys
@@ -11,40 +10,42 @@ import torch
 
 
 def seed(value: int) -> None:
-    """Afterwards the next draw of every generator, accelerators' included, is a function of
-    `value`."""
-    if _accelerated():
+    """Afterwards the draws of every generator, also an accelerator's, depend on `value` only."""
+    if _has_accelerator():
         torch.manual_seed(value)
     else:
-        # the other one writes down the stack for accelerators that are not there: 1 ms
+        # manual_seed would record a stack for accelerators that do not exist: 1 ms
         torch.default_generator.manual_seed(value)
-    _seed_others(value)
+    _seed_python_and_numpy(value)
 
 
 @cache
-def _accelerated() -> bool:
+def _has_accelerator() -> bool:
     return torch.accelerator.is_available()
 
 
 @contextmanager
-def apart(value: int) -> Iterator[None]:
-    """Inside, draws on the CPU follow from `value`; afterwards the generators are as they were, so
-    reading data disturbs no dropout."""
+def isolated(value: int) -> Iterator[None]:
+    """Inside, draws on the CPU depend on `value` only; afterwards all generators are as before.
+
+    So data that draws while it is read does not change the model's dropout.
+    """
     numpy = sys.modules.get("numpy")
-    ours = torch.random.get_rng_state()
-    others = (random.getstate(), numpy.random.get_state() if numpy else None)
+    torch_state = torch.random.get_rng_state()
+    python_state = random.getstate()
+    numpy_state = numpy.random.get_state() if numpy else None
     torch.default_generator.manual_seed(value)
-    _seed_others(value)
+    _seed_python_and_numpy(value)
     try:
         yield
     finally:
-        torch.random.set_rng_state(ours)
-        random.setstate(others[0])
-        if numpy and others[1] is not None:
-            numpy.random.set_state(others[1])
+        torch.random.set_rng_state(torch_state)
+        random.setstate(python_state)
+        if numpy and numpy_state is not None:
+            numpy.random.set_state(numpy_state)
 
 
-def _seed_others(value: int) -> None:
+def _seed_python_and_numpy(value: int) -> None:
     random.seed(value)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(value % 2**32)

@@ -1,5 +1,6 @@
-"""Small states on a collective's back: what the owner wrote is what everybody reads, or nothing."""
+"""What the owner of a state sends is what every rank receives, or nothing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,72 +8,85 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastic_runtime.data.piggyback import BLOCK_BYTES, SLOT_BYTES, Mail, encode
+from elastic_runtime.data.piggyback import MAX_BLOCK_BYTES, MAX_SLOT_BYTES, StateExchange, encode
 
-PLAIN = st.dictionaries(
+PLAIN_DATA = st.dictionaries(
     st.text(max_size=5),
     st.integers() | st.text(max_size=20) | st.lists(st.integers(0, 2**32), max_size=8),
     max_size=4,
 )
 
 
-@given(states=st.lists(PLAIN, min_size=1, max_size=6), world=st.integers(1, 3))
-def test_what_owners_write_is_what_every_rank_reads(
+def returning(state: Any) -> Callable[[], Any]:
+    return lambda: state
+
+
+@given(states=st.lists(PLAIN_DATA, min_size=1, max_size=6), world=st.integers(1, 3))
+def test_what_owners_send_is_what_every_rank_receives(
     states: list[dict[str, Any]], world: int
 ) -> None:
-    mails = [Mail(len(states)) for _ in range(world)]
-    parts = [
-        mail.write(7, {n: (lambda n=n: states[n]) for n in range(len(states)) if n % world == r})  # type: ignore[misc]
-        for r, mail in enumerate(mails)
+    exchanges = [StateExchange(len(states)) for _ in range(world)]
+    blocks = [
+        exchange.pack(
+            7,
+            {
+                number: returning(state)
+                for number, state in enumerate(states)
+                if number % world == rank
+            },
+        )
+        for rank, exchange in enumerate(exchanges)
     ]
-    said = torch.stack(parts).sum(0)
-    for mail in mails:
-        assert list(mail.read(said)) == [(n, 7, state) for n, state in enumerate(states)]
+    summed = torch.stack(blocks).sum(0)
+    for exchange in exchanges:
+        assert list(exchange.unpack(summed)) == [
+            (number, 7, state) for number, state in enumerate(states)
+        ]
 
 
-def land(mail: Mail, others: list[Mail], step: int, state: Any) -> list[list[tuple[int, int, Any]]]:
-    """One committed step in which `mail` owns stream 0; what each of `others` knows from it."""
-    said = mail.write(step, {0: lambda: state})
-    list(mail.read(said))
-    return [list(other.read(said)) for other in others]
+def commit(
+    owner: StateExchange, others: list[StateExchange], step: int, state: Any
+) -> list[list[tuple[int, int, Any]]]:
+    """One committed step in which `owner` owns slot 0. What each of `others` receives."""
+    summed = owner.pack(step, {0: returning(state)})
+    list(owner.unpack(summed))
+    return [list(other.unpack(summed)) for other in others]
 
 
-def test_a_long_state_comes_in_parts_and_is_the_one_it_was_when_it_set_out() -> None:
-    owner = Mail(1)
-    listener = Mail(1)
-    late = Mail(1)
-    long = {"n": "x" * 3 * SLOT_BYTES}
-    heard = [
-        land(owner, [listener], 1, long)[0],
-        *(land(owner, [listener, late], step, {"n": "newer"})[0] for step in (2, 3)),
-    ]
-    assert heard == [[], [], []]
-    last = land(owner, [listener, late], 4, {"n": "newer"})
-    # who missed the beginning knows nothing of it
-    assert last == [[(0, 1, long)], []]
-    assert land(owner, [listener, late], 5, {"n": "newer"}) == [[(0, 5, {"n": "newer"})]] * 2
+def test_a_long_state_is_sent_in_parts_as_it_was_at_the_first() -> None:
+    owner = StateExchange(1)
+    receiver = StateExchange(1)
+    late = StateExchange(1)
+    long = {"n": "x" * 3 * MAX_SLOT_BYTES}
+    newer = {"n": "newer"}
+    assert commit(owner, [receiver], 1, long) == [[]]
+    for step in (2, 3):
+        assert commit(owner, [receiver, late], step, newer) == [[], []]
+    # a rank that missed the first part receives nothing
+    assert commit(owner, [receiver, late], 4, newer) == [[(0, 1, long)], []]
+    assert commit(owner, [receiver, late], 5, newer) == [[(0, 5, newer)]] * 2
 
 
-def test_a_step_that_is_not_committed_is_as_if_it_had_not_been_written() -> None:
-    owner = Mail(1)
-    listener = Mail(1)
-    owner.write(1, {0: lambda: {"n": 1}})
-    assert land(owner, [listener], 1, {"n": 2}) == [[(0, 1, {"n": 2})]]
+def test_a_step_that_is_not_committed_leaves_no_trace() -> None:
+    owner = StateExchange(1)
+    receiver = StateExchange(1)
+    owner.pack(1, {0: lambda: {"n": 1}})
+    assert commit(owner, [receiver], 1, {"n": 2}) == [[(0, 1, {"n": 2})]]
 
 
 @pytest.mark.parametrize("slots", [1, 8, 64, 1000])
 def test_the_block_stays_small_whatever_the_number_of_streams(slots: int) -> None:
-    assert Mail(slots).write(0, {}).numel() * 2 <= BLOCK_BYTES
+    assert StateExchange(slots).pack(0, {}).numel() * 2 <= MAX_BLOCK_BYTES
 
 
 @pytest.mark.parametrize(
-    ("state", "complaint"),
+    ("state", "message"),
     [
-        pytest.param({"a": (1, 2)}, "lists for tuples", id="tuple"),
+        pytest.param({"a": (1, 2)}, "lists instead of tuples", id="tuple"),
         pytest.param({1: 2}, "strings as keys", id="number as key"),
         pytest.param({"a": torch.zeros(1)}, "stream 3 is not plain data", id="tensor"),
     ],
 )
-def test_a_state_that_would_not_come_back_as_it_is_is_refused(state: Any, complaint: str) -> None:
-    with pytest.raises(TypeError, match=complaint):
+def test_a_state_that_would_be_restored_differently_is_refused(state: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         encode(3, state)
