@@ -1,4 +1,4 @@
-"""The control port: signed both ways, and nothing a stranger sends gets past it or breaks it."""
+"""The control port is signed both ways, and no unsigned request passes or breaks it."""
 
 import asyncio
 import time
@@ -17,11 +17,9 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 async def echo(method: str, path: str, _: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
     if body == b"bad":
         raise ValueError("size is 'bad'")
-    return (
-        (409, b'{"message": "not now"}')
-        if path == "/no"
-        else (200, f"{method} {path} ".encode() + body)
-    )
+    if path == "/no":
+        return 409, b'{"message": "not now"}'
+    return 200, f"{method} {path} ".encode() + body
 
 
 @pytest.fixture
@@ -31,8 +29,8 @@ async def port() -> AsyncIterator[int]:
     await server.stop()
 
 
-async def raw(port: int, sent: bytes) -> bytes:
-    """What the port says to these bytes before it closes or falls silent."""
+async def send_bytes(port: int, sent: bytes) -> bytes:
+    """What the port replies to these bytes before it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
     writer.write_eof()
@@ -48,20 +46,20 @@ def request(
 ) -> bytes:
     lines = [
         f"{method} {path} HTTP/1.1",
-        *(f"{k}: {v}" for k, v in headers.items()),
+        *(f"{name}: {value}" for name, value in headers.items()),
         f"Content-Length: {len(body)}",
     ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
-async def test_a_signed_call_is_answered(port: int) -> None:
+async def test_signed_call_is_answered(port: int) -> None:
     assert (
         await control_server.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}")
         == b"PUT /v1/size {}"
     )
 
 
-async def test_a_refusal_says_why(port: int) -> None:
+async def test_refusal_has_its_reason(port: int) -> None:
     with pytest.raises(control_server.Refused, match="not now"):
         await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/no")
     with pytest.raises(control_server.Refused, match="400: size is 'bad'"):
@@ -69,18 +67,18 @@ async def test_a_refusal_says_why(port: int) -> None:
 
 
 @pytest.mark.parametrize(("key", "job"), [(b"other", JOB), (KEY, "other")])
-async def test_another_key_or_job_gets_401(port: int, key: bytes, job: str) -> None:
+async def test_other_key_or_job_gets_401(port: int, key: bytes, job: str) -> None:
     with pytest.raises(control_server.Refused) as refused:
         await control_server.call("127.0.0.1", port, key, job, "GET", "/v1/status")
     assert refused.value.status == 401
 
 
-async def test_an_unsigned_request_gets_401(port: int) -> None:
-    assert (await raw(port, request({}))).startswith(b"HTTP/1.1 401 ")
+async def test_unsigned_request_gets_401(port: int) -> None:
+    assert (await send_bytes(port, request({}))).startswith(b"HTTP/1.1 401 ")
 
 
-async def test_anybody_may_read_the_figures_and_nothing_else(port: int) -> None:
-    reply = await raw(port, request({}, path="/metrics"))
+async def test_only_the_metrics_need_no_signature(port: int) -> None:
+    reply = await send_bytes(port, request({}, path="/metrics"))
     assert reply.startswith(b"HTTP/1.1 200 ")
     assert b"Content-Type: text/plain" in reply
     assert reply.endswith(b"\r\n\r\nelastic_runtime_step 7\n")
@@ -90,17 +88,19 @@ async def test_anybody_may_read_the_figures_and_nothing_else(port: int) -> None:
         ("GET", "//metrics"),
         ("GET", "/metrics/../v1/status"),
     ]:
-        assert (await raw(port, request({}, path=path, method=method))).startswith(b"HTTP/1.1 401 ")
+        assert (await send_bytes(port, request({}, path=path, method=method))).startswith(
+            b"HTTP/1.1 401 "
+        )
 
 
-async def test_a_replayed_request_gets_401(port: int) -> None:
+async def test_replayed_request_gets_401(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "once", b"", time.time())
-    assert (await raw(port, request(headers))).startswith(b"HTTP/1.1 200 ")
-    assert (await raw(port, request(headers))).startswith(b"HTTP/1.1 401 ")
+    assert (await send_bytes(port, request(headers))).startswith(b"HTTP/1.1 200 ")
+    assert (await send_bytes(port, request(headers))).startswith(b"HTTP/1.1 401 ")
 
 
-async def opened(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection on which this was said and answered, and that stays open."""
+async def open_after(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which these bytes were answered, and that stays open."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -108,44 +108,44 @@ async def opened(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.
     return reader, writer
 
 
-async def test_strangers_are_bounded_and_members_are_not(
+async def test_unsigned_connections_are_limited_signed_ones_are_not(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_server, "STRANGERS_LIMIT", 2)
+    monkeypatch.setattr(control_server, "MAX_UNSIGNED", 2)
     signed = [
         contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time())
         for n in range(5)
     ]
-    members = [await opened(port, request(headers)) for headers in signed]
-    strangers = [await opened(port, request({})) for _ in range(2)]
+    members = [await open_after(port, request(headers)) for headers in signed]
+    unsigned = [await open_after(port, request({})) for _ in range(2)]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(5):
-        # at once, though it has said nothing wrong
+        # Closed at once, though it has sent nothing wrong.
         assert await reader.read() == b""
-    for _, one in [*members, *strangers, (reader, writer)]:
-        one.close()
+    for _, connection in [*members, *unsigned, (reader, writer)]:
+        connection.close()
 
 
-async def test_who_does_not_read_its_answer_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "IDLE_S", 0.1)
-    # more than fits on the way
+async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.1)
+    # More than the socket buffers hold.
     server = control_server.Server(KEY, JOB, echo, lambda: "7" * (1 << 25))
-    over = asyncio.Event()
+    closed = asyncio.Event()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await server._connection(reader, writer)
-        over.set()
+        await server._serve_connection(reader, writer)
+        closed.set()
 
     async with await asyncio.start_server(connection, "127.0.0.1", 0) as listening:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", listening.sockets[0].getsockname()[1]
         )
         writer.write(request({}, path="/metrics"))
-        # it is being answered
+        # The reply has begun.
         await reader.readline()
         async with asyncio.timeout(5):
-            await over.wait()
-        # and then it ends
+            await closed.wait()
+        # It ends before the whole reply is sent.
         assert len(await reader.read()) < 1 << 25
         writer.close()
     assert not server._open
@@ -153,9 +153,8 @@ async def test_who_does_not_read_its_answer_keeps_no_place(monkeypatch: pytest.M
 
 async def test_header_names_are_read_in_any_case(port: int) -> None:
     headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "lower", b"", time.time())
-    assert (await raw(port, request({k.lower(): v for k, v in headers.items()}))).startswith(
-        b"HTTP/1.1 200 "
-    )
+    lower_case = {name.lower(): value for name, value in headers.items()}
+    assert (await send_bytes(port, request(lower_case))).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
@@ -164,44 +163,44 @@ async def test_header_names_are_read_in_any_case(port: int) -> None:
         pytest.param(b"", id="nothing"),
         pytest.param(b"\x16\x03\x01\x02\x00", id="TLS"),
         pytest.param(b"GET\r\n\r\n", id="half a request line"),
-        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", id="a negative length"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", id="negative length"),
         pytest.param(
-            b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="a length past every limit"
+            b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", id="length past every limit"
         ),
-        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="length is no number"),
         pytest.param(b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
-        pytest.param(b"G" * (control_server.REQUEST_LIMIT + 9), id="a line without end"),
+        pytest.param(b"G" * (control_server.MAX_REQUEST + 9), id="endless line"),
         pytest.param(
             b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 4000 + b"\r\nB: " + b"y" * 4200 + b"\r\n\r\n",
             id="headers past the limit",
         ),
         pytest.param(
-            b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (control_server.REQUEST_LIMIT + 1),
-            id="a body past the limit",
+            b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (control_server.MAX_REQUEST + 1),
+            id="body past the limit",
         ),
     ],
 )
-async def test_what_is_no_request_changes_nothing(port: int, sent: bytes) -> None:
-    assert b" 200 " not in await raw(port, sent)
+async def test_invalid_request_changes_nothing(port: int, sent: bytes) -> None:
+    assert b" 200 " not in await send_bytes(port, sent)
     assert await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/still") == b"GET /still "
 
 
-async def against(handler: Handler, call: Callable[[int], Awaitable[object]]) -> None:
-    """Make the call to a server that is none of ours; nothing of it is left afterwards."""
-    over = asyncio.Event()
+async def call_foreign_server(handler: Handler, call: Callable[[int], Awaitable[object]]) -> None:
+    """Make the call to a server that is not ours, which is closed afterwards."""
+    closed = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await handler(reader, writer)
         writer.close()
         await writer.wait_closed()
-        over.set()
+        closed.set()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         await call(server.sockets[0].getsockname()[1])
-        await over.wait()
+        await closed.wait()
 
 
-async def test_a_reply_that_our_job_did_not_sign_is_not_believed() -> None:
+async def test_reply_that_is_not_signed_by_the_job_is_refused() -> None:
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -210,36 +209,36 @@ async def test_a_reply_that_our_job_did_not_sign_is_not_believed() -> None:
         with pytest.raises(control_server.Refused, match="not signed by this job's key"):
             await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
 
-    await against(impostor, call)
+    await call_foreign_server(impostor, call)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         pytest.param(b"", id="nothing"),
-        pytest.param(b"garbage\r\n\r\n", id="a line of one word"),
-        pytest.param(b"HTTP/1.1 fine\r\n\r\n", id="a status that is none"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", id="a length that is none"),
+        pytest.param(b"garbage\r\n\r\n", id="line of one word"),
+        pytest.param(b"HTTP/1.1 fine\r\n\r\n", id="status is no number"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", id="length is no number"),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
-            id="a length past every limit",
+            id="length past every limit",
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
     ],
 )
-async def test_a_reply_that_is_none_is_a_connection_that_broke(said: bytes) -> None:
+async def test_invalid_reply_is_a_connection_error(reply: bytes) -> None:
     async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(said)
+        writer.write(reply)
 
     async def call(port: int) -> None:
         with pytest.raises(ConnectionResetError, match=f"{port} broke off"):
             await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
 
-    await against(stranger, call)
+    await call_foreign_server(stranger, call)
 
 
-async def test_a_call_that_nobody_answers_ends_in_time() -> None:
+async def test_call_without_a_reply_times_out() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -247,4 +246,4 @@ async def test_a_call_that_nobody_answers_ends_in_time() -> None:
         with pytest.raises(TimeoutError):
             await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/", timeout_s=0.05)
 
-    await against(silent, call)
+    await call_foreign_server(silent, call)

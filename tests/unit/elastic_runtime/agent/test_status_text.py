@@ -1,61 +1,77 @@
-"""The status says what the job waits for, in words that name the pods."""
+"""The status says what the job waits for, and names the pods."""
 
 import pytest
 
-from elastic_runtime.agent.membership import Member, Record, View
-from elastic_runtime.agent.status_text import busy
+from elastic_runtime.agent.membership_view import Member, View
+from elastic_runtime.agent.status_text import describe, shorten
 from elastic_runtime.contract import State
+from elastic_runtime.messages import Record
 
 NOW = 100.0
 
 
 def member(
-    index: int, *, generation: int = 3, ready: bool = True, parked: bool = False, heard: float = NOW
+    index: int,
+    *,
+    generation: int = 3,
+    ready: bool = True,
+    parked: bool = False,
+    reported_at: float = NOW,
 ) -> Member:
     return Member(
-        index, f"life-{index}", generation=generation, ready=ready, parked=parked, heard=heard
+        index,
+        f"life-{index}",
+        generation=generation,
+        ready=ready,
+        parked=parked,
+        reported_at=reported_at,
     )
 
 
-def view(*members: Member, of: int = 3, abrupt: bool = False, smallest: int = 2) -> View:
-    record = Record(3, tuple(range(of)), ("",) * of, "here", abrupt)
-    return View(record, {m.index: m for m in members}, smallest=smallest)
+def view(*pods: Member, size: int = 3, abrupt: bool = False) -> View:
+    record = Record(3, tuple(range(size)), ("",) * size, "here", abrupt)
+    return View(record, {pod.index: pod for pod in pods}, smallest=2)
+
+
+THREE = [member(index) for index in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("state", "seen", "said"),
+    ("state", "job", "sentence"),
     [
-        pytest.param(State.STARTING, view(member(1)), "waiting for pod 0", id="one is missing"),
+        pytest.param(
+            State.STARTING, view(member(1)), "waiting for pod 0", id="start: one is missing"
+        ),
         pytest.param(
             State.STARTING,
             view(member(0), member(1)),
-            "gathering whoever is ready",
-            id="enough are there",
+            "gathering the pods that are ready",
+            id="start: enough are ready",
         ),
-        pytest.param(State.TRAINING, view(*map(member, range(3))), "training", id="nothing else"),
+        pytest.param(State.TRAINING, view(*THREE), "training", id="training"),
         pytest.param(
             State.TRAINING,
             view(member(5, ready=False)),
             "training; getting ready to join: pod 5",
-            id="one imports torch",
+            id="training: another pod imports torch",
         ),
         pytest.param(
             State.RESIZING,
-            view(member(0), member(1, generation=2), member(2, heard=0.0)),
+            view(member(0), member(1, generation=2), member(2, reported_at=0.0)),
             "changing size: generation 3 waits for pods 1, 2",
-            id="a member moves, another is silent",
+            id="resize: one moves, another is silent",
         ),
         pytest.param(
             State.RESIZING,
-            view(*map(member, range(3)), abrupt=True),
+            view(*THREE, abrupt=True),
             "recovering from a loss: at the end of this step",
-            id="b",
+            id="recovery",
         ),
         pytest.param(
             State.STOPPING,
-            view(*map(member, range(2)), member(2, parked=True)),
+            view(*THREE[:2], member(2, parked=True)),
             "saving before it stops: waiting for pods 0, 1",
-            id="the last save",
+            id="last save",
         ),
         pytest.param(
             State.STOPPED, view(), "nothing: saved at step 7, all pods may go", id="stopped"
@@ -63,9 +79,21 @@ def view(*members: Member, of: int = 3, abrupt: bool = False, smallest: int = 2)
         pytest.param(State.FINISHED, view(), "nothing: the last step is done", id="finished"),
     ],
 )
-def test_what_it_is_busy_with(state: str, seen: View, said: str) -> None:
-    assert busy(state, seen, NOW - 3.0, durable_step=7) == said
+def test_description(state: str, job: View, sentence: str) -> None:
+    assert describe(state, job, NOW - 3.0, durable_step=7) == sentence
 
 
-def test_a_large_job_does_not_name_every_pod() -> None:
-    assert len(busy(State.RESIZING, view(of=4096), NOW, 0)) < 200
+def test_stop_without_a_save_is_described() -> None:
+    sentence = describe(State.STOPPED, view(), NOW, durable_step=0)
+    assert sentence == "nothing: all pods may go, nothing is saved"
+
+
+def test_large_job_does_not_name_every_pod() -> None:
+    sentence = describe(State.RESIZING, view(size=4096), NOW, 0)
+    assert sentence.endswith("7 and 4088 more")
+    assert len(sentence) < 200
+
+
+def test_message_is_shortened_to_500_characters() -> None:
+    assert shorten("x" * 500) == "x" * 500
+    assert shorten("x" * 501) == "x" * 499 + "…"

@@ -1,0 +1,64 @@
+"""What an agent reads from its environment."""
+
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime import contract
+from elastic_runtime.agent.hang_detection import Patience
+from elastic_runtime.agent.settings import LOCAL_HOST_ENV, from_environment
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """The least that a pod needs."""
+    key = tmp_path / "key"
+    key.write_text("secret\n")
+    return {
+        contract.JOB_ENV: "train",
+        contract.JOB_UID_ENV: "uid",
+        contract.KEY_FILE_ENV: str(key),
+        contract.PEERS_ENV: "train-peers",
+    }
+
+
+def test_pod_of_a_cluster(env: dict[str, str]) -> None:
+    env |= {
+        contract.INDEX_ENV: "3",
+        contract.SIZES_ENV: "2,4,8",
+        contract.POD_IP_ENV: "10.0.0.3",
+        contract.LIVENESS_TIMEOUT_ENV: "2.5",
+        contract.STEP_TIMEOUT_ENV: "600",
+    }
+    pod = from_environment(env)
+    assert (pod.index, pod.smallest, pod.address, pod.key) == (3, 2, "10.0.0.3", b"secret")
+    assert (pod.coordinator, pod.coordinator_port) == ("train-0.train-peers", contract.PORT)
+    assert pod.port == contract.PORT
+    assert pod.patience == Patience(liveness_timeout_s=2.5, step_timeout_s=600.0)
+
+
+def test_defaults(env: dict[str, str]) -> None:
+    pod = from_environment(env)
+    assert (pod.index, pod.smallest, pod.ranks, pod.grace_s) == (0, 1, 1, 30.0)
+    assert pod.patience == Patience()
+
+
+@pytest.mark.parametrize(("index", "port"), [(0, 7000), (1, 0)])
+def test_only_pod_0_of_a_local_job_uses_its_port(
+    env: dict[str, str], index: int, port: int
+) -> None:
+    env |= {
+        LOCAL_HOST_ENV: "127.0.0.1",
+        contract.PORT_ENV: "7000",
+        contract.INDEX_ENV: str(index),
+    }
+    pod = from_environment(env)
+    assert (pod.coordinator, pod.coordinator_port, pod.port) == ("127.0.0.1", 7000, port)
+
+
+def test_missing_variable_or_key_is_named(env: dict[str, str], tmp_path: Path) -> None:
+    without_job = {name: value for name, value in env.items() if name != contract.JOB_ENV}
+    with pytest.raises(KeyError, match=contract.JOB_ENV):
+        from_environment(without_job)
+    with pytest.raises(OSError, match="no-key"):
+        from_environment(env | {contract.KEY_FILE_ENV: str(tmp_path / "no-key")})
