@@ -32,7 +32,7 @@ from cede.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from cede.kube.gather import bounded
+from cede.kube.gather import gather_bounded
 from quota_controller.desired.conflicts import Problem
 from quota_controller.desired.desired_object import (
     SHARED,
@@ -117,19 +117,19 @@ class Applier:
         self.reverted_edits = {}
         batches = self._batches(snapshot, plan)
         for batch in (batches.lower_quota, batches.shared):
-            await bounded(self._write_in_order([desired], snapshot) for desired in batch)
-        await bounded(
+            await gather_bounded(self._write_in_order([desired], snapshot) for desired in batch)
+        await gather_bounded(
             self._write_allocation(
                 allocation, batches.by_allocation.get(allocation.metadata.name, []), snapshot
             )
             for allocation in snapshot.allocations
         )
-        await bounded(
+        await gather_bounded(
             self._delete(kind, key, uid)
             for kind, key, uid in plan.unwanted(snapshot.live)
             if not snapshot.live[kind, key]["metadata"].get("deletionTimestamp")
         )
-        await bounded(self._abandon(key, uid) for key, uid in plan.abandoned_namespaces)
+        await gather_bounded(self._abandon(key, uid) for key, uid in plan.abandoned_namespaces)
         await self._remove_finalizers(snapshot, plan)
 
     def _batches(self, snapshot: Snapshot, plan: Plan) -> _Batches:

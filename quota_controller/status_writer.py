@@ -14,7 +14,7 @@ from cede.api.reasons import EventReason
 from cede.kube import events
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, Conflict, Invalid, NotFound
-from cede.kube.gather import bounded
+from cede.kube.gather import gather_bounded
 from quota_controller.apply import RevertedEdit
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import SHARED, ObjectId
@@ -51,7 +51,7 @@ class StatusWriter:
     ) -> None:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
         statuses = allocation_statuses(plan, snapshot, write_problems, now)
-        await bounded(
+        await gather_bounded(
             self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
             for allocation in snapshot.allocations
         )

@@ -1,1 +1,1 @@
-"""The wire: the only room that knows the API server."""
+"""The only package of Cede that talks to the API server."""

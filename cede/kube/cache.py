@@ -1,4 +1,4 @@
-"""The reflector: a live copy of one Kind, kept by list and watch, forever."""
+"""Keeps a live copy of all objects of one kind, by list and watch."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cede.api.objects import Json, Key, Kind, Meta, Projection
 from cede.kube.client import Client
@@ -15,39 +15,47 @@ from cede.kube.expectations import WHOLE_KIND, Expectations
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
+MAX_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """client-go's: doubled from `first_s` to `most_s`, jittered down to half; a watch that held
-    `healthy_s` starts over."""
+    """How long to wait after a failed watch, by client-go's rules.
 
-    first_s: float = 0.8
-    most_s: float = 30.0
+    The delay doubles from `initial_s` to `max_s`, with jitter down to half. A watch that lasted
+    `healthy_s` resets it.
+    """
+
+    initial_s: float = 0.8
+    max_s: float = 30.0
     healthy_s: float = 120.0
-    # a watch that ends sooner than this has failed, whatever it brought
-    short_s: float = 1.0
+    # a watch that ends sooner than this counts as failed, even if it brought events
+    min_watch_s: float = 1.0
 
     def seconds(self, failures: int) -> float:
-        return random.uniform(0.5, 1.0) * min(self.most_s, self.first_s * 2.0 ** min(failures, 16))  # noqa: S311
+        delay_s = min(self.max_s, self.initial_s * 2.0 ** min(failures, MAX_DOUBLINGS))
+        return random.uniform(0.5, 1.0) * delay_s  # noqa: S311
 
 
-def meta(found: Projection | Json) -> Meta:
-    """The metadata of a projection, or of a raw object as far as a cache needs it."""
-    if isinstance(found, dict):
-        raw = found["metadata"]
+def metadata_of(obj: Projection | Json) -> Meta:
+    """The metadata of a decoded object, or those of a raw object that a cache needs."""
+    if isinstance(obj, dict):
+        raw = obj["metadata"]
         return Meta(
             name=raw["name"],
             namespace=raw.get("namespace", ""),
             resourceVersion=raw.get("resourceVersion", ""),
         )
-    return found.metadata
+    return obj.metadata
 
 
 class Cache(Generic[P]):
-    """`objects` is the cluster's state as last heard; `synced` is set once it has been heard whole.
-    `changed` is called on every change,
-    and when what was never heard has new `trouble`."""
+    """The copy of one kind, or of the part of it that the selectors select.
+
+    `synced` is set once all objects have been read. `changed` is called after every change, and
+    when `trouble` changes before the first list. With `expectations`, `changed` is not called for
+    our own writes.
+    """
 
     def __init__(
         self,
@@ -65,15 +73,15 @@ class Cache(Generic[P]):
         self._client = client
         self.kind = kind
         self._cls = cls
-        self._namespace = namespace
-        self._labels = labels
-        self._fields = fields
-        self._changed, self._backoff = changed, backoff or Backoff()
+        self._selection = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._changed = changed
+        self._backoff = backoff or Backoff()
+        self._expectations = expectations
         self._objects: dict[Key, P] = {}
+        # to watch from; empty: list first
         self._version = ""
         self.synced = asyncio.Event()
-        self._expectations = expectations
-        # why nothing will be heard until somebody acts: the kind is not there, or not for us
+        # why no list succeeds until somebody acts: the kind does not exist, or we may not read it
         self.trouble = ""
 
     @property
@@ -87,91 +95,89 @@ class Cache(Generic[P]):
         return self._objects.get(key)
 
     async def run(self) -> None:
-        """Forever. Whatever the server does, the copy is kept or rebuilt and the next try waits its
-        turn."""
+        """Runs until it is cancelled. After a failure it waits, and keeps or rebuilds the copy."""
         failures = 0
         clock = asyncio.get_running_loop().time
         while True:
-            began = clock()
-            wait = 0.0
+            started = clock()
+            min_delay_s = 0.0
             try:
                 if not self._version:
                     await self._list()
                 await self._watch()
-                if clock() - began >= self._backoff.short_s:
+                if clock() - started >= self._backoff.min_watch_s:
                     failures = 0
                     continue
                 reason = "the watch ended at once"
-            except (Gone, Unreadable) as error:
-                # the same history would break us again: a list tells how things are now
-                self._version = ""
-                reason = str(error)
             except ApiError as error:
                 reason = str(error)
-                wait = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
-                if isinstance(error, NotFound | Forbidden):
-                    self._troubled(reason)
-            if clock() - began >= self._backoff.healthy_s:
+                min_delay_s = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
+                self._note(error)
+            if clock() - started >= self._backoff.healthy_s:
                 failures = 0
-            wait = max(wait, self._backoff.seconds(failures))
+            delay_s = max(min_delay_s, self._backoff.seconds(failures))
             failures += 1
             log.warning(
-                "watch broke",
-                extra={"kind": self.kind.plural, "reason": reason, "again_in_s": round(wait, 2)},
+                "watch failed",
+                extra={
+                    "kind": self.kind.plural,
+                    "reason": reason,
+                    "retry_in_s": round(delay_s, 2),
+                },
             )
-            await asyncio.sleep(wait)
+            await asyncio.sleep(delay_s)
+
+    def _note(self, error: ApiError) -> None:
+        if isinstance(error, Gone | Unreadable):
+            # the same events would fail again, so list the present objects instead
+            self._version = ""
+        if isinstance(error, NotFound | Forbidden) and not self.synced.is_set():
+            self._set_trouble(str(error))
+
+    def _set_trouble(self, reason: str) -> None:
+        if reason != self.trouble:
+            self.trouble = reason
+            self._observe(WHOLE_KIND, reason)
+            self._changed()
 
     async def _list(self) -> None:
-        """The whole, page by page into a copy, then swapped in: deletions in a gap are seen
-        here."""
-        items, version = await self._client.list(
-            self.kind,
-            self._cls,
-            namespace=self._namespace,
-            labels=self._labels,
-            fields=self._fields,
-        )
-        fresh = {meta(item).key: item for item in items}  # type: ignore[arg-type]  # P is bound by use: what a server sends has metadata
-        differs = fresh != self._objects or not self.synced.is_set()
-        self._objects = fresh
+        """Replaces the copy by all present objects, which also finds deletions during a gap."""
+        items, version = await self._client.list(self.kind, self._cls, **self._selection)
+        objects = {_meta(item).key: item for item in items}
+        differs = objects != self._objects or not self.synced.is_set()
+        self._objects = objects
         self._version = version
         self.synced.set()
         self.trouble = ""
         if differs:
-            self._news(WHOLE_KIND, version)
+            self._observe(WHOLE_KIND, version)
             self._changed()
-
-    def _troubled(self, reason: str) -> None:
-        if reason != self.trouble and not self.synced.is_set():
-            self.trouble = reason
-            self._news(WHOLE_KIND, reason)
-            self._changed()
-
-    def _news(self, key: Key, version: str) -> bool:
-        return self._expectations is None or self._expectations.observe(key, version)
 
     async def _watch(self) -> None:
-        """Events until the server ends the stream."""
+        """Applies events until the server ends the watch."""
         events = self._client.watch(
-            self.kind,
-            self._cls,
-            version=self._version,
-            initial=False,
-            namespace=self._namespace,
-            labels=self._labels,
-            fields=self._fields,
+            self.kind, self._cls, version=self._version, initial=False, **self._selection
         )
         async for event in events:
             self._version = event.version or self._version
             if event.object is None:
                 continue
-            key = meta(event.object).key  # type: ignore[arg-type]
+            metadata = _meta(event.object)
             if event.type == "DELETED":
-                self._objects.pop(key, None)
+                self._objects.pop(metadata.key, None)
                 if self._expectations:
-                    self._expectations.observe_deletion(key)
+                    self._expectations.observe_deletion(metadata.key)
             else:
-                self._objects[key] = event.object
-                if not self._news(key, meta(event.object).resourceVersion):  # type: ignore[arg-type]
+                self._objects[metadata.key] = event.object
+                if not self._observe(metadata.key, metadata.resourceVersion):
                     continue
             self._changed()
+
+    def _observe(self, key: Key, version: str) -> bool:
+        """False for the result of our own write."""
+        return self._expectations is None or self._expectations.observe(key, version)
+
+
+def _meta(obj: Any) -> Meta:
+    """Like `metadata_of`; a P is what the server sends, so it always has metadata."""
+    return metadata_of(obj)

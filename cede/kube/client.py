@@ -1,4 +1,4 @@
-"""The verbs of the API server, over the official package's configuration, credentials and TLS."""
+"""The verbs of the API server over HTTP."""
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -14,35 +14,22 @@ from kubernetes.aio.config import ConfigException
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
 from cede.kube.decoding import WatchEvent, decoder
-from cede.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Forbidden,
-    Gone,
-    Invalid,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-    Unreadable,
-)
+from cede.kube.errors import ApiError, Unauthorized, Unreachable
 
 P = TypeVar("P")
-PAGE = 500
+PAGE_SIZE = 500
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
-# the server ends a watch after this long, or up to twice that: not all at once
-WATCH_S = 300
-# a quiet kind may say nothing for the whole of a watch; that the server is gone, TCP keep-alive
-# tells
-SILENCE_S = 2 * WATCH_S + 15
-MERGE = "application/merge-patch+json"
+# the server ends a watch after this time, or up to twice as much: not all at once
+WATCH_DURATION_S = 300
+# A watch may be silent for its whole duration. TCP keep-alive detects a server that is gone.
+WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=2 * WATCH_DURATION_S + 15)
+MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
+APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Client(Protocol):
-    """What the shells need of an API server. Every call raises ApiError or a kind of it."""
+    """What the controllers need of an API server. Every call may raise ApiError."""
 
     async def list(
         self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
@@ -71,10 +58,10 @@ class Client(Protocol):
 
 
 class HttpClient:
-    """A Client over one aiohttp session. `manager` is the field manager of everything it writes.
+    """A Client over one aiohttp session. `manager` is the field manager of all its writes.
 
-    `renew` reads credentials and CA anew: it is called when the server refuses ours, or we refuse
-    the server's.
+    `renew` reads the credentials and the CA again. It is called when the server does not accept
+    our credentials, and when we do not trust the server's certificate.
     """
 
     def __init__(
@@ -90,21 +77,21 @@ class HttpClient:
         self._renew = renew
         self._url = str(configuration.host).rstrip("/")
 
+    # --- reading ----------------------------------------------------------------------------------
     async def list(
         self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
     ) -> tuple[list[P], str]:
-        """All objects, page by page, and the version to watch from."""
+        """All objects, and the version from which to watch them. Reads page by page."""
         decode = decoder(cls)
-        items = list[P]()
-        query = {"limit": str(PAGE)} | _selectors(labels, fields)
+        objects = list[P]()
+        query = {"limit": str(PAGE_SIZE)} | _selectors(labels, fields)
         while True:
-            found, version, following = decoding.page(
-                await self._send("GET", kind.path(namespace=namespace), query), decode
-            )
-            items += found
-            if not following:
-                return items, version
-            query["continue"] = following
+            content = await self._send("GET", kind.path(namespace=namespace), query)
+            page, version, next_page = decoding.page(content, decode)
+            objects += page
+            if not next_page:
+                return objects, version
+            query["continue"] = next_page
 
     async def watch(
         self,
@@ -117,12 +104,14 @@ class HttpClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent[P]]:
-        """Events since `version`, or with `initial` first every object and a bookmark that says so.
-        Ends when the server ends it."""
+        """The events after `version`, until the server ends the watch.
+
+        With `initial`, first all present objects, and then a bookmark with `initial_end`.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(WATCH_S, 2 * WATCH_S)),  # noqa: S311
+            "timeoutSeconds": str(random.randint(WATCH_DURATION_S, 2 * WATCH_DURATION_S)),  # noqa: S311
         }
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -131,8 +120,7 @@ class HttpClient:
         query |= _selectors(labels, fields)
         decode = decoder(cls)
         path = kind.path(namespace=namespace)
-        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=SILENCE_S)
-        async with self._asked("GET", path, query, timeout=timeout) as response:
+        async with self._request("GET", path, query, timeout=WATCH_TIMEOUT) as response:
             if response.status >= 300:
                 raise await self._refusal(response)
             async for line in response.content:
@@ -142,50 +130,48 @@ class HttpClient:
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
         return decoder(cls)(await self._send("GET", kind.path(key)))
 
+    # --- writing ----------------------------------------------------------------------------------
     async def apply(
         self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""
     ) -> Json:
-        """Server-side apply: the object says `body` in the fields that `body` has, and we own
-        these."""
+        """Server-side apply: the fields in `body` have these values afterwards, and we own them."""
         query = {"fieldManager": self.manager, "force": "true" if force else "false"}
-        named = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-        return await self._write(
-            "PATCH", kind.path(key, subresource=subresource), named, query, APPLY
-        )
+        path = kind.path(key, subresource=subresource)
+        return await self._write("PATCH", path, _with_type(kind, body), query, APPLY_PATCH)
 
     async def patch(
         self, kind: Kind, key: Key, body: Json | Sequence[Json], *, subresource: str = ""
     ) -> Json:
-        """A merge patch (dict) or a JSON patch (list). A `metadata.resourceVersion` in it makes it
-        conditional."""
-        media = MERGE if isinstance(body, dict) else JSON_PATCH
-        return await self._write(
-            "PATCH",
-            kind.path(key, subresource=subresource),
-            body,
-            {"fieldManager": self.manager},
-            media,
-        )
+        """A merge patch (dict) or a JSON patch (list).
+
+        With `metadata.resourceVersion`, it raises Conflict if the object has changed since.
+        """
+        media = MERGE_PATCH if isinstance(body, dict) else JSON_PATCH
+        path = kind.path(key, subresource=subresource)
+        return await self._write("PATCH", path, body, {"fieldManager": self.manager}, media)
 
     async def create(self, kind: Kind, body: Json, *, namespace: str = "") -> Json:
-        named = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-        return await self._write(
-            "POST", kind.path(namespace=namespace), named, {"fieldManager": self.manager}
-        )
+        path = kind.path(namespace=namespace)
+        query = {"fieldManager": self.manager}
+        return await self._write("POST", path, _with_type(kind, body), query)
 
     async def replace(self, kind: Kind, key: Key, body: Json) -> Json:
-        """PUT: the whole object; conditional on the resourceVersion it carries."""
-        named = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-        return await self._write("PUT", kind.path(key), named, {"fieldManager": self.manager})
+        """PUT: replaces the whole object, if it still has the resourceVersion in `body`."""
+        query = {"fieldManager": self.manager}
+        return await self._write("PUT", kind.path(key), _with_type(kind, body), query)
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", version: str = "") -> None:
-        """Gone or going afterwards; with `uid` or `version` only that very object."""
-        conditions = {k: v for k, v in (("uid", uid), ("resourceVersion", version)) if v}
-        body = {"propagationPolicy": "Background"} | (
-            {"preconditions": conditions} if conditions else {}
-        )
+        """The object is deleted, or will be once its finalizers are removed.
+
+        With `uid` or `version`, it raises Conflict if the object has another one.
+        """
+        body: Json = {"propagationPolicy": "Background"}
+        preconditions = {"uid": uid, "resourceVersion": version}
+        if uid or version:
+            body["preconditions"] = {name: value for name, value in preconditions.items() if value}
         await self._write("DELETE", kind.path(key), body)
 
+    # --- requests ---------------------------------------------------------------------------------
     async def _write(
         self,
         method: str,
@@ -194,12 +180,8 @@ class HttpClient:
         query: dict[str, str] | None = None,
         media: str = "application/json",
     ) -> Json:
-        return cast(
-            Json,
-            msgspec.json.decode(
-                await self._send(method, path, query, msgspec.json.encode(body), media)
-            ),
-        )
+        content = await self._send(method, path, query, msgspec.json.encode(body), media)
+        return cast(Json, msgspec.json.decode(content))
 
     async def _send(
         self,
@@ -212,14 +194,14 @@ class HttpClient:
         try:
             return await self._send_once(method, path, query, body, media)
         except Unauthorized:
-            # the credentials have been read anew
+            # the credentials have been read again
             return await self._send_once(method, path, query, body, media)
 
     async def _send_once(
         self, method: str, path: str, query: dict[str, str] | None, body: bytes | None, media: str
     ) -> bytes:
         headers = {"Content-Type": media} if media else {}
-        async with self._asked(
+        async with self._request(
             method, path, query, headers=headers, data=body, timeout=REQUEST_TIMEOUT
         ) as response:
             if response.status >= 300:
@@ -227,22 +209,25 @@ class HttpClient:
             return await response.read()
 
     @asynccontextmanager
-    async def _asked(
+    async def _request(
         self,
         method: str,
         path: str,
         query: dict[str, str] | None,
         *,
         headers: dict[str, str] | None = None,
-        **more: Any,
+        **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response, with our credentials, redirects refused. What breaks under way is
-        Unreachable."""
+        """The response to a request with our credentials; redirects are not followed.
+
+        Raises Unreachable when the connection fails, also while the response is being read.
+        """
         try:
-            headers = (headers or {}) | await self._credentials()
-            options: Json = {"params": query, "headers": headers, "allow_redirects": False, **more}
+            options["headers"] = (headers or {}) | await self._credentials()
             options["server_hostname"] = self._configuration.tls_server_name
-            async with self._session.request(method, self._url + path, **options) as response:
+            async with self._session.request(
+                method, self._url + path, params=query, allow_redirects=False, **options
+            ) as response:
                 yield response
         except (
             aiohttp.ClientError,
@@ -251,55 +236,41 @@ class HttpClient:
             OSError,
             ValueError,
             ConfigException,
-        ) as broken:
-            if isinstance(broken, aiohttp.ClientSSLError):
-                await self._renewed()
-            raise Unreachable(f"{method} {path}: {broken or type(broken).__name__}") from broken
+        ) as error:
+            if isinstance(error, aiohttp.ClientSSLError):
+                await self._renew_credentials()
+            raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
 
     async def _credentials(self) -> dict[str, str]:
-        """Asked for on every request: tokens are rotated, and the official configuration reads the
-        file again once a minute."""
+        """The Authorization header.
+
+        It is read for every request because tokens are rotated; the kubernetes package reads the
+        file again once a minute.
+        """
         token = await self._configuration.get_api_key_with_prefix(
             "BearerToken", alias="authorization"
         )
         return {"Authorization": token} if token else {}
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
-        """What the server answered, as an exception. After a 401 the credentials are read anew, for
-        the next request."""
+        """The server's refusal as an exception. After a 401, the credentials are read again."""
         content = await response.read()
         if response.status == 401:
-            await self._renewed()
-        return decoding.refusal(
-            response.status, content, response.reason or "", response.headers.get("Retry-After", "")
-        )
+            await self._renew_credentials()
+        retry_after = response.headers.get("Retry-After", "")
+        return decoding.refusal(response.status, content, response.reason or "", retry_after)
 
-    async def _renewed(self) -> None:
-        # caught in the middle of a rotation: the old ones stand
+    async def _renew_credentials(self) -> None:
+        # files that are being rotated may be incomplete: then the old credentials stay
         with suppress(ConfigException, OSError, ValueError):
             if self._renew:
                 await self._renew()
 
 
+def _with_type(kind: Kind, body: Json) -> Json:
+    return {"apiVersion": kind.api_version, "kind": kind.kind} | body
+
+
 def _selectors(labels: str, fields: str) -> dict[str, str]:
-    return ({"labelSelector": labels} if labels else {}) | (
-        {"fieldSelector": fields} if fields else {}
-    )
-
-
-__all__ = [
-    "AlreadyExists",
-    "ApiError",
-    "Client",
-    "Conflict",
-    "Forbidden",
-    "Gone",
-    "HttpClient",
-    "Invalid",
-    "NotFound",
-    "TooManyRequests",
-    "Unauthorized",
-    "Unreachable",
-    "Unreadable",
-    "WatchEvent",
-]
+    selectors = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in selectors.items() if value}

@@ -1,4 +1,4 @@
-"""Bytes to objects: one page, one event, one refusal at a time."""
+"""Decodes what the API server sends: a page of a list, an event of a watch, a refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,16 +7,20 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from pydantic import BaseModel
 
-from cede.kube.errors import ApiError, Unreadable, error
+from cede.kube.errors import ApiError, Unreadable, from_status
 
 P = TypeVar("P")
 Decode = Callable[[bytes | msgspec.Raw], P]
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+MAX_SHOWN_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[P]):
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark has no object; `initial_end` marks
-    the one after the first list."""
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK.
+
+    A bookmark has no object. `initial_end` marks the bookmark after the initial objects.
+    """
 
     type: str
     object: P | None
@@ -25,35 +29,35 @@ class WatchEvent(Generic[P]):
 
 
 def decoder(cls: type[P]) -> Decode[P]:
-    """Bytes to `cls`: a frozen class of cede.api by msgspec, one of our own objects by pydantic,
-    `dict` as it is.
+    """The function from bytes to `cls`.
 
-    The function raises Unreadable, naming the object, when the bytes are no `cls`.
+    A frozen class of cede.api is decoded by msgspec, a pydantic model by pydantic, and `dict`
+    stays a dict. The function raises Unreadable, which names the object, if the bytes do not fit.
     """
     if issubclass(cls, BaseModel):
         decode: Decode[Any] = lambda raw: cls.model_validate_json(bytes(raw))  # noqa: E731
     else:
         decode = msgspec.json.Decoder(cls, strict=False).decode
 
-    def found(raw: bytes | msgspec.Raw) -> P:
+    def decode_or_name(raw: bytes | msgspec.Raw) -> P:
         try:
             return cast(P, decode(raw))
-        except ValueError as unlike:
-            # msgspec's and pydantic's errors are both one
-            raise Unreadable(f"{cls.__name__} {_name(raw)}: {unlike}") from unlike
+        except ValueError as error:
+            # the errors of msgspec and of pydantic are both ValueErrors
+            raise Unreadable(f"{cls.__name__} {_name(raw)}: {error}") from error
 
-    return found
+    return decode_or_name
 
 
 def _name(raw: bytes | msgspec.Raw) -> str:
     try:
-        head = msgspec.json.decode(raw, type=_Head).metadata
+        metadata = msgspec.json.decode(raw, type=_ObjectHead).metadata
     except ValueError:
-        return bytes(raw)[:200].decode(errors="replace")
-    return "/".join(part for part in (head.namespace, head.name) if part)
+        return bytes(raw)[:MAX_SHOWN_BYTES].decode(errors="replace")
+    return "/".join(part for part in (metadata.namespace, metadata.name) if part)
 
 
-class _Version(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     name: str = ""
     namespace: str = ""
     resourceVersion: str = ""
@@ -61,18 +65,18 @@ class _Version(msgspec.Struct):
     annotations: dict[str, str] = {}
 
 
+class _ObjectHead(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
 class _List(msgspec.Struct):
-    metadata: _Version
+    metadata: _Metadata
     items: list[msgspec.Raw] = []
 
 
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
-
-
-class _Head(msgspec.Struct):
-    metadata: _Version = msgspec.field(default_factory=_Version)
 
 
 class _Status(msgspec.Struct):
@@ -83,32 +87,31 @@ class _Status(msgspec.Struct):
 
 def page(content: bytes, decode: Decode[P]) -> tuple[list[P], str, str]:
     """(objects, version, token of the next page or nothing) of one page of a list."""
-    found = msgspec.json.decode(content, type=_List)
-    return (
-        [decode(raw) for raw in found.items],
-        found.metadata.resourceVersion,
-        found.metadata.continue_,
-    )
+    content_list = msgspec.json.decode(content, type=_List)
+    objects = [decode(raw) for raw in content_list.items]
+    return objects, content_list.metadata.resourceVersion, content_list.metadata.continue_
 
 
 def event(line: bytes, decode: Decode[P]) -> WatchEvent[P]:
-    """One line of a watch. Raises what an ERROR event says, such as Gone."""
-    found = msgspec.json.decode(line, type=_Event)
-    if found.type == "ERROR":
-        status = msgspec.json.decode(found.object, type=_Status)
-        raise error(status.code, status.reason, status.message)
-    head = msgspec.json.decode(found.object, type=_Head).metadata
-    if found.type == "BOOKMARK":
-        return WatchEvent(
-            "BOOKMARK", None, head.resourceVersion, "k8s.io/initial-events-end" in head.annotations
-        )
-    return WatchEvent(found.type, decode(found.object), head.resourceVersion)
+    """One line of a watch. An ERROR event is raised as its exception, such as Gone."""
+    parsed = msgspec.json.decode(line, type=_Event)
+    if parsed.type == "ERROR":
+        status = msgspec.json.decode(parsed.object, type=_Status)
+        raise from_status(status.code, status.reason, status.message)
+    metadata = msgspec.json.decode(parsed.object, type=_ObjectHead).metadata
+    if parsed.type == "BOOKMARK":
+        initial_end = INITIAL_EVENTS_END in metadata.annotations
+        return WatchEvent("BOOKMARK", None, metadata.resourceVersion, initial_end)
+    return WatchEvent(parsed.type, decode(parsed.object), metadata.resourceVersion)
 
 
-def refusal(status: int, content: bytes, otherwise: str, retry_after: str) -> ApiError:
-    """The exception for a response: from its Status, or from `otherwise` and what else it says."""
+def refusal(status: int, content: bytes, default_reason: str, retry_after: str) -> ApiError:
+    """The exception for a response of this HTTP status, by the Status object in its content.
+
+    A content that is no Status, such as that of a proxy, becomes the message.
+    """
     try:
-        found = msgspec.json.decode(content, type=_Status)
+        body = msgspec.json.decode(content, type=_Status)
     except msgspec.MsgspecError:
-        found = _Status(otherwise, content[:200].decode(errors="replace"))
-    return error(status, found.reason, found.message, retry_after)
+        body = _Status(default_reason, content[:MAX_SHOWN_BYTES].decode(errors="replace"))
+    return from_status(status, body.reason, body.message, retry_after)

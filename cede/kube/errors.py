@@ -1,8 +1,8 @@
-"""The server's refusals as exceptions."""
+"""The refusals of the API server as exceptions."""
 
 
 class ApiError(Exception):
-    """The API server refused, or could not be reached (status 0)."""
+    """The API server refused a request, or was not reachable (status 0)."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -16,14 +16,14 @@ class NotFound(ApiError): ...
 
 
 class Conflict(ApiError):
-    """The object is no longer the one that was planned on."""
+    """The object has changed since it was read."""
 
 
 class AlreadyExists(ApiError): ...
 
 
 class Gone(ApiError):
-    """The version asked for is too old: list again."""
+    """The requested version is too old: list again."""
 
 
 class Invalid(ApiError): ...
@@ -36,18 +36,18 @@ class Unauthorized(ApiError): ...
 
 
 class TooManyRequests(ApiError):
-    """`retry_after_s` says when to come again."""
+    """Try again after `retry_after_s`."""
 
 
 class Unreachable(ApiError):
-    """No answer: connection refused, dropped, or timed out."""
+    """There was no response: the connection was refused, broke, or timed out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreachable", message)
 
 
 class Unreadable(ApiError):
-    """An object is not what its Kind says: the message names it."""
+    """An object does not have the form of its kind; the message names the object."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreadable", message)
@@ -66,10 +66,12 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def error(status: int, reason: str, message: str, retry_after: str = "") -> ApiError:
-    """The exception for a Status of the server. 504 is `too large resource version`, which only a
-    new list cures."""
-    cls = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
+def from_status(status: int, reason: str, message: str, retry_after: str = "") -> ApiError:
+    """The exception for a Status of the server."""
+    cls = _BY_STATUS.get(status, ApiError)
+    if reason == "AlreadyExists":
+        cls = AlreadyExists
+    # a 504 with `Too large resource version` needs a new list; any other is an ordinary timeout
     if status == 504 and "version" not in message:
         cls = ApiError
     seconds = float(retry_after) if retry_after.isdigit() else 0.0

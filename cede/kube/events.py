@@ -1,10 +1,13 @@
-"""Kubernetes events, in the plan's own words."""
+"""Records Kubernetes events."""
 
 from hashlib import sha256
 
 from cede.api.objects import EVENTS, Json, rfc3339
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists
+
+MAX_NOTE_LENGTH = 1024
+"""The API server refuses longer notes."""
 
 
 async def record(
@@ -18,21 +21,24 @@ async def record(
     type_: str = "Normal",
     action: str = "Reconcile",
 ) -> None:
-    """An Event on `regarding` (apiVersion, kind, name, namespace, uid). Saying the same again in
-    the same second adds nothing.
+    """Records an Event on the object `regarding` (apiVersion, kind, name, namespace, uid).
 
-    Events of cluster-scoped objects live in `default`, where `kubectl describe` looks for them.
+    An equal event within the same second is recorded once. Events of cluster-scoped objects are in
+    namespace `default`, where `kubectl describe` looks for them.
     """
     namespace = regarding.get("namespace") or "default"
-    same = sha256(f"{regarding.get('uid')}/{reason}/{note}/{int(now)}".encode()).hexdigest()[:16]
+    identity = f"{regarding.get('uid')}/{reason}/{note}/{int(now)}"
+    suffix = sha256(identity.encode()).hexdigest()[:16]
+    # a name has at most 253 characters
+    prefix = regarding["name"][:200].rstrip(".-")
     body: Json = {
         "metadata": {
-            "name": f"{regarding['name'][:200].rstrip('.-')}.{same}",
+            "name": f"{prefix}.{suffix}",
             "namespace": namespace,
         },
         "regarding": regarding,
         "reason": reason,
-        "note": note[:1024],
+        "note": note[:MAX_NOTE_LENGTH],
         "type": type_,
         "action": action,
         "eventTime": rfc3339(now, micro=True),

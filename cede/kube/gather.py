@@ -1,25 +1,29 @@
-"""Many requests side by side, so many at a time."""
+"""Runs many requests concurrently, with a limit."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
 
-AT_ONCE = 16
-"""Enough to fill a round trip; few enough for one client's fair share of the API server."""
+MAX_CONCURRENT = 16
+"""Enough to hide the latency of requests; few enough for our share of the API server."""
 
 
-async def bounded(acts: Iterable[Awaitable[None]], at_once: int = AT_ONCE) -> None:
-    """Each act once, no more than `at_once` under way. The first that raises ends all, and its
-    exception is raised."""
-    waiting = iter(acts)
+async def gather_bounded(
+    requests: Iterable[Awaitable[None]], max_concurrent: int = MAX_CONCURRENT
+) -> None:
+    """Awaits every request, at most `max_concurrent` at a time.
+
+    The first exception is raised, after the requests under way have been cancelled.
+    """
+    remaining = iter(requests)
 
     async def work() -> None:
-        for act in waiting:
-            await act
+        for request in remaining:
+            await request
 
-    workers = [asyncio.create_task(work()) for _ in range(at_once)]
+    workers = [asyncio.create_task(work()) for _ in range(max_concurrent)]
     try:
         await asyncio.gather(*workers)
     finally:
-        for one in workers:
-            one.cancel()
+        for worker in workers:
+            worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)

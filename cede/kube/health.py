@@ -1,4 +1,4 @@
-"""Health and metrics on a port of their own."""
+"""Serves health checks and metrics on a port of its own."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,8 +9,10 @@ from prometheus_client import generate_latest
 
 @asynccontextmanager
 async def serve(port: int, ready: Callable[[], bool], host: str = "") -> AsyncIterator[int]:
-    """/healthz, /readyz and /metrics for as long as the context lasts; gives the port. Readiness
-    says what `ready` says."""
+    """Serves /healthz, /readyz and /metrics for as long as the context lasts; yields the port.
+
+    /readyz is 200 while `ready` returns True, and 503 otherwise. Port 0 selects a free port.
+    """
 
     async def alive(_: web.Request) -> web.Response:
         return web.Response(text="ok")

@@ -1,4 +1,4 @@
-"""One leader, by a Lease, after client-go's rules (tools/leaderelection)."""
+"""Elects one leader by a Lease, with the rules of client-go (tools/leaderelection)."""
 
 import asyncio
 import logging
@@ -8,29 +8,29 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cede.api.kueue import Lease
 from cede.api.objects import LEASES, Json, Key, rfc3339
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
+RELEASE_TIMEOUT_S = 2.0
+RELEASED_DURATION_S = 1.0
 
 
 class LostLease(Exception):
-    """We no longer lead: exit the process, another may lead already."""
+    """We do not lead any more. The process must exit, because another one may lead already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds; client-go's defaults. `deadline_s` < `duration_s`: we stop before another may
-    start."""
+    """The times of client-go. We stop after `deadline_s`, before another may start."""
 
     duration_s: float = 15.0
     deadline_s: float = 10.0
-    # and up to a fifth more, so that candidates do not march in step
     retry_s: float = 2.0
 
     def pause_s(self) -> float:
+        """`retry_s` and up to a fifth more, so that candidates do not all try at the same time."""
         return self.retry_s * random.uniform(1.0, 1.2)  # noqa: S311
 
 
@@ -43,10 +43,10 @@ async def lead(
     times: Times | None = None,
     leading: Callable[[bool], None] = lambda _: None,
 ) -> None:
-    """Wait for the lead, run `work` while it is ours, and release it when `work` ends or is
-    cancelled.
+    """Waits until we lead, then runs `work`; releases the lease when `work` ends or is cancelled.
 
-    Raises LostLease when the lease could not be renewed in time; `work` is cancelled first.
+    `leading` is called when we begin and when we stop to lead. Raises LostLease when the lease
+    could not be renewed in time; `work` is cancelled first.
     """
     candidate = _Candidate(client, key, identity, times or Times())
     await candidate.acquire()
@@ -63,98 +63,107 @@ async def lead(
         leading(False)
         for task in (working, renewing):
             task.cancel()
-            # the first failure is already on its way
+            # the first failure is being raised already
             with suppress(asyncio.CancelledError, Exception):
                 await task
         await candidate.release()
 
 
 class _Candidate:
+    """All times are of the event loop's clock: the clocks of other machines prove nothing."""
+
     def __init__(self, client: Client, key: Key, identity: str, times: Times) -> None:
         self.client = client
         self.key = key
         self.identity = identity
         self.times = times
-        # the record's version, and our own clock when it was first seen
-        self._seen: tuple[str, float] = ("", 0.0)
-        # as last read
+        # the version of the record that was read last, and when we first read it
+        self._version = ""
+        self._version_since = 0.0
+        # in the record that was read last
         self._holder = ""
-        # our own clock before the last write that made the lease ours: others count from after it
+        # The time before our last successful write; others count from a later time.
         self._renewed = 0.0
 
     async def acquire(self) -> None:
-        while not await self._try(self.times.deadline_s):  # noqa: ASYNC110  what we wait for happens in another process
+        # another process releases the lease, so there is nothing to wait for but time
+        while not await self._try(self.times.deadline_s):  # noqa: ASYNC110
             await asyncio.sleep(self.times.pause_s())
 
     async def renew_until_lost(self) -> str:
         """Returns why the lease is not ours any more."""
-        clock = asyncio.get_running_loop().time
-        while (left := self._renewed + self.times.deadline_s - clock()) > 0:
-            await asyncio.sleep(min(self.times.pause_s(), left))
-            left = self._renewed + self.times.deadline_s - clock()
-            if left > 0 and not await self._try(left) and self._holder not in ("", self.identity):
+        while (remaining_s := self._remaining_s()) > 0:
+            await asyncio.sleep(min(self.times.pause_s(), remaining_s))
+            remaining_s = self._remaining_s()
+            if remaining_s <= 0 or await self._try(remaining_s):
+                continue
+            if self._holder not in ("", self.identity):
                 return f"{self.key[1]} was taken over by {self._holder}"
         return f"{self.key[1]} was not renewed within {self.times.deadline_s} s"
 
-    async def release(self) -> None:
-        """An empty holder with a lease of one second: the next one starts at once. Best effort."""
-        with suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(2):
-                raw = await self.client.get(LEASES, dict, self.key)
-                if raw["spec"].get("holderIdentity") == self.identity:
-                    await self.client.replace(LEASES, self.key, self._body(raw, "", 1.0))
+    def _remaining_s(self) -> float:
+        """Seconds until we must stop unless the lease is renewed."""
+        return self._renewed + self.times.deadline_s - asyncio.get_running_loop().time()
 
-    async def _try(self, limit_s: float) -> bool:
-        """Whether the lease is ours after this attempt. Any error, and silence for `limit_s`, is a
-        failed attempt."""
-        began = asyncio.get_running_loop().time()
+    async def release(self) -> None:
+        """Lets the next leader start at once, if the server can be reached: no holder, 1 s."""
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                lease = await self.client.get(LEASES, dict, self.key)
+                if lease["spec"].get("holderIdentity") == self.identity:
+                    body = self._body(lease, "", RELEASED_DURATION_S)
+                    await self.client.replace(LEASES, self.key, body)
+
+    async def _try(self, timeout_s: float) -> bool:
+        """Whether the lease is ours after this attempt. An error or a timeout is a failure."""
+        started = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 ours = await self._attempt()
         except (AlreadyExists, Conflict):
-            # another was quicker
+            # another candidate was faster
             return False
         except (ApiError, TimeoutError) as error:
-            log.warning(
-                "lease not reached",
-                extra={"lease": self.key[1], "reason": str(error) or type(error).__name__},
-            )
+            reason = str(error) or type(error).__name__
+            log.warning("lease not renewed", extra={"lease": self.key[1], "reason": reason})
             return False
         if ours:
-            self._renewed = began
+            self._renewed = started
         return ours
 
     async def _attempt(self) -> bool:
+        duration_s = self.times.duration_s
         try:
-            raw: Json = await self.client.get(LEASES, dict, self.key)
+            lease: Json = await self.client.get(LEASES, dict, self.key)
         except NotFound:
-            await self.client.create(
-                LEASES, self._body({}, self.identity, self.times.duration_s), namespace=self.key[0]
-            )
+            body = self._body({}, self.identity, duration_s)
+            await self.client.create(LEASES, body, namespace=self.key[0])
             return True
-        self._holder = raw["spec"].get("holderIdentity") or ""
-        if self._holder not in ("", self.identity) and not self._expired(raw):
+        self._holder = lease["spec"].get("holderIdentity") or ""
+        if self._holder not in ("", self.identity) and not self._expired(lease):
             return False
-        await self.client.replace(
-            LEASES, self.key, self._body(raw, self.identity, self.times.duration_s)
-        )
+        body = self._body(lease, self.identity, duration_s)
+        await self.client.replace(LEASES, self.key, body)
         self._holder = self.identity
         return True
 
-    def _expired(self, raw: Json) -> bool:
-        """By our own clock since the record last changed: remote clocks prove nothing."""
+    def _expired(self, lease: Json) -> bool:
+        """Whether the record has not changed for its duration, by our own clock."""
         now = asyncio.get_running_loop().time()
-        version = raw["metadata"]["resourceVersion"]
-        if self._seen[0] != version:
-            self._seen = (version, now)
-        return now - self._seen[1] >= float(
-            raw["spec"].get("leaseDurationSeconds") or self.times.duration_s
-        )
+        version = lease["metadata"]["resourceVersion"]
+        if self._version != version:
+            self._version = version
+            self._version_since = now
+        duration_s = lease["spec"].get("leaseDurationSeconds") or self.times.duration_s
+        return now - self._version_since >= float(duration_s)
 
     def _body(self, old: Json, holder: str, duration_s: float) -> Json:
         now = rfc3339(time.time(), micro=True)
         spec = old.get("spec", {})
-        changed = spec.get("holderIdentity") != holder
+        changes_holder = spec.get("holderIdentity") != holder
+        transitions = int(spec.get("leaseTransitions", 0))
+        if changes_holder and holder and spec:
+            transitions += 1
         metadata = {"name": self.key[1], "namespace": self.key[0]}
         if version := old.get("metadata", {}).get("resourceVersion"):
             metadata["resourceVersion"] = version
@@ -163,12 +172,8 @@ class _Candidate:
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": max(1, round(duration_s)),
-                "acquireTime": now if changed else spec.get("acquireTime", now),
+                "acquireTime": now if changes_holder else spec.get("acquireTime", now),
                 "renewTime": now,
-                "leaseTransitions": int(spec.get("leaseTransitions", 0))
-                + (1 if changed and holder and spec else 0),
+                "leaseTransitions": transitions,
             },
         }
-
-
-__all__ = ["Lease", "LostLease", "Times", "lead"]

@@ -1,4 +1,8 @@
-"""One JSON line for each log record, facts from `extra` beside the message."""
+"""Writes one JSON object a line for each log record, with the facts from `extra` as fields.
+
+elastic_runtime/json_logging.py does the same for training pods. It is a second implementation,
+because the runtime imports nothing of this package.
+"""
 
 import json
 import logging
@@ -6,7 +10,7 @@ import sys
 
 from cede.api.objects import rfc3339
 
-_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName", "asctime"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName", "asctime"}
 
 
 class JsonLines(logging.Formatter):
@@ -17,14 +21,16 @@ class JsonLines(logging.Formatter):
             "from": record.name,
             "message": record.getMessage(),
         }
-        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
+        line |= {
+            name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS
+        }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
 def setup(level: str = "INFO") -> None:
-    """Afterwards every logger writes JSON lines to standard output."""
+    """Every logger writes JSON lines to standard output afterwards."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)

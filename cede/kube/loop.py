@@ -1,4 +1,4 @@
-"""Level-triggered control: settle, reconcile, sleep; back off on failure."""
+"""Runs a reconciler again and again: on changes, after the time that it asks for, and on errors."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from contextlib import suppress
 from cede.kube.errors import ApiError
 
 log = logging.getLogger(__name__)
+MAX_DOUBLINGS = 10
 
 
 async def run(
@@ -16,28 +17,28 @@ async def run(
     *,
     settle_s: float = 0.02,
     retry_s: float = 0.5,
-    most_s: float = 30.0,
+    max_retry_s: float = 30.0,
 ) -> None:
-    """Forever: one pass, then sleep for as long as the pass said or until `wake`, then let what
-    comes together settle.
+    """Runs until it is cancelled: one pass, then sleep for as long as it returned, or until `wake`.
 
-    A pass that raises ApiError is tried again after `retry_s`, doubled up to `most_s`; any other
+    After `wake` it waits for `settle_s`, so that changes that come together cause one pass. A pass
+    that raises ApiError is repeated after `retry_s`, doubled up to `max_retry_s`; any other
     exception ends the loop.
     """
     failures = 0
     while True:
         wake.clear()
         try:
-            seconds = await reconcile()
+            sleep_s = await reconcile()
             failures = 0
         except ApiError as error:
-            seconds = min(most_s, retry_s * 2.0**failures)
-            failures = min(failures + 1, 10)
-            log.warning("pass failed", extra={"reason": str(error), "again_in_s": seconds})
-            await asyncio.sleep(seconds)
+            delay_s = min(max_retry_s, retry_s * 2.0**failures)
+            failures = min(failures + 1, MAX_DOUBLINGS)
+            log.warning("pass failed", extra={"reason": str(error), "retry_in_s": delay_s})
+            await asyncio.sleep(delay_s)
             continue
         with suppress(TimeoutError):
-            # wait_for of Python 3.11 loses a cancellation that meets the wake
-            async with asyncio.timeout(max(seconds, 0.0)):
+            # wait_for of Python 3.11 loses a cancellation that arrives together with the wake
+            async with asyncio.timeout(max(sleep_s, 0.0)):
                 await wake.wait()
         await asyncio.sleep(settle_s)

@@ -1,4 +1,4 @@
-"""A controller as a process: its flags, its logs, its end, its health, its lead, its loop."""
+"""Runs a controller as a process: flags, logs, signals, health checks, leader election, loop."""
 
 import argparse
 import asyncio
@@ -14,53 +14,60 @@ from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect
 
+# A pass creates hundreds of thousands of objects and no reference cycles. With Python's default,
+# half of its time is spent on garbage collection.
+GC_THRESHOLDS = (100_000, 50, 50)
+
 
 @dataclass(frozen=True)
 class Flags:
-    # who we are in the lease
+    # our name in the lease
     identity: str
     kubeconfig: str | None
-    # of health and metrics
+    # of health checks and metrics
     port: int
     log_level: str
 
 
 def add_flags(parser: argparse.ArgumentParser, identity: str) -> None:
-    """The flags every controller has."""
-    parser.add_argument("--identity", default=identity, help="who we are in the lease")
-    parser.add_argument("--kubeconfig", help="used outside a cluster; else the standard places")
-    parser.add_argument("--port", type=int, default=8080, help="of /healthz, /readyz and /metrics")
+    """Adds the flags that every controller has; `identity` is the default."""
+    parser.add_argument("--identity", default=identity, help="name of this process in the lease")
+    parser.add_argument(
+        "--kubeconfig",
+        help="kubeconfig file (default: the pod's service account, or the user's kubeconfig)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8080, help="port of /healthz, /readyz and /metrics"
+    )
     parser.add_argument("--log-level", default="INFO")
 
 
-def read_flags(found: argparse.Namespace) -> Flags:
-    return Flags(found.identity, found.kubeconfig, found.port, found.log_level)
+def read_flags(arguments: argparse.Namespace) -> Flags:
+    return Flags(arguments.identity, arguments.kubeconfig, arguments.port, arguments.log_level)
 
 
 async def run_as_leader(
-    chosen: Flags, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
+    flags: Flags, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
 ) -> None:
-    """Works for as long as we lead, until told to end. Raises LostLease when another may lead."""
-    logs.setup(chosen.log_level)
-    # a pass makes objects by the hundred thousand and no cycles: by default half of it is
-    # collecting
-    gc.set_threshold(100_000, 50, 50)
-    me = asyncio.current_task()
-    assert me is not None
+    """Runs `work` while we lead, until SIGTERM or SIGINT. `manager` is the field manager.
+
+    Raises LostLease when another process may lead.
+    """
+    logs.setup(flags.log_level)
+    gc.set_threshold(*GC_THRESHOLDS)
+    task = asyncio.current_task()
+    assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, me.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    key = (names.SYSTEM_NAMESPACE, lease_name)
     async with (
-        connect(manager=manager, kubeconfig=chosen.kubeconfig) as client,
-        health.serve(chosen.port, lambda: True),
+        connect(manager=manager, kubeconfig=flags.kubeconfig) as client,
+        health.serve(flags.port, lambda: True),
     ):
-        await lease.lead(
-            client, (names.SYSTEM_NAMESPACE, lease_name), chosen.identity, lambda: work(client)
-        )
+        await lease.lead(client, key, flags.identity, lambda: work(client))
 
 
 class Controller(Protocol):
-    """What looks, decides and acts."""
-
     wake: asyncio.Event
 
     @property
@@ -69,7 +76,7 @@ class Controller(Protocol):
 
 
 async def run_controller(controller: Controller, *, after: Iterable[Cache[Any]] = ()) -> None:
-    """Pass after pass, for ever; the first once the caches `after` have been heard."""
+    """Runs the caches, and pass after pass once the caches `after` are synced."""
     async with asyncio.TaskGroup() as tasks:
         for cache in controller.caches:
             tasks.create_task(cache.run())

@@ -1,8 +1,7 @@
-"""The reflector against every way a watch endpoint can misbehave: the copy is kept or rebuilt, and
-each try waits its turn.
+"""The cache against every fault of a watch: it keeps or rebuilds the copy, and backs off.
 
-The waits that the real Backoff would make are recorded and not slept, so that a request too many is
-counted and not timed.
+The delays of the real Backoff are recorded and not slept, so tests count requests and measure no
+time.
 """
 
 import asyncio
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from cede.api.kueue import Job
 from cede.api.objects import JOBS, Json
 from cede.kube.cache import Backoff, Cache
-from cede.kube.expectations import Expectations
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer, watch_line
@@ -33,30 +31,30 @@ def job(name: str, parallelism: int = 1) -> Json:
 
 @dataclass(frozen=True)
 class Recorded(Backoff):
-    """Says what the real one says, into `waits`, and lets nobody wait."""
+    """Records the delays of the real Backoff, and returns 0."""
 
-    waits: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
 
     def seconds(self, failures: int) -> float:
-        self.waits.append(super().seconds(failures))
+        self.delays.append(super().seconds(failures))
         return 0.0
 
 
-class World:
+class RunningCache:
     def __init__(
-        self, server: ApiServer, cache: Cache[Job], backoff: Recorded, told: asyncio.Event
+        self, server: ApiServer, cache: Cache[Job], backoff: Recorded, changed: asyncio.Event
     ) -> None:
         self.server = server
         self.cache = cache
         self.backoff = backoff
-        self._told = told
+        self._changed = changed
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Looks each time the cache says that something changed."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until the condition holds; checks it after each change."""
         async with asyncio.timeout(10):
-            while not holds():
-                self._told.clear()
-                await self._told.wait()
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
 
     @property
     def requests(self) -> tuple[int, int]:
@@ -65,32 +63,32 @@ class World:
 
 
 @asynccontextmanager
-async def running(*faults: Answer) -> AsyncIterator[World]:
-    """A cache of Jobs beside a server that holds `old`, whose watch answers so first."""
+async def running(*faults: Answer) -> AsyncIterator[RunningCache]:
+    """A cache of Jobs. The server has Job `old`, and its first watches have these faults."""
     async with ApiServer() as server, server.client() as client:
         server.put(JOBS, job("old"))
         server.script("WATCH", JOBS.path(), *faults)
-        told = asyncio.Event()
+        changed = asyncio.Event()
         backoff = Recorded()
-        cache = Cache(client, JOBS, Job, changed=told.set, backoff=backoff)
+        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=backoff)
         task = asyncio.create_task(cache.run())
         try:
-            yield World(server, cache, backoff, told)
+            yield RunningCache(server, cache, backoff, changed)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
 
-# --- each row of the table of faults --------------------------------------------------------------
+# --- faults --------------------------------------------------------------
 @pytest.mark.parametrize(
     ("fault", "lists", "watches"),
     [
-        pytest.param(sends(), 1, FAILURES + 1, id="200, then closes at once"),
+        pytest.param(sends(), 1, FAILURES + 1, id="200, then the end"),
         pytest.param(
             sends(watch_line("BOOKMARK", {"metadata": {"resourceVersion": "101"}})),
             1,
             FAILURES + 1,
-            id="one event, then closes",
+            id="one event, then the end",
         ),
         pytest.param(
             sends_error_event(410, "Expired"), FAILURES + 1, FAILURES + 1, id="410 in the stream"
@@ -114,43 +112,44 @@ async def running(*faults: Answer) -> AsyncIterator[World]:
             FAILURES + 1,
             id="connection dropped inside a line",
         ),
-        pytest.param(sends(b"<html>\n"), 1, FAILURES + 1, id="what is no event"),
+        pytest.param(sends(b"<html>\n"), 1, FAILURES + 1, id="no event"),
     ],
 )
-async def test_a_watch_that_fails_is_tried_again_after_ever_longer_waits(
+async def test_a_failed_watch_is_retried_after_growing_delays(
     fault: Answer, lists: int, watches: int
 ) -> None:
-    async with running(*[fault] * FAILURES) as world:
-        await world.until(lambda: world.cache.synced.is_set())
-        while world.server.count()["WATCH"] != watches:
-            assert world.cache.get(("a", "old")), "the copy is kept while the watch is broken"
+    async with running(*[fault] * FAILURES) as run:
+        await run.until(lambda: run.cache.synced.is_set())
+        while run.server.count()["WATCH"] != watches:
+            assert run.cache.get(("a", "old")), "the copy is kept while the watch is broken"
             await asyncio.sleep(0)
-        world.server.put(JOBS, job("new"))
-        await world.until(lambda: world.cache.get(("a", "new")) is not None)
-        assert world.requests == (lists, watches)
-        assert_backed_off(world.backoff.waits, FAILURES)
+        run.server.put(JOBS, job("new"))
+        await run.until(lambda: run.cache.get(("a", "new")) is not None)
+        assert run.requests == (lists, watches)
+        assert_backed_off(run.backoff.delays, FAILURES)
 
 
-async def test_a_connection_dropped_before_the_answer_costs_one_more_request_each() -> None:
-    # aiohttp itself tries once more, at once
-    async with running(*[drops()] * FAILURES) as world:
-        await world.until(lambda: world.cache.synced.is_set())
-        while world.server.count()["WATCH"] != FAILURES + 1:  # noqa: ASYNC110
+async def test_a_connection_dropped_before_the_response_is_retried() -> None:
+    """aiohttp itself retries once, at once, so two drops are one failure."""
+    async with running(*[drops()] * FAILURES) as run:
+        await run.until(lambda: run.cache.synced.is_set())
+        while run.server.count()["WATCH"] != FAILURES + 1:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        world.server.put(JOBS, job("new"))
-        await world.until(lambda: world.cache.get(("a", "new")) is not None)
-        assert world.requests == (1, FAILURES + 1)
-        assert_backed_off(world.backoff.waits, FAILURES // 2)
+        run.server.put(JOBS, job("new"))
+        await run.until(lambda: run.cache.get(("a", "new")) is not None)
+        assert run.requests == (1, FAILURES + 1)
+        assert_backed_off(run.backoff.delays, FAILURES // 2)
 
 
-def assert_backed_off(waits: list[float], failures: int) -> None:
-    assert len(waits) == failures
-    for turn, wait in enumerate(waits):
-        assert 0.5 * min(30, 0.8 * 2**turn) <= wait <= min(30, 0.8 * 2**turn)
+def assert_backed_off(delays: list[float], failures: int) -> None:
+    assert len(delays) == failures
+    for turn, delay in enumerate(delays):
+        longest = min(30, 0.8 * 2**turn)
+        assert 0.5 * longest <= delay <= longest
 
 
 @pytest.mark.parametrize("status", [403, 410, 500])
-async def test_a_list_that_fails_is_tried_again_too(status: int) -> None:
+async def test_a_failed_list_is_retried_too(status: int) -> None:
     async with ApiServer() as server, server.client() as client:
         server.put(JOBS, job("old"))
         server.script("GET", JOBS.path(), *[refuses(status, "No")] * 3)
@@ -160,63 +159,59 @@ async def test_a_list_that_fails_is_tried_again_too(status: int) -> None:
         await asyncio.wait_for(cache.synced.wait(), 10)
         assert cache.all()[0].metadata.name == "old"
         assert server.count()["GET"] == 4
-        assert_backed_off(backoff.waits, 3)
+        assert_backed_off(backoff.delays, 3)
         task.cancel()
 
 
-async def test_a_server_that_says_when_to_come_again_is_obeyed(
+async def test_the_delay_that_the_server_asks_for_is_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING, "cede.kube.cache"):
-        async with running(
-            refuses(429, "TooManyRequests", headers={"Retry-After": "3600"})
-        ) as world:
-            await world.until(lambda: world.cache.synced.is_set())
+        async with running(refuses(429, "TooManyRequests", headers={"Retry-After": "3600"})) as run:
+            await run.until(lambda: run.cache.synced.is_set())
             while not caplog.records:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-            assert vars(caplog.records[0])["again_in_s"] == 3600
-            assert world.requests == (1, 1)
+            assert vars(caplog.records[0])["retry_in_s"] == 3600
+            assert run.requests == (1, 1)
 
 
 @given(st.integers(min_value=0, max_value=10_000))
-def test_no_wait_is_shorter_than_half_of_what_it_should_be_or_longer_than_the_most(
-    failures: int,
-) -> None:
+def test_every_delay_is_within_its_bounds(failures: int) -> None:
     assert 0.4 <= Backoff().seconds(failures) <= 30.0
 
 
 # --- the copy -------------------------------------------------------------------------------------
-async def test_the_copy_follows_what_happens() -> None:
-    async with running() as world:
-        await world.until(lambda: world.cache.synced.is_set())
-        world.server.put(JOBS, job("old", 5))
-        world.server.put(JOBS, job("new"))
-        await world.until(lambda: len(world.cache.objects) == 2)
-        found = world.cache.get(("a", "old"))
-        assert found is not None
-        assert found.spec.parallelism == 5
-        world.server.remove(JOBS, ("a", "old"))
-        await world.until(lambda: len(world.cache.objects) == 1)
-        assert [one.metadata.name for one in world.cache.all()] == ["new"]
-        assert world.requests == (1, 1)
+async def test_the_copy_follows_changes_and_deletions() -> None:
+    async with running() as run:
+        await run.until(lambda: run.cache.synced.is_set())
+        run.server.put(JOBS, job("old", 5))
+        run.server.put(JOBS, job("new"))
+        await run.until(lambda: len(run.cache.objects) == 2)
+        changed = run.cache.get(("a", "old"))
+        assert changed is not None
+        assert changed.spec.parallelism == 5
+        run.server.remove(JOBS, ("a", "old"))
+        await run.until(lambda: len(run.cache.objects) == 1)
+        assert [item.metadata.name for item in run.cache.all()] == ["new"]
+        assert run.requests == (1, 1)
 
 
-async def test_what_was_deleted_in_a_gap_is_gone_after_it() -> None:
+async def test_an_object_deleted_between_watches_is_removed() -> None:
     server: ApiServer
 
     async def gap(request: web.Request) -> web.StreamResponse:
-        """The watch breaks; meanwhile `old` is deleted, and the server forgets that it was."""
+        """The watch ends. Meanwhile `old` is deleted and the history compacted."""
         server.remove(JOBS, ("a", "old"))
         server.compact()
         return await sends()(request)
 
-    async with running(gap) as world:
-        server = world.server
-        await world.until(lambda: world.cache.synced.is_set() and not world.cache.objects)
-        assert world.requests[0] == 2
+    async with running(gap) as run:
+        server = run.server
+        await run.until(lambda: run.cache.synced.is_set() and not run.cache.objects)
+        assert run.requests[0] == 2
 
 
-async def test_with_a_bookmark_a_quiet_watch_survives_what_the_server_forgets() -> None:
+async def test_after_a_bookmark_a_compacted_history_costs_no_list() -> None:
     server: ApiServer
 
     async def bookmarked(request: web.Request) -> web.StreamResponse:
@@ -226,49 +221,49 @@ async def test_with_a_bookmark_a_quiet_watch_survives_what_the_server_forgets() 
             watch_line("BOOKMARK", {"metadata": {"resourceVersion": str(server.version)}})
         )(request)
 
-    async with running(bookmarked) as world:
-        server = world.server
-        await world.until(lambda: world.cache.synced.is_set())
-        while world.server.count()["WATCH"] < 2:  # noqa: ASYNC110
+    async with running(bookmarked) as run:
+        server = run.server
+        await run.until(lambda: run.cache.synced.is_set())
+        while run.server.count()["WATCH"] < 2:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        world.server.put(JOBS, job("new"))
-        await world.until(lambda: world.cache.get(("a", "new")) is not None)
-        assert world.requests == (1, 2), "it went on from the bookmark, without a new list"
+        run.server.put(JOBS, job("new"))
+        await run.until(lambda: run.cache.get(("a", "new")) is not None)
+        assert run.requests == (1, 2), "it continued from the bookmark"
 
 
-async def test_a_lost_bookmark_costs_a_list_and_nothing_else() -> None:
+async def test_without_a_bookmark_a_compacted_history_costs_a_list() -> None:
     server: ApiServer
 
     async def forgotten(request: web.Request) -> web.StreamResponse:
-        # much happened to other kinds, and no bookmark told us
+        # other kinds have changed, and there was no bookmark
         server.version += 50
         server.compact()
         return await sends()(request)
 
-    async with running(forgotten) as world:
-        server = world.server
-        await world.until(lambda: world.cache.synced.is_set())
-        while world.server.count()["WATCH"] < 3:  # noqa: ASYNC110
+    async with running(forgotten) as run:
+        server = run.server
+        await run.until(lambda: run.cache.synced.is_set())
+        while run.server.count()["WATCH"] < 3:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        world.server.put(JOBS, job("new"))
-        await world.until(lambda: world.cache.get(("a", "new")) is not None)
-        assert world.cache.get(("a", "old")) is not None
-        assert world.requests == (2, 3)
+        run.server.put(JOBS, job("new"))
+        await run.until(lambda: run.cache.get(("a", "new")) is not None)
+        assert run.cache.get(("a", "old")) is not None
+        assert run.requests == (2, 3)
 
 
-async def test_an_object_that_cannot_be_read_stops_no_other(
+async def test_an_unreadable_object_affects_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     odd = {"metadata": {"name": "odd", "namespace": "a"}, "spec": "not a spec"}
-    async with running() as world:
-        await world.until(lambda: world.cache.synced.is_set())
-        world.server.put(JOBS, odd)
-        while not world.backoff.waits:  # noqa: ASYNC110
+    async with running() as run:
+        await run.until(lambda: run.cache.synced.is_set())
+        run.server.put(JOBS, odd)
+        while not run.backoff.delays:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        assert world.cache.get(("a", "old")) is not None
+        assert run.cache.get(("a", "old")) is not None
         assert "a/odd" in vars(caplog.records[0])["reason"]
-        world.server.put(JOBS, job("odd"))
-        await world.until(lambda: world.cache.get(("a", "odd")) is not None)
+        run.server.put(JOBS, job("odd"))
+        await run.until(lambda: run.cache.get(("a", "odd")) is not None)
 
 
 async def test_a_cache_of_plain_json_needs_no_class() -> None:
@@ -284,56 +279,22 @@ async def test_a_cache_of_plain_json_needs_no_class() -> None:
 @pytest.mark.parametrize(
     ("status", "reason", "trouble"),
     [
-        pytest.param(404, "NotFound", "404 NotFound: so it is", id="a kind that is not there"),
-        pytest.param(403, "Forbidden", "403 Forbidden: so it is", id="a kind that is not for us"),
-        pytest.param(429, "TooManyRequests", "", id="a server that is busy is no trouble"),
+        pytest.param(404, "NotFound", "404 NotFound: because", id="the kind does not exist"),
+        pytest.param(403, "Forbidden", "403 Forbidden: because", id="we may not read the kind"),
+        pytest.param(429, "TooManyRequests", "", id="a busy server is not trouble"),
     ],
 )
-async def test_why_nothing_is_heard_is_told_and_forgotten_once_it_is(
+async def test_the_trouble_is_reported_until_the_first_list_succeeds(
     status: int, reason: str, trouble: str
 ) -> None:
     async with ApiServer() as server, server.client() as client:
-        server.script("GET", JOBS.path(), refuses(status, reason, "so it is"))
-        told = list[str]()
+        server.script("GET", JOBS.path(), refuses(status, reason, "because"))
+        troubles = list[str]()
         cache = Cache(
-            client, JOBS, Job, changed=lambda: told.append(cache.trouble), backoff=Recorded()
+            client, JOBS, Job, changed=lambda: troubles.append(cache.trouble), backoff=Recorded()
         )
         task = asyncio.create_task(cache.run())
         await cache.synced.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert told == ([trouble, ""] if trouble else [""])
-
-
-async def test_the_echo_of_our_own_write_is_no_news_and_what_comes_after_is() -> None:
-    async with ApiServer() as server, server.client() as client:
-        stored = server.put(JOBS, job("a"))
-        changed = asyncio.Event()
-        expectations = Expectations()
-        cache = Cache(
-            client, JOBS, Job, changed=changed.set, backoff=Recorded(), expectations=expectations
-        )
-        task = asyncio.create_task(cache.run())
-        await changed.wait()
-        changed.clear()
-        expectations.clear_observed()
-        [key] = cache.objects
-        version = str(server.version + 1)
-        expectations.record_write(key, version)
-        server.put(JOBS, stored | {"spec": {"parallelism": 7}})
-        async with asyncio.timeout(5):
-            while cache.objects[key].metadata.resourceVersion != version:  # noqa: ASYNC110  # nothing tells: that is the point
-                await asyncio.sleep(0)
-        assert not changed.is_set()
-        assert expectations.only_own_writes
-        server.put(JOBS, stored | {"spec": {"parallelism": 8}})
-        await asyncio.wait_for(changed.wait(), 5)
-        assert not expectations.only_own_writes
-        expectations.record_write(key, cache.objects[key].metadata.resourceVersion)
-        assert expectations.only_own_writes, "it came before the answer"
-        changed.clear()
-        server.remove(JOBS, key)
-        await asyncio.wait_for(changed.wait(), 5)
-        assert not expectations.only_own_writes
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    assert troubles == ([trouble, ""] if trouble else [""])

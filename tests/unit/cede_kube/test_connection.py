@@ -1,4 +1,4 @@
-"""How a pod speaks to its API server while tokens and certificates are exchanged under it."""
+"""Connections: where they lead, and rotated tokens and certificates."""
 
 import ipaddress
 import ssl
@@ -25,7 +25,7 @@ def certificate(folder: Path, name: str) -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = (
+    certificate_ = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -44,12 +44,12 @@ def certificate(folder: Path, name: str) -> Path:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / f"{name}.pem"
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + pem)
+    path.write_bytes(certificate_.public_bytes(serialization.Encoding.PEM) + pem)
     return path
 
 
 class Pod:
-    """The files and variables a pod finds."""
+    """The files and variables by which a pod finds its API server."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.token = folder / "token"
@@ -58,7 +58,7 @@ class Pod:
         patch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(self.token))
         patch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(self.ca))
 
-    def beside(self, server: ApiServer) -> None:
+    def use(self, server: ApiServer) -> None:
         self._patch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         self._patch.setenv("KUBERNETES_SERVICE_PORT", server.url.rpartition(":")[2])
 
@@ -77,26 +77,26 @@ def serving(path: Path) -> ssl.SSLContext:
 async def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(
     pod: Pod, tmp_path: Path
 ) -> None:
-    own = certificate(tmp_path, "first")
-    pod.ca.write_bytes(own.read_bytes())
+    cert = certificate(tmp_path, "first")
+    pod.ca.write_bytes(cert.read_bytes())
     pod.token.write_text("one")
-    async with ApiServer(serving(own)) as server:
+    async with ApiServer(serving(cert)) as server:
         server.token = "one"
-        pod.beside(server)
+        pod.use(server)
         async with connect(manager="test") as client:
             await client.list(JOBS, dict)
             server.token = "two"
             pod.token.write_text("two")
             await client.list(JOBS, dict)
             assert server.count()["GET"] == 3, "the first, the refused, the same with the new token"
-            # before the pod has it
+            # the pod does not have it yet
             server.token = "three"
             with pytest.raises(Unauthorized):
                 await client.list(JOBS, dict)
             with pytest.raises(Unauthorized):
                 await anext(client.watch(JOBS, dict, version="0", initial=False))
             pod.token.write_text("three")
-            # a watch is not tried again by itself: its reflector does
+            # the cache retries a watch, the client does not
             with pytest.raises(Unauthorized):
                 await anext(client.watch(JOBS, dict, version="0", initial=False))
             server.put(JOBS, {"metadata": {"name": "j", "namespace": "a"}})
@@ -104,16 +104,16 @@ async def test_a_rotated_token_is_read_again_when_the_old_one_is_refused(
             assert event.type == "ADDED"
 
 
-async def test_an_empty_token_file_is_a_passing_fault(pod: Pod, tmp_path: Path) -> None:
-    own = certificate(tmp_path, "first")
-    pod.ca.write_bytes(own.read_bytes())
+async def test_an_empty_token_file_is_read_again(pod: Pod, tmp_path: Path) -> None:
+    cert = certificate(tmp_path, "first")
+    pod.ca.write_bytes(cert.read_bytes())
     pod.token.write_text("one")
-    async with ApiServer(serving(own)) as server:
+    async with ApiServer(serving(cert)) as server:
         server.token = "one"
-        pod.beside(server)
+        pod.use(server)
         async with connect(manager="test") as client:
             server.token = "two"
-            # caught in the middle of being written
+            # it is being written just now
             pod.token.write_text("")
             with pytest.raises(Unauthorized):
                 await client.list(NODES, dict)
@@ -121,7 +121,7 @@ async def test_an_empty_token_file_is_a_passing_fault(pod: Pod, tmp_path: Path) 
             await client.list(NODES, dict)
 
 
-async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(
+async def test_a_rotated_ca_is_read_again_when_the_server_is_not_trusted(
     pod: Pod, tmp_path: Path
 ) -> None:
     old = certificate(tmp_path, "old")
@@ -129,23 +129,23 @@ async def test_a_rotated_ca_is_read_again_when_the_server_is_not_believed(
     pod.ca.write_bytes(old.read_bytes())
     pod.token.write_text("one")
 
-    async def last(_: web.Request) -> web.StreamResponse:
+    async def closing(_: web.Request) -> web.StreamResponse:
         response = web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
         response.force_close()
         return response
 
     context = serving(old)
     async with ApiServer(context) as server:
-        pod.beside(server)
+        pod.use(server)
         async with connect(manager="test") as client:
-            server.script("GET", NODES.path(), last)
+            server.script("GET", NODES.path(), closing)
             await client.list(NODES, dict)
             context.load_cert_chain(new)
             with pytest.raises(Unreachable, match="certificate"):
                 await client.list(NODES, dict)
             pod.ca.write_bytes(new.read_bytes())
             with pytest.raises(Unreachable, match="certificate"):
-                # now it has been read again
+                # after this failure it is read again
                 await client.list(NODES, dict)
             await client.list(NODES, dict)
 

@@ -1,5 +1,7 @@
-"""One leader: client-go's times, judged by our own clock. The clock runs thirty times as fast;
-sockets are real."""
+"""Leader election with client-go's times.
+
+The clock runs thirty times as fast; sockets are real.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,15 +19,15 @@ from tests.harness.fast_loop import fast
 KEY = ("cede-system", "cede-scheduler")
 PATH = LEASES.path(KEY)
 TIMES = Times()
-# seconds of the fast clock, a fifth of a real one: for a machine that is busy
-LATE = 6.0
+# seconds of the fast clock, 0.2 real ones: how late a busy machine may be
+TOLERANCE_S = 6.0
 
 
 def clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-def held(holder: str, turn: int = 0, renewed: str = "2020-01-01T00:00:00.000000Z") -> Json:
+def lease(holder: str, turn: int = 0, renewed: str = "2020-01-01T00:00:00.000000Z") -> Json:
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": 15,
@@ -40,16 +42,17 @@ def held(holder: str, turn: int = 0, renewed: str = "2020-01-01T00:00:00.000000Z
 
 
 class Work:
-    """Work that goes on until it is cancelled, and knows when it was."""
+    """Work that runs until it is cancelled."""
 
     def __init__(self) -> None:
-        self.began = asyncio.Event()
+        self.started = asyncio.Event()
         self.ended = asyncio.Event()
-        self.at = 0.0
+        # on the fast clock
+        self.started_at = 0.0
 
     async def __call__(self) -> None:
-        self.at = clock()
-        self.began.set()
+        self.started_at = clock()
+        self.started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -57,12 +60,12 @@ class Work:
 
 
 def spec(server: ApiServer) -> Json:
-    found = server.get(LEASES, KEY)
-    assert found is not None
-    return dict(found["spec"])
+    stored = server.get(LEASES, KEY)
+    assert stored is not None
+    return dict(stored["spec"])
 
 
-def leading(test: Callable[[ApiServer], Awaitable[None]]) -> None:
+def run_fast(test: Callable[[ApiServer], Awaitable[None]]) -> None:
     async def run() -> None:
         async with ApiServer() as server:
             await test(server)
@@ -70,13 +73,13 @@ def leading(test: Callable[[ApiServer], Awaitable[None]]) -> None:
     fast(run())
 
 
-def test_the_first_one_leads_renews_by_put_and_gives_back_when_it_stops() -> None:
+def test_a_leader_renews_by_put_and_releases_the_lease() -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
-        said = list[bool]()
+        calls = list[bool]()
         async with server.client() as client:
-            task = asyncio.create_task(lead(client, KEY, "one", work, leading=said.append))
-            await work.began.wait()
+            task = asyncio.create_task(lead(client, KEY, "one", work, leading=calls.append))
+            await work.started.wait()
             first = spec(server)
             await asyncio.sleep(10)
             now = spec(server)
@@ -97,36 +100,36 @@ def test_the_first_one_leads_renews_by_put_and_gives_back_when_it_stops() -> Non
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert work.ended.is_set()
-            assert said == [True, False]
+            assert calls == [True, False]
             assert (spec(server)["holderIdentity"], spec(server)["leaseDurationSeconds"]) == ("", 1)
 
-    leading(test)
+    run_fast(test)
 
 
-def test_the_second_starts_at_once_when_the_first_gives_back() -> None:
+def test_the_next_leader_starts_at_once_after_a_release() -> None:
     async def test(server: ApiServer) -> None:
-        one = Work()
-        two = Work()
+        work_a = Work()
+        work_b = Work()
         async with server.client() as a, server.client() as b:
-            first = asyncio.create_task(lead(a, KEY, "one", one))
-            await one.began.wait()
-            second = asyncio.create_task(lead(b, KEY, "two", two))
+            first = asyncio.create_task(lead(a, KEY, "one", work_a))
+            await work_a.started.wait()
+            second = asyncio.create_task(lead(b, KEY, "two", work_b))
             # well past a lease's duration
             await asyncio.sleep(40)
-            assert not two.began.is_set()
+            assert not work_b.started.is_set()
             first.cancel()
             await asyncio.gather(first, return_exceptions=True)
             stopped = clock()
-            await two.began.wait()
-            assert two.at - stopped <= 1.2 * TIMES.retry_s + LATE
+            await work_b.started.wait()
+            assert work_b.started_at - stopped <= 1.2 * TIMES.retry_s + TOLERANCE_S
             assert spec(server)["leaseTransitions"] == 1
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)
 
-    leading(test)
+    run_fast(test)
 
 
-def test_of_many_that_start_together_one_leads() -> None:
+def test_only_one_of_many_candidates_leads() -> None:
     async def test(server: ApiServer) -> None:
         works = [Work() for _ in range(5)]
         async with server.client() as client:
@@ -135,12 +138,12 @@ def test_of_many_that_start_together_one_leads() -> None:
                 for i, work in enumerate(works)
             ]
             await asyncio.sleep(30)
-            assert sum(work.began.is_set() for work in works) == 1
+            assert sum(work.started.is_set() for work in works) == 1
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    leading(test)
+    run_fast(test)
 
 
 @pytest.mark.parametrize(
@@ -148,39 +151,41 @@ def test_of_many_that_start_together_one_leads() -> None:
     ["2020-01-01T00:00:00.000000Z", "2090-01-01T00:00:00.000000Z"],
     ids=["past", "future"],
 )
-def test_a_dead_leader_is_waited_for_by_our_own_clock_whatever_its_record_says(
+def test_a_dead_leaders_lease_expires_by_our_own_clock(
     renewed: str,
 ) -> None:
     async def test(server: ApiServer) -> None:
-        server.put(LEASES, held("dead", renewed=renewed))
+        server.put(LEASES, lease("dead", renewed=renewed))
         work = Work()
         began = clock()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
-            await work.began.wait()
+            await work.started.wait()
             assert (
-                TIMES.duration_s <= work.at - began <= TIMES.duration_s + 1.2 * TIMES.retry_s + LATE
+                TIMES.duration_s
+                <= work.started_at - began
+                <= TIMES.duration_s + 1.2 * TIMES.retry_s + TOLERANCE_S
             )
             assert (spec(server)["holderIdentity"], spec(server)["leaseTransitions"]) == ("one", 4)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    leading(test)
+    run_fast(test)
 
 
-def test_a_leader_that_renews_is_never_taken_over() -> None:
+def test_a_leader_that_renews_keeps_the_lease() -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
             for turn in range(12):
-                server.put(LEASES, held("alive", turn))
+                server.put(LEASES, lease("alive", turn))
                 await asyncio.sleep(5)
-            assert not work.began.is_set()
+            assert not work.started.is_set()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    leading(test)
+    run_fast(test)
 
 
 @pytest.mark.parametrize(
@@ -190,28 +195,33 @@ def test_a_leader_that_renews_is_never_taken_over() -> None:
         pytest.param(hangs(), id="silence"),
     ],
 )
-def test_past_the_deadline_the_work_is_cancelled_before_another_may_start(fault: Answer) -> None:
+def test_the_work_is_cancelled_before_another_may_lead(fault: Answer) -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
-            await work.began.wait()
+            await work.started.wait()
             last = clock()
             server.script("GET", PATH, *[fault] * 50)
             with pytest.raises(LostLease, match="not renewed within"):
                 await task
             assert work.ended.is_set()
-            assert TIMES.deadline_s - 1 <= clock() - last <= TIMES.deadline_s + 2 + LATE < 15 + LATE
+            assert (
+                TIMES.deadline_s - 1
+                <= clock() - last
+                <= TIMES.deadline_s + 2 + TOLERANCE_S
+                < 15 + TOLERANCE_S
+            )
 
-    leading(test)
+    run_fast(test)
 
 
-def test_a_short_outage_is_outlived() -> None:
+def test_a_short_outage_does_not_lose_the_lease() -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
-            await work.began.wait()
+            await work.started.wait()
             server.script("GET", PATH, *[refuses(503, "Unavailable")] * 2)
             await asyncio.sleep(30)
             assert not task.done()
@@ -219,29 +229,29 @@ def test_a_short_outage_is_outlived() -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    leading(test)
+    run_fast(test)
 
 
-def test_who_is_taken_over_stops_at_the_next_look_and_leaves_the_other_alone() -> None:
+def test_a_leader_stops_when_another_holds_the_lease() -> None:
     async def test(server: ApiServer) -> None:
         work = Work()
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
-            await work.began.wait()
+            await work.started.wait()
             server.put(
-                LEASES, held("two", renewed=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+                LEASES, lease("two", renewed=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             )
-            taken = clock()
+            taken_at = clock()
             with pytest.raises(LostLease, match="taken over by two"):
                 await task
-            assert clock() - taken <= 1.2 * TIMES.retry_s + LATE
+            assert clock() - taken_at <= 1.2 * TIMES.retry_s + TOLERANCE_S
             assert work.ended.is_set()
             assert spec(server)["holderIdentity"] == "two"
 
-    leading(test)
+    run_fast(test)
 
 
-def test_work_that_ends_or_fails_ends_the_lead_and_says_so() -> None:
+def test_the_lease_is_released_when_the_work_ends_or_fails() -> None:
     async def test(server: ApiServer) -> None:
         async def done() -> None:
             return
@@ -256,9 +266,9 @@ def test_work_that_ends_or_fails_ends_the_lead_and_says_so() -> None:
                 await lead(client, KEY, "one", broken)
             assert spec(server)["holderIdentity"] == ""
 
-    leading(test)
+    run_fast(test)
 
 
-def test_the_times_leave_room_between_our_stop_and_anothers_start() -> None:
+def test_we_stop_before_another_may_start() -> None:
     assert TIMES.retry_s < TIMES.deadline_s < TIMES.duration_s
     assert all(TIMES.retry_s <= TIMES.pause_s() <= 1.2 * TIMES.retry_s for _ in range(100))

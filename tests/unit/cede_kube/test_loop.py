@@ -1,4 +1,4 @@
-"""Level-triggered control: how often a pass runs, and after what."""
+"""When the passes of a reconciler run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,26 +15,26 @@ def passes(
     seconds: float,
     disturb: Callable[[asyncio.Event], Awaitable[None]],
 ) -> list[float]:
-    """When passes ran, in seconds of a fast clock from the first, within so many seconds."""
+    """Runs the loop for `seconds` of a fast clock; returns when each pass began, from the first."""
 
     async def run() -> list[float]:
         clock = asyncio.get_running_loop().time
         times = list[float]()
         wake = asyncio.Event()
 
-        async def one() -> float:
+        async def timed_pass() -> float:
             times.append(clock())
             return await reconcile(len(times))
 
-        task = asyncio.create_task(loop.run(one, wake))
+        task = asyncio.create_task(loop.run(timed_pass, wake))
         await asyncio.sleep(0)
         await disturb(wake)
         await asyncio.sleep(seconds)
         task.cancel()
-        (ended,) = await asyncio.gather(task, return_exceptions=True)
-        if not isinstance(ended, asyncio.CancelledError):
-            raise ended  # type: ignore[misc]
-        return [at - times[0] for at in times]
+        [result] = await asyncio.gather(task, return_exceptions=True)
+        if not isinstance(result, asyncio.CancelledError):
+            raise result  # type: ignore[misc]
+        return [time - times[0] for time in times]
 
     return fast(run())
 
@@ -42,14 +42,14 @@ def passes(
 async def nothing(_: asyncio.Event) -> None: ...
 
 
-def test_a_pass_says_when_the_next_one_is() -> None:
+def test_a_pass_returns_when_the_next_one_runs() -> None:
     async def reconcile(_: int) -> float:
         return 20.0
 
     assert passes(reconcile, 50, nothing) == pytest.approx([0, 20, 40], abs=6)
 
 
-def test_a_change_wakes_it_and_many_changes_wake_it_once() -> None:
+def test_many_changes_cause_one_pass() -> None:
     async def reconcile(_: int) -> float:
         return 3600.0
 
@@ -77,7 +77,7 @@ def test_a_change_during_a_pass_is_not_lost() -> None:
     assert woken.is_set()
 
 
-async def test_refusals_are_tried_again_after_ever_longer_waits_and_success_starts_over(
+async def test_a_refused_pass_is_retried_after_growing_delays(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turn = 0
@@ -92,12 +92,12 @@ async def test_refusals_are_tried_again_after_ever_longer_waits_and_success_star
         raise Conflict(409, "Conflict", "changed")
 
     with pytest.raises(KeyError):
-        await loop.run(reconcile, asyncio.Event(), retry_s=0.001, most_s=0.008)
-    waits = [vars(record)["again_in_s"] for record in caplog.records]
-    assert waits == [0.001, 0.002, 0.004, 0.008, 0.008, 0.008, 0.001, 0.002]
+        await loop.run(reconcile, asyncio.Event(), retry_s=0.001, max_retry_s=0.008)
+    delays = [vars(record)["retry_in_s"] for record in caplog.records]
+    assert delays == [0.001, 0.002, 0.004, 0.008, 0.008, 0.008, 0.001, 0.002]
 
 
-def test_a_bug_ends_the_loop() -> None:
+def test_any_other_exception_ends_the_loop() -> None:
     async def reconcile(_: int) -> float:
         raise KeyError("bug")
 
@@ -105,7 +105,7 @@ def test_a_bug_ends_the_loop() -> None:
         passes(reconcile, 1, nothing)
 
 
-async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
+async def test_a_cancellation_together_with_a_wake_ends_the_loop() -> None:
     wake = asyncio.Event()
     looking = asyncio.Event()
 
@@ -115,7 +115,7 @@ async def test_a_cancellation_that_meets_the_wake_ends_the_loop() -> None:
 
     task = asyncio.create_task(loop.run(reconcile, wake, settle_s=60))
     await looking.wait()
-    # until it sleeps
+    # until the loop sleeps
     for _ in range(3):
         await asyncio.sleep(0)
     wake.set()
