@@ -1,72 +1,68 @@
-"""The one page both sides sign: what controllers and a job's runtime say to each other, and how it
-is signed.
+"""PURE. The contract between controllers and a job's runtime: messages, signatures, environment.
 
-The control API is three calls on the port of any pod of the job; pod 0 holds the truth, the others
-pass the call on.
+The control API has three calls, on the port of any pod of the job. Pod 0 answers; the other pods
+forward the call to it.
 
-    PUT  /v1/size        SizeRequest → Status    level, not event: saying it again changes nothing
+    PUT  /v1/size        SizeRequest → Status    sets the size; repeating it changes nothing
     GET  /v1/status                  → Status
-    POST /v1/checkpoint              → Status    a durable save starts; `durableStep` says when it
-    is done
+    POST /v1/checkpoint              → Status    starts a durable save; `durableStep` shows its end
 
-Every request and every reply carries an HMAC-SHA256 signature (`sign`). Unsigned, stale or replayed
-requests get 401.
+Every request and every reply carries an HMAC-SHA256 signature (`sign`). Requests that are not
+signed, stale or replayed get 401.
 """
 
 import hashlib
 import hmac
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from elastic_runtime import json_codec
 
 VERSION = 2
-"""Of this page. 1: as first written. 2: `version` and `oldest` in both messages, `busy` in the
-status.
+"""Of this contract. 1: the first. 2: `version` and `oldest` in both messages, `busy` in the status.
 
-What is only added is no break: fields that one side does not know it ignores, fields that are
-missing have a default that says "unknown".
-A change that the other side would misread raises `OLDEST`; then each side refuses the other with a
-sentence that names both versions.
+Adding a field breaks nothing: a side ignores fields that it does not know, and missing fields have
+a default that means "unknown". A change that the other side would misread raises `OLDEST`. Then
+each side refuses the other with a sentence that names both versions.
 """
 OLDEST = 1
-"""The oldest version of the other side that is still understood."""
+"""The oldest version of the other side that this side understands."""
 PORT = 8476
 SIZE_PATH = "/v1/size"
 STATUS_PATH = "/v1/status"
 CHECKPOINT_PATH = "/v1/checkpoint"
 PATHS = (SIZE_PATH, STATUS_PATH, CHECKPOINT_PATH)
-"""What controllers may ask of any pod."""
+"""The calls of controllers, which any pod accepts."""
+EXIT_LEFT_ON_REQUEST = 43
+"""Exit code of a pod that left on request. The webhook's podFailurePolicy ignores it."""
 
-# --- environment of a training container: written by the webhook, read by `python -m elastic_runtim
-# the Job's name
+# --- environment of a training container ----------------------------------------------------------
+# The webhook writes it, and `python -m elastic_runtime` reads it.
 JOB_ENV = "CEDE_JOB"
 JOB_UID_ENV = "CEDE_JOB_UID"
 NAMESPACE_ENV = "CEDE_NAMESPACE"
-# set by Kubernetes in the pods of an Indexed Job
+# Kubernetes sets it in the pods of an Indexed Job.
 INDEX_ENV = "JOB_COMPLETION_INDEX"
 POD_IP_ENV = "CEDE_POD_IP"
-# the headless Service: pod 0 is `<job>-0.<peers>`
+# The headless Service: pod 0 is `<job>-0.<peers>`.
 PEERS_ENV = "CEDE_PEERS"
-# allowed sizes, ascending, comma-separated
+# The allowed sizes, ascending, comma-separated.
 SIZES_ENV = "CEDE_SIZES"
 RANKS_ENV = "CEDE_RANKS_PER_POD"
-# how long a save may take
+# How long a save may take.
 GRACE_ENV = "CEDE_GRACE_SECONDS"
-# a process that others wait for may be silent so long, 1 when left out, before it is killed
+# A process that others wait for is killed if it does not answer for so long; by default 1.
 LIVENESS_TIMEOUT_ENV = "CEDE_LIVENESS_TIMEOUT_SECONDS"
-# a step that others wait for may take so long, 60 when left out, before its process is killed
+# A process is killed if a step that others wait for takes so long; by default 60.
 STEP_TIMEOUT_ENV = "CEDE_STEP_TIMEOUT_SECONDS"
 PORT_ENV = "CEDE_CONTROL_PORT"
-# holds the namespace's key
+# The file that holds the namespace's key.
 KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"
 
 KEY_MOUNT = "/etc/cede/control"
 KEY_FILE = f"{KEY_MOUNT}/key"
-
-EXIT_LEFT_ON_REQUEST = 43
-"""Exit code of a pod that left on request: the webhook's podFailurePolicy ignores it."""
 
 # --- signature ------------------------------------------------------------------------------------
 JOB_HEADER = "Cede-Job"
@@ -74,26 +70,25 @@ TIME_HEADER = "Cede-Time"
 NONCE_HEADER = "Cede-Nonce"
 SIGNATURE_HEADER = "Cede-Signature"
 HEADERS = (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
-# of 2,000 requests a second
-MOST_NONCES = 1 << 18
+# Enough for 2,000 requests a second.
+MAX_NONCES = 1 << 18
+# A request further from the server's clock is stale. The clocks of a cluster agree far better.
 MAX_SKEW_S = 60.0
-"""A request further than this from the server's clock is stale. Clocks of one cluster agree to well
-under it."""
 
 
 def derive_key(root: bytes, namespace: str) -> bytes:
-    """The key of one namespace, as hexadecimal text: what leaks from one team's pods signs for no
-    other team."""
-    return (
-        hmac.new(root, b"cede-control/" + namespace.encode(), hashlib.sha256).hexdigest().encode()
-    )
+    """The key of one namespace, as hexadecimal text.
+
+    A key that leaks from one team's pods signs for no other team.
+    """
+    digest = hmac.new(root, b"cede-control/" + namespace.encode(), hashlib.sha256)
+    return digest.hexdigest().encode()
 
 
 def sign(
     key: bytes, method: str, path: str, job_uid: str, time: str, nonce: str, body: bytes
 ) -> str:
-    """HMAC-SHA256 over every part with its length before it, so that no two requests read the
-    same."""
+    """HMAC-SHA256 over all parts, each after its length: no two requests give the same text."""
     parts = [method.encode(), path.encode(), job_uid.encode(), time.encode(), nonce.encode(), body]
     text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return hmac.new(key, text, hashlib.sha256).hexdigest()
@@ -102,54 +97,50 @@ def sign(
 def sign_request(
     key: bytes, method: str, path: str, job_uid: str, nonce: str, body: bytes, now: float
 ) -> dict[str, str]:
-    """The headers of a signed request. `now` in Unix seconds; `nonce` must never be used twice."""
+    """The headers of a signed request. `now`: Unix seconds. `nonce` must never be used twice."""
     time = f"{now:.3f}"
-    signature = sign(key, method, path, job_uid, time, nonce, body)
     return {
         JOB_HEADER: job_uid,
         TIME_HEADER: time,
         NONCE_HEADER: nonce,
-        SIGNATURE_HEADER: signature,
+        SIGNATURE_HEADER: sign(key, method, path, job_uid, time, nonce, body),
     }
 
 
 def sign_reply(key: bytes, status: int, request: Mapping[str, str], body: bytes) -> dict[str, str]:
-    """The headers of the reply to `request` (its headers): bound to its nonce, so that no reply can
-    be replayed."""
-    return {
-        SIGNATURE_HEADER: sign(
-            key,
-            "REPLY",
-            str(status),
-            request[JOB_HEADER],
-            request[TIME_HEADER],
-            request[NONCE_HEADER],
-            body,
-        )
-    }
+    """The headers of the reply to the request with these headers.
+
+    The signature covers the request's nonce, so that no reply can be replayed.
+    """
+    job_uid = request[JOB_HEADER]
+    time = request[TIME_HEADER]
+    nonce = request[NONCE_HEADER]
+    return {SIGNATURE_HEADER: sign(key, "REPLY", str(status), job_uid, time, nonce, body)}
 
 
 def reply_is_genuine(
     key: bytes, status: int, request: Mapping[str, str], reply_signature: str, body: bytes
 ) -> bool:
-    return _same(sign_reply(key, status, request, body)[SIGNATURE_HEADER], reply_signature)
+    return _equal(sign_reply(key, status, request, body)[SIGNATURE_HEADER], reply_signature)
 
 
-def _same(ours: str, theirs: str) -> bool:
-    """Whether the signatures are alike, in a time that does not tell where they differ; whatever
-    text the other is."""
-    return hmac.compare_digest(ours.encode(), theirs.encode(errors="replace"))
+def _equal(expected: str, signature: str) -> bool:
+    """Compare in a time that does not depend on where the texts differ; any text is allowed."""
+    return hmac.compare_digest(expected.encode(), signature.encode(errors="replace"))
 
 
 class Nonces:
-    """The nonces seen within the skew window, at most `MOST_NONCES`; one for each control port. A
-    request costs the same however many."""
+    """The nonces that one control port received within the skew window, at most `MAX_NONCES`.
+
+    A request costs the same time however many there are.
+    """
 
     def __init__(self) -> None:
-        # nonce → its request's time or ours, whichever is later; if our clock goes back they stay
-        self._seen = OrderedDict[str, float]()
+        # Nonce → the time of its request or of its arrival, whichever is later. If this side's
+        # clock goes back, the nonces stay.
+        self._times = OrderedDict[str, float]()
 
-    def refused(
+    def refusal(
         self,
         key: bytes,
         method: str,
@@ -159,181 +150,150 @@ class Nonces:
         body: bytes,
         now: float,
     ) -> str | None:
-        """Why this request gets 401, or None: it is genuine, and from now on a replay."""
+        """Why this request gets 401; None if it is genuine. From then on it counts as a replay."""
         try:
-            job, time, nonce, signature = (headers[h] for h in HEADERS)
-            sent = float(time)
+            job, time, nonce, signature = (headers[name] for name in HEADERS)
+            sent_at = float(time)
         except (KeyError, ValueError):
             return "the request is not signed"
-        if not _same(sign(key, method, path, job, time, nonce, body), signature):
+        if not _equal(sign(key, method, path, job, time, nonce, body), signature):
             return "the signature is wrong"
         if job != job_uid:
             return "the request is for another job"
-        if not abs(now - sent) <= MAX_SKEW_S:
-            return f"the request is {now - sent:+.0f} s off this pod's clock"
-        while self._seen and (
-            self._seen[next(iter(self._seen))] < now - 2 * MAX_SKEW_S
-            or len(self._seen) >= MOST_NONCES
-        ):
-            self._seen.popitem(last=False)
-        if nonce in self._seen:
+        # Written so that NaN is refused.
+        if not abs(now - sent_at) <= MAX_SKEW_S:
+            return f"the request is {now - sent_at:+.0f} s off this pod's clock"
+        self._forget_old(now)
+        if nonce in self._times:
             return "the request was seen before"
-        self._seen[nonce] = max(sent, now)
+        self._times[nonce] = max(sent_at, now)
         return None
+
+    def _forget_old(self, now: float) -> None:
+        while self._times and (
+            self._times[next(iter(self._times))] < now - 2 * MAX_SKEW_S
+            or len(self._times) >= MAX_NONCES
+        ):
+            self._times.popitem(last=False)
 
 
 # --- messages -------------------------------------------------------------------------------------
-class State:
-    """What a job is busy with (`Status.state`)."""
+# Of every text in them.
+MAX_TEXT = 1000
+MAX_SIZE = 4096
 
-    # waiting for its smallest size to be there
+
+class State:
+    """What a job is doing (`Status.state`)."""
+
+    # Waits until the smallest size is there.
     STARTING = "starting"
     TRAINING = "training"
-    # between the last step of one size and the first of the next
+    # Between the last step of one size and the first of the next.
     RESIZING = "resizing"
-    # saving, asked to size 0
+    # Size 0 was requested: the job saves its state.
     STOPPING = "stopping"
-    # durably saved, every rank parked: safe to delete
+    # The state is durable, and every rank is parked: safe to delete.
     STOPPED = "stopped"
     FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRequest:
-    """The size wanted. 0: save durably, park everybody (`State.STOPPED`)."""
+    """The size that the job must have. 0: save durably and park all pods (`State.STOPPED`)."""
 
     size: int
-    # the take-back this belongs to; empty when growing
+    # The Cession that this belongs to; empty when the job grows.
     cession: str = ""
     deadlineSeconds: float = 0.0
-    # of the sender's page; 1 when it says none
+    # Of the sender's contract; a message without it is of version 1.
     version: int = VERSION
-    # that the sender still understands
+    # The oldest version that the sender still understands.
     oldest: int = OLDEST
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a job's runtime says of itself. Ceded: `size <= wanted`, and every pod from index
-    `wanted` on is in `parked`."""
+    """What a job's runtime reports.
+
+    The job has ceded when `size <= wanted` and every pod from index `wanted` on is in `parked`.
+    """
 
     state: str = State.STARTING
-    # pods that train
+    # Pods that train.
     size: int = 0
-    # the last size asked for; 0 with an empty `cession` when never asked
+    # The size last requested; 0 with an empty `cession` if none was.
     wanted: int = 0
-    # the last request's
+    # Of the last request.
     cession: str = ""
-    # number of the membership
+    # Number of the membership.
     generation: int = 0
-    # committed steps
+    # Committed steps.
     step: int = 0
-    # the step of the newest save on disk; 0 for none
+    # The step of the newest save on disk; 0 if there is none.
     durableStep: int = 0
-    # of that save's manifest, sha256
+    # SHA-256 of that save's manifest.
     digest: str = ""
-    # median of the last steps
+    # Median of the last steps.
     stepSeconds: float = 0.0
-    # the last save's
+    # Duration of the last save.
     saveSeconds: float = 0.0
-    # what the last resize added between two steps, for those who stayed
+    # What the last resize added between two steps, for the pods that stayed.
     pauseSeconds: float = 0.0
-    # of the last step
-    loss: float = 0.0
-    # indexes of pods that handed over and wait to be deleted
-    parked: tuple[int, ...] = field(default=())
+    # Of the last step.
+    loss: float = field(default=0.0, metadata=json_codec.ANY_NUMBER)
+    # Indexes of the pods that handed over and wait to be deleted.
+    parked: tuple[int, ...] = ()
     message: str = ""
-    # as in SizeRequest
+    # As in SizeRequest.
     version: int = VERSION
     oldest: int = OLDEST
-    # what it does or waits for, in words, with the pods and steps that it is about
+    # A sentence: what the job does or waits for, with the pods and steps concerned.
     busy: str = ""
 
     def ceded(self, size: int) -> bool:
-        """Whether nothing of value lies beyond `size` pods any more."""
-        return (
-            self.state == State.STOPPED
-            if size == 0
-            else self.size <= size and self.state == State.TRAINING
-        )
+        """Whether the pods beyond `size` hold nothing of value any more."""
+        if size == 0:
+            return self.state == State.STOPPED
+        return self.size <= size and self.state == State.TRAINING
+
+
+M = TypeVar("M", SizeRequest, Status)
 
 
 def encode(message: SizeRequest | Status) -> bytes:
-    return json.dumps(asdict(message), separators=(",", ":")).encode()
+    return json_codec.encode(message)
 
 
 def decode_size(body: bytes) -> SizeRequest:
-    """Raises ValueError with a sentence for the caller, or for an unknown version. Fields this
-    version does not know are ignored."""
-    found: SizeRequest = _decode(SizeRequest, body)
-    if not 0 <= found.size <= 4096:
-        raise ValueError(f"size is {found.size!r}: it must be a whole number from 0 to 4096")
-    return found
+    """Raises ValueError with a sentence for the caller."""
+    request = _decode(SizeRequest, body)
+    if not 0 <= request.size <= MAX_SIZE:
+        raise ValueError(
+            f"size is {request.size!r}: it must be a whole number from 0 to {MAX_SIZE}"
+        )
+    return request
 
 
 def decode_status(body: bytes) -> Status:
-    """Raises ValueError: a job's pods hold the key that signs, so what they say may be anything at
-    all.
-
-    Fields this version does not know are ignored: a newer runtime may say more.
-    """
-    found: Status = _decode(Status, body)
-    return found
+    """Raises ValueError: a job's pods hold the signing key, so a signed status can be anything."""
+    return _decode(Status, body)
 
 
-def _apart(found: SizeRequest | Status) -> str:
-    """Why this side and the sender cannot understand each other; empty if they can."""
-    theirs = f"the other side speaks version {found.version} of the contract"
-    ours = f"this one {VERSION}"
-    if found.oldest > VERSION:
-        return f"{theirs} and none before {found.oldest}, {ours}: update this one"
-    if found.version < OLDEST:
-        return f"{theirs}, {ours} and none before {OLDEST}: update the other"
-    return ""
-
-
-def _decode(cls: Any, body: bytes) -> Any:
+def _decode(cls: type[M], body: bytes) -> M:
     try:
-        raw = json.loads(body)
-        known = {f.name for f in fields(cls)}
-        values: dict[str, Any] = {"version": 1, "oldest": 1}
-        values |= {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        values = {"version": 1, "oldest": 1} | json_codec.load(body)
+    except ValueError as error:
         raise ValueError(f"not a {cls.__name__}: {error}") from error
-    for f in fields(cls):
-        if f.name in values and not _fits(values[f.name], f.type, f.name):
-            meant = _MEANT.get(f.type, "a list of at most 4,096 whole numbers from 0 on")
-            raise ValueError(f"{f.name} is {str(values[f.name])[:40]!r}: it must be {meant}")
-    try:
-        found = cls(**values)
-    except TypeError as error:
-        raise ValueError(f"not a {cls.__name__}: {error}") from error
-    if why := _apart(found):
-        raise ValueError(why)
-    return found
-
-
-_MEANT: dict[object, str] = {
-    int: "a whole number from 0 on",
-    float: "a number from 0 on",
-    str: "a text of at most 1,000 characters",
-}
-# what every JSON parser keeps whole
-_MOST = 2**53
-
-
-def _fits(value: object, kind: object, name: str = "") -> bool:
-    if kind is int:
-        return type(value) is int and 0 <= value <= _MOST
-    if kind is float:
-        # nan is not
-        return (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and (name == "loss" or 0 <= value <= _MOST)
+    message = json_codec.from_dict(cls, values, MAX_TEXT)
+    if message.oldest > VERSION:
+        raise ValueError(
+            f"the peer requires version {message.oldest} of the contract, this side supports "
+            f"{VERSION}: upgrade this side"
         )
-    if kind is str:
-        return isinstance(value, str) and len(value) <= 1000
-    return (
-        isinstance(value, tuple) and len(value) <= 4096 and all(_fits(each, int) for each in value)
-    )
+    if message.version < OLDEST:
+        raise ValueError(
+            f"the peer supports version {message.version} of the contract, this side requires "
+            f"{OLDEST}: upgrade the peer"
+        )
+    return message

@@ -113,7 +113,7 @@ class Server:
         if (method, path) == ("GET", METRICS_PATH):
             text = self._metrics().encode()
             return _encode("HTTP/1.1 200 OK", {}, text, "text/plain; version=0.0.4")
-        refusal = self._nonces.refused(
+        refusal = self._nonces.refusal(
             self._key, method, path, self._job_uid, headers, body, time.time()
         )
         if refusal:

@@ -66,7 +66,7 @@ class Runtime:
 
     async def _answer(self, request: web.Request) -> web.Response:
         body = await request.read()
-        refused = self._nonces.refused(
+        refused = self._nonces.refusal(
             self.key, request.method, request.path, self.uid, request.headers, body, time.time()
         )
         assert refused is None, refused
@@ -341,7 +341,9 @@ class Cluster:
     ) -> str:
         """Its uid."""
         notes = {"test/address": address} | (
-            {names.SIZES: sizes, names.ELASTIC_JOB: "true", names.DESIRED_SIZE: str(size)} if sizes else {}
+            {names.SIZES: sizes, names.ELASTIC_JOB: "true", names.DESIRED_SIZE: str(size)}
+            if sizes
+            else {}
         )
         spec = {
             "parallelism": size,
