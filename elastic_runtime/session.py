@@ -19,7 +19,7 @@ import torch
 
 from elastic_runtime import messages, script_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
-from elastic_runtime.data.streams import Open, Streams
+from elastic_runtime.data.streams import OpenStream, Streams
 from elastic_runtime.json_logging import log_to
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import ModuleBuffers
@@ -58,8 +58,8 @@ class Session:
     `strategy`: how the model is spread over the ranks: Replicated (default), Sharded or
     Deterministic.
 
-    `loss`, `gradient_norm`: of the last committed step, over all its micro-batches; the norm is None
-    unless the script called `step.clip`.
+    `loss`, `gradient_norm`: of the last committed step, over all its micro-batches. The norm is
+    None unless the script called `step.clip`.
 
     In a script that runs without an agent (`python train.py`) it is a job of one. Raises ValueError
     that names every mistake in the arguments.
@@ -173,7 +173,7 @@ class Session:
         self._state.data.samples = loader.samples
         return loader
 
-    def streams(self, open_stream: Open, **options: Any) -> Streams:
+    def streams(self, open_stream: OpenStream, **options: Any) -> Streams:
         """Micro-batches of data that can only be read in sequence (data/streams.py).
 
         `options`: `collate_fn`.

@@ -1,4 +1,4 @@
-"""Brings the shards of a model to the ranks of a new group: from live ranks, peer copies or a save."""
+"""Gives every rank of a new group its shard: from live ranks, peer copies or a save."""
 
 import logging
 from dataclasses import dataclass, field

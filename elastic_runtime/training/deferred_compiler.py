@@ -1,10 +1,8 @@
-"""A rank's start in less than half the time: torch's compiler is imported when something compiles,
-and not before.
+"""Imports torch's compiler only when something is compiled: a rank starts in half the time.
 
-torch's optimizers import `torch._dynamo` (torch 2.15: 4 s of a core and 200 MB) only to tell it to
-leave them alone. Until anything asks
-for more of it than that, a stand-in says "as you wish"; whatever else is asked of it brings the
-real one.
+torch's optimizers import `torch._dynamo` (4 s of a core and 200 MB in torch 2.15) only to exclude
+themselves from compilation. A placeholder module answers that; any other use of it imports the real
+module.
 """
 
 import importlib
@@ -16,34 +14,35 @@ from typing import Any
 NAME = "torch._dynamo"
 
 
-class _Later(ModuleType):
-    """In `sys.modules` under the compiler's name, until an attribute is asked for that only the
-    real one has."""
+class _Placeholder(ModuleType):
+    """In `sys.modules` under the compiler's name, until an attribute is used that it lacks."""
 
     def graph_break(self, msg: str = "") -> None:
-        """Outside a compiled function it does nothing in the real one either."""
+        """Outside a compiled function the real one does nothing either."""
 
     def disable(
         self, fn: Callable[..., Any], recursive: bool = True, *, wrapping: bool = True
     ) -> Callable[..., Any]:
-        """`fn` as it is: nothing is compiled yet that could have taken it in."""
+        """`fn` itself: nothing is compiled yet that could have included it."""
         return fn
 
     def __getattr__(self, name: str) -> Any:
-        # asked by the import system, and by `inspect` of every module there is
+        # The import system and `inspect` ask every module for these.
         if name in ("__spec__", "__file__", "__loader__"):
             raise AttributeError(name)
-        return getattr(_bring(), name)
+        return getattr(_import_compiler(), name)
 
 
-def _bring() -> ModuleType:
-    if isinstance(sys.modules.get(NAME), _Later):
+def _import_compiler() -> ModuleType:
+    if isinstance(sys.modules.get(NAME), _Placeholder):
         del sys.modules[NAME]
     return importlib.import_module(NAME)
 
 
 def defer_compiler() -> None:
-    """Afterwards plain training does not import torch's compiler. Does nothing when it is there
-    already."""
+    """From now on training without compilation does not import the compiler.
+
+    Does nothing if it is imported already.
+    """
     if NAME not in sys.modules:
-        sys.modules[NAME] = _Later(NAME)
+        sys.modules[NAME] = _Placeholder(NAME)

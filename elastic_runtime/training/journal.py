@@ -1,9 +1,9 @@
-"""The job's own log, opt-in: a line for every step and for every micro-batch, appended and flushed,
-so that it survives its writer.
+"""A log of the job for audits, written only if the script asks for it.
 
-A sample's line is written before its step is committed and names the generation it was computed in;
-the step's line names the generation
-that committed it. So a step done again in a new generation does not count its samples twice.
+Every step and every micro-batch is one line, which survives the process that wrote it. A
+micro-batch's line is written before its step is committed and names the generation in which it was
+computed. A step's line names the generation that committed it. So a step that is repeated in
+another generation does not count its samples twice.
 """
 
 import json
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
-# bytes at a file's end: more than a line
-TAIL = 1 << 16
+# Bytes that are read from a file's end to find its last line: more than a line has.
+TAIL_BYTES = 1 << 16
 
 
 class Journal:
@@ -24,20 +24,22 @@ class Journal:
 
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
-        self._steps: _Lines | None = None
-        self._samples: _Lines | None = None
+        self._steps: _LineFile | None = None
+        self._samples: _LineFile | None = None
 
     def begin(self, name: str, job: dict[str, int] | None) -> None:
-        """Once, however often it is called, unless it failed, which is logged. `job`: what it is,
-        told by the leading rank."""
+        """Open this rank's files; later calls do nothing. A failure is logged.
+
+        `name`: of this rank. `job`: the data options, written by the leading rank.
+        """
         if not self.directory or self._steps:
             return
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if job:
                 (self.directory / "run.json").write_text(json.dumps(job) + "\n")
-            self._samples = _Lines(self.directory / f"samples-{name}.jsonl")
-            self._steps = _Lines(self.directory / f"steps-{name}.jsonl")
+            self._samples = _LineFile(self.directory / f"samples-{name}.jsonl")
+            self._steps = _LineFile(self.directory / f"steps-{name}.jsonl")
         except OSError as error:
             log.error(
                 "the journal cannot be opened: nothing is written there",
@@ -53,48 +55,54 @@ class Journal:
     def step(
         self, step: int, loss: float, size: int, generation: int, pause_s: float | None
     ) -> None:
-        more = {} if pause_s is None else {"pause_ms": round(pause_s * 1000, 3)}
+        """`size`: pods of the job. `pause_s`: what a change of generation added before the step."""
+        pause = {} if pause_s is None else {"pause_ms": round(pause_s * 1000, 3)}
         if self._steps:
             self._steps.write(
-                step=step, loss=loss, size=size, generation=generation, time=time.time(), **more
+                step=step, loss=loss, size=size, generation=generation, time=time.time(), **pause
             )
 
 
 def newest_generation(directory: Path | None) -> int:
-    """The newest that any rank's journal names, 0 for none: a job whose every pod was lost counts
-    on from there, so none is used twice."""
+    """The newest generation in any rank's journal, 0 if there is none.
+
+    A job whose pods were all lost numbers its generations from there, so no number is used twice.
+    """
     newest = 0
     for path in directory.glob("s*-*.jsonl") if directory else ():
         with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            # they only grow within a file
-            last = re.findall(rb'"generation":(\d+)', file.read())
-        newest = max(newest, int(last[-1]) if last else 0)
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            # They only grow within a file, so the last one is the newest.
+            generations = re.findall(rb'"generation":(\d+)', file.read())
+        newest = max(newest, int(generations[-1]) if generations else 0)
     return newest
 
 
-class _Lines:
-    """A file that lines are appended to. What a disk does not take is left out, and said once: a
-    log costs no step."""
+class _LineFile:
+    """Lines are appended to a file; one that cannot be written is dropped, so that no step fails.
+
+    The first dropped line is logged.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ill = False
-        # open for the life of the process
+        self._is_failing = False
+        # Open for the life of the process.
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         size = os.fstat(self._file).st_size
-        # by a killed writer, or a disk that was full
-        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        # The writer was killed, or the disk was full.
+        self._ends_within_line = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
     def write(self, **facts: Any) -> None:
-        line = b"\n" * self._torn + json.dumps(facts, separators=(",", ":")).encode() + b"\n"
+        end_of_last = b"\n" if self._ends_within_line else b""
+        line = end_of_last + json.dumps(facts, separators=(",", ":")).encode() + b"\n"
         try:
-            self._torn = os.write(self._file, line) != len(line)
-            self._ill = False
+            self._ends_within_line = os.write(self._file, line) != len(line)
+            self._is_failing = False
         except OSError as error:
-            if not self._ill:
+            if not self._is_failing:
                 log.error(
-                    "the journal takes no lines: they are left out until it does",
+                    "the journal cannot be written: its lines are dropped until it can",
                     extra={"path": str(self._path), "reason": str(error)},
                 )
-            self._ill = True
+            self._is_failing = True

@@ -1,7 +1,8 @@
 """A step as a transaction: either all ranks commit it, or no rank does.
 
 Gradients, loss and buffers are reduced first. The leading rank's orders, to save or to resize, are
-part of the last reduction. Only then does the optimizer step. So all ranks stop after the same step.
+part of the last reduction. Only then does the optimizer step. So all ranks stop after the same
+step, and a fault costs only the step in flight.
 """
 
 import time

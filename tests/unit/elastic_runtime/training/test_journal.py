@@ -1,4 +1,4 @@
-"""What a job's own log remembers when every process of the job is gone."""
+"""What the journal still holds when every process of the job is gone."""
 
 import json
 from pathlib import Path
@@ -8,42 +8,43 @@ import pytest
 from elastic_runtime.training.journal import Journal, newest_generation
 
 
-def wrote(path: Path, *generations: int) -> None:
-    path.write_text(
-        "".join(
-            json.dumps({"step": i, "generation": g}, separators=(",", ":")) + "\n"
-            for i, g in enumerate(generations)
-        )
-    )
+def write_lines(path: Path, *generations: int) -> None:
+    lines = [
+        json.dumps({"step": step, "generation": generation}, separators=(",", ":"))
+        for step, generation in enumerate(generations)
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+# --- the newest generation ------------------------------------------------------------------------
 
 
 def test_without_a_journal_no_generation_is_known(tmp_path: Path) -> None:
-    assert (
-        newest_generation(None)
-        == newest_generation(tmp_path)
-        == newest_generation(tmp_path / "none yet")
-        == 0
-    )
+    assert newest_generation(None) == 0
+    assert newest_generation(tmp_path) == 0
+    assert newest_generation(tmp_path / "missing") == 0
 
 
-def test_the_newest_generation_of_any_rank_is_found_by_steps_and_by_samples_alone(
-    tmp_path: Path,
-) -> None:
+def test_the_newest_generation_is_that_of_any_rank(tmp_path: Path) -> None:
+    """In the files of steps and of samples, and in no other file."""
     (tmp_path / "run.json").write_text('{"generation":99}')
-    wrote(tmp_path / "steps-0-0.jsonl", *[1 + step // 500 for step in range(5000)])
+    write_lines(tmp_path / "steps-0-0.jsonl", *[1 + step // 500 for step in range(5000)])
     assert newest_generation(tmp_path) == 10
-    wrote(tmp_path / "samples-1-0.jsonl", 12)
+    write_lines(tmp_path / "samples-1-0.jsonl", 12)
     assert newest_generation(tmp_path) == 12
 
 
-def test_a_line_that_was_torn_hides_no_line_before_it(tmp_path: Path) -> None:
-    wrote(tmp_path / "steps-0-0.jsonl", 7)
+def test_an_incomplete_line_hides_no_line_before_it(tmp_path: Path) -> None:
+    write_lines(tmp_path / "steps-0-0.jsonl", 7)
     with open(tmp_path / "steps-0-0.jsonl", "a") as file:
         file.write('{"step":2,"gener')
     assert newest_generation(tmp_path) == 7
 
 
-def test_a_disk_that_takes_no_lines_costs_no_step_and_is_said_once(
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_costs_no_step_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "steps-0-0.jsonl").symlink_to("/dev/full")
@@ -53,12 +54,12 @@ def test_a_disk_that_takes_no_lines_costs_no_step_and_is_said_once(
         journal.step(step, 0.5, 1, 1, None)
         journal.sample(step, 0, [3], 1)
     assert [record.getMessage() for record in caplog.records] == [
-        "the journal takes no lines: they are left out until it does"
+        "the journal cannot be written: its lines are dropped until it can"
     ]
     assert len((tmp_path / "samples-0-0.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_place_that_takes_no_journal_costs_no_step_and_is_said(
+def test_a_directory_that_cannot_be_made_costs_no_step_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -70,12 +71,13 @@ def test_a_place_that_takes_no_journal_costs_no_step_and_is_said(
     ]
 
 
-def test_a_line_that_a_killed_writer_left_torn_spoils_no_other(tmp_path: Path) -> None:
+def test_an_incomplete_line_of_a_killed_writer_spoils_no_other_line(tmp_path: Path) -> None:
     (tmp_path / "samples-0-0.jsonl").write_text('{"step":1,"mic')
     journal = Journal(tmp_path)
     journal.begin("0-0", {"seed": 1})
     journal.begin("0-0", {"seed": 2})
     journal.sample(2, 0, [3], 1)
-    torn, whole = (tmp_path / "samples-0-0.jsonl").read_text().splitlines()
-    assert (torn, json.loads(whole)["step"]) == ('{"step":1,"mic', 2)
+    incomplete, complete = (tmp_path / "samples-0-0.jsonl").read_text().splitlines()
+    assert incomplete == '{"step":1,"mic'
+    assert json.loads(complete)["step"] == 2
     assert json.loads((tmp_path / "run.json").read_text()) == {"seed": 1}
