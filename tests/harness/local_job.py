@@ -1,5 +1,7 @@
-"""A job of real processes on this machine, for tests to resize, kill and stop; and what must hold
-of it afterwards."""
+"""A job of real processes on this machine, which tests resize, kill and stop.
+
+Also the checks that must hold of its journal afterwards.
+"""
 
 import asyncio
 import json
@@ -24,32 +26,9 @@ from tests.paths import TREE
 
 KEY = b"0" * 64
 FOREVER = 1_000_000
-LOST = """
-import os, signal
-from pathlib import Path
-
-def lost(name):
-    '''The process is lost, once, when a file of this name asks for it.'''
-    try:
-        Path(name).unlink()
-    except FileNotFoundError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-SCRIPT = """
-import sys, time, torch
-from elastic_runtime import Session
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-session = Session(model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, checkpoint="save", journal="log")
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))  # a step that takes its time
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
-"""
+SCRIPTS = TREE / "tests" / "processes" / "scripts"
+LOST = (SCRIPTS / "lost.py").read_text()
+SCRIPT = (SCRIPTS / "train.py").read_text()
 
 
 def free_port() -> int:
@@ -65,9 +44,8 @@ def children(pid: int) -> list[int]:
 class Job:
     """Pods as processes of this machine; each can be killed and started again.
 
-    `script` runs in `directory` as `train.py STEPS SECONDS`: until which step, and how long a
-    micro-batch shall take at least;
-    or with `arguments` in their place.
+    `script` runs in `directory` as `train.py STEPS SECONDS`, or with `arguments` instead: until
+    which step, and how long a micro-batch takes at least.
     """
 
     def __init__(
@@ -79,10 +57,13 @@ class Job:
         arguments: tuple[str, ...] = (),
     ) -> None:
         self.arguments = arguments
-        self.directory, self.script, self.steps, self.port = directory, script, steps, free_port()
+        self.directory = directory
+        self.script = script
+        self.steps = steps
+        self.port = free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
-        # in place of the script
+        # runs instead of the script
         self.command: list[str] = []
         self.pods: dict[int, subprocess.Popen[bytes]] = {}
         self.env = os.environ | {
@@ -122,8 +103,8 @@ class Job:
             asyncio.run(control_server.call("127.0.0.1", self.port, key, "uid", method, path, body))
         )
 
-    def figures(self) -> dict[str, float]:
-        """What pod 0 says at /metrics, to anybody."""
+    def metrics(self) -> dict[str, float]:
+        """The metrics that pod 0 publishes, without the prefix of their names."""
         with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as reply:
             lines = (
                 line.rsplit(" ", 1)
@@ -137,53 +118,55 @@ class Job:
             "PUT", contract.SIZE_PATH, contract.encode(SizeRequest(size, cession="c1"))
         )
 
-    def until(self, true: Callable[[Status], bool], seconds: float = 40) -> Status:
-        """The first status that `true` holds for."""
+    def until(self, condition: Callable[[Status], bool], seconds: float = 120) -> Status:
+        """The first status for which `condition` is true. Raises AssertionError after `seconds`."""
         end = time.monotonic() + seconds
         status = Status()
         while time.monotonic() < end:
             try:
                 status = self.call("GET", contract.STATUS_PATH)
-                if true(status):
+                if condition(status):
                     return status
             except OSError:
-                # pod 0 is not up
+                # pod 0 does not run yet
                 pass
             time.sleep(0.05)
-        raise AssertionError(f"not within {seconds} s; last: {status}\n{self.said()}")
+        raise AssertionError(f"not within {seconds} s; last: {status}\n{self.output()}")
 
     def trains(self, size: int, beyond: int = 3) -> Status:
-        """Until it trains at `size`, and `beyond` steps more."""
+        """Waits until it trains at `size`, and for `beyond` more steps."""
         first = self.until(lambda s: s.state == State.TRAINING and s.size == size)
         return self.until(
             lambda s: s.state == State.TRAINING and s.size == size and s.step >= first.step + beyond
         )
 
-    def goes_on(self, before: Status, size: int) -> Status:
-        """Until it trains at `size` in a later generation."""
+    def resumes(self, before: Status, size: int) -> Status:
+        """Waits until it trains at `size` in a later generation."""
         self.until(lambda s: s.generation > before.generation and s.step > before.step)
         return self.trains(size)
 
     def stop(self) -> list[int]:
-        """SIGTERM to all; their exit codes."""
+        """Sends SIGTERM to all pods; returns their exit codes."""
         for pod in self.pods.values():
             pod.terminate()
-        return [pod.wait(20) for pod in self.pods.values()]
+        return [pod.wait(60) for pod in self.pods.values()]
 
-    def said(self) -> str:
+    def output(self) -> str:
+        """The end of what every pod wrote."""
         return "\n".join(
             f"--- {path.name}\n{path.read_text()[-3000:]}"
             for path in sorted(self.directory.glob("pod-*.txt"))
         )
 
     def lines(self, files: str) -> Iterator[dict[str, Any]]:
+        """The complete lines of the journal's files that match, decoded."""
         for path in self.directory.glob(f"log/{files}.jsonl"):
             yield from (
                 json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")
             )
 
     def kill(self) -> None:
-        """Whatever still runs."""
+        """Kills every pod that still runs."""
         for index, pod in self.pods.items():
             if pod.poll() is None:
                 self.kill_pod(index)
@@ -192,23 +175,25 @@ class Job:
 def undisturbed_losses(
     directory: Path, script: str, known: list[float], steps: int, least: int = 600
 ) -> list[float]:
-    """The losses of at least the first `steps` steps of the same script, run plainly; `known` holds
-    what was found before."""
+    """The losses of at least the first `steps` steps of the same script, run without an agent.
+
+    `known` caches the losses of earlier calls.
+    """
     if steps > len(known):
         job = Job(directory, script, steps := max(steps, least))
         subprocess.run(
             [sys.executable, "train.py", str(steps), "0"], cwd=directory, env=job.env, check=True
         )
-        found = {line["step"]: line["loss"] for line in job.lines("steps-*")}
-        known[:] = [found[step] for step in range(1, max(found) + 1)]
+        losses = {line["step"]: line["loss"] for line in job.lines("steps-*")}
+        known[:] = [losses[step] for step in range(1, max(losses) + 1)]
     return known
 
 
 def check_exactly_once(
     job: Job, undisturbed: Callable[[int], list[float]], micro_batches: int = 10
 ) -> int:
-    """Every step committed in one generation, by whom each micro-batch was used once, with the
-    undisturbed run's loss; how many."""
+    """Every step was committed in one generation, used each micro-batch once, and has the
+    undisturbed run's loss. Returns the number of steps."""
     committed: dict[int, set[int]] = {}
     losses: dict[int, float] = {}
     for line in job.lines("steps-*"):
@@ -216,7 +201,7 @@ def check_exactly_once(
         losses[line["step"]] = line["loss"]
     last = max(committed)
     assert sorted(committed) == list(range(1, last + 1))
-    assert {step: of for step, of in committed.items() if len(of) > 1} == {}
+    assert {step: eras for step, eras in committed.items() if len(eras) > 1} == {}
     used = Counter(
         (line["step"], line["micro_batch"])
         for line in job.lines("samples-*")
