@@ -1,5 +1,4 @@
-"""Frozen projections of Kueue's and Kubernetes' objects: only the fields we read, spelled as on the
-wire."""
+"""PURE. The objects of Kueue and Kubernetes, with only the fields that we read, as in the API."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from cede.api.objects import Condition, Json, Meta
 class Container:
     name: str = ""
     resources: dict[str, dict[str, str | int]] = field(default_factory=dict)
-    # Always: an init container that is a sidecar
+    # Always: this init container is a sidecar
     restartPolicy: str = ""
 
 
@@ -56,7 +55,7 @@ class PodSetAssignment:
     count: int = 0
     # resource → flavor
     flavors: dict[str, str] = field(default_factory=dict)
-    # of `count` pods together
+    # of all `count` pods together
     resourceUsage: dict[str, str | int] = field(default_factory=dict)
 
 
@@ -244,6 +243,6 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class MetadataOnly:
-    """Any object of which we read the metadata only."""
+    """An object of any kind of which we read only the metadata."""
 
     metadata: Meta = field(default_factory=Meta)

@@ -1,62 +1,97 @@
-"""Every label, annotation, condition and reason: who writes it, who reads it."""
+"""PURE. The labels, annotations and object names of Cede: who writes each, and who reads it.
+
+The reasons of conditions and events are in reasons.py.
+"""
 
 GROUP = "cede.dev"
 VERSION = "v1alpha1"
 SYSTEM_NAMESPACE = "cede-system"
+"""The namespace of Cede's components."""
 
-# --- ours, on objects -----------------------------------------------------------------------------
+# --- labels and annotations of Cede ---------------------------------------------------------------
 TEAM = "cede.dev/team"
-"""Label on a team's Namespace: its team. Written by the quota_controller; the webhook
-configurations select by it."""
-ALLOCATION = "cede.dev/allocation"
-"""Label on everything the quota_controller owns: the allocation it comes from, or `POLICY_NAME` for
-what all share."""
-SIZES = "cede.dev/sizes"
-"""Annotation on a Job, by its user: the allowed sizes (`sizes.parse`). Its presence makes the Job
-elastic."""
-GRACE = "cede.dev/grace"
-"""Annotation on a Job, by its user: how long a save may take, `90s`. Capped by the policy."""
-DESIRED_SIZE = "cede.dev/desired-size"
-"""Annotation on an elastic Job: the size its user wants, the ceiling of growth. Written by the
-webhook."""
-ELASTIC_POD = "cede.dev/elastic"
-"""Label `true` on the pods of elastic Jobs, by the webhook: the peers Service selects them."""
-SHRUNK_AT = "cede.dev/shrunk-at"
-"""Annotation on an elastic Job: RFC 3339 time of the last shrink. Written by the scheduler, read
-for the snooze."""
-ALLOCATION_FINALIZER = "cede.dev/allocation"
-"""On a ComputeAllocation: its queues are held and drained before it goes. Written by the
-quota_controller."""
+"""Label of a Namespace: the team that it belongs to.
 
+The quota_controller writes it. The configurations of the webhook select namespaces by it.
+"""
+ALLOCATION = "cede.dev/allocation"
+"""Label of every object that the quota_controller owns: the ComputeAllocation that it is for.
+
+Objects that all teams share have `POLICY_NAME` instead. The quota_controller writes and reads it.
+"""
+SIZES = "cede.dev/sizes"
+"""Annotation of a Job: its allowed sizes, in the grammar of sizes.py. It makes the Job elastic.
+
+The user writes it. The webhook and the scheduler read it.
+"""
+GRACE = "cede.dev/grace"
+"""Annotation of a Job: how long a save may take, in the grammar of durations.py.
+
+The user writes it. The webhook checks it. The scheduler reads it, and the policy limits it.
+"""
+DESIRED_SIZE = "cede.dev/desired-size"
+"""Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
+
+The webhook writes it. The webhook and the scheduler read it.
+"""
+ELASTIC_POD = "cede.dev/elastic"
+"""Label `true` of the pods of elastic Jobs.
+
+The webhook writes it. The Service `PEERS_SERVICE` and an admission policy select pods by it.
+"""
+SHRUNK_AT = "cede.dev/shrunk-at"
+"""Annotation of an elastic Job: when it last shrank (RFC 3339).
+
+The scheduler writes it, and reads it for the cooldown before the Job may grow again.
+"""
+ALLOCATION_FINALIZER = "cede.dev/allocation"
+"""Finalizer of a ComputeAllocation: its queue is drained before it is deleted.
+
+The quota_controller adds and removes it. `cede uninstall` removes it too.
+"""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY_CEDE = "cede"
+"""The label of every object that the quota_controller creates."""
+MANAGED_SELECTOR = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
+
+# --- objects of Cede ------------------------------------------------------------------------------
 POLICY_NAME = "default"
-"""The one ClusterPolicy, and the Cohort all teams share is named `COHORT`."""
+"""The only ClusterPolicy. Its administrator writes it; all components read it."""
 COHORT = "cede"
+"""The Cohort of all teams. The quota_controller writes it."""
 LOCAL_QUEUE = "default"
-"""Name of the LocalQueue in each team's namespace: Kueue's own queue defaulting then backs ours."""
+"""The LocalQueue in each team's namespace. The quota_controller writes it.
+
+Kueue uses a queue of this name by default, also while the webhook does not answer.
+"""
 PEERS_SERVICE = "cede-peers"
-"""Headless Service in each team's namespace: pod 0 of a job is `<job>-0.cede-peers`."""
+"""The headless Service in each team's namespace: pod 0 of a Job is `<job>-0.cede-peers`.
+
+The quota_controller writes it. The runtime finds pod 0 by it.
+"""
 CONTROL_SECRET = "cede-control"
-"""Secret in each team's namespace: the key that control requests to its jobs are signed with."""
+"""The Secret in each team's namespace with the key that signs control requests to its jobs.
+
+The quota_controller writes it. Training pods mount it.
+"""
 ROOT_SECRET = "cede-root"
-"""Secret in `SYSTEM_NAMESPACE`: the key the namespaces' keys are derived from. Made by the
-quota_controller."""
+"""The Secret in `SYSTEM_NAMESPACE` with the key from which the keys of the teams are derived.
+
+The quota_controller creates it. The scheduler reads it.
+"""
 SECRET_KEY = "key"
 """The entry of both Secrets that holds the key."""
 SCHEDULER_LEASE = "cede-scheduler"
+"""The scheduler holds it while it leads. The quota_controller watches it."""
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
-"""Leases in `SYSTEM_NAMESPACE`. The quota_controller reads the scheduler's: its watchdog."""
+"""The quota_controller holds it while it leads."""
 
+# each is a field manager, an event source, a Deployment and a service account
 SCHEDULER = "cede-scheduler"
 QUOTA_CONTROLLER = "cede-quota-controller"
 WEBHOOK = "cede-webhook"
-"""Field managers, event sources, Deployments and service accounts of the components."""
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
-MANAGED_BY_CEDE = "cede"
-MANAGED_SELECTOR = f"{MANAGED_BY}={MANAGED_BY_CEDE}"
-"""The selector of what we have made."""
-
-# --- Kueue's and Kubernetes', as they spell them --------------------------------------------------
+# --- labels and annotations of Kueue and Kubernetes -----------------------------------------------
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
@@ -67,8 +102,10 @@ POD_JOB_UID = "batch.kubernetes.io/controller-uid"
 POD_INDEX = "batch.kubernetes.io/job-completion-index"
 GPU = "nvidia.com/gpu"
 
-# --- conditions and reasons -----------------------------------------------------------------------
+# --- types of conditions --------------------------------------------------------------------------
 READY = "Ready"
+"""Of our own objects; each component writes it on its objects."""
+# Kueue writes these on Workloads
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"
 EVICTED = "Evicted"

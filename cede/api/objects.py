@@ -1,4 +1,4 @@
-"""How the API server spells things: kinds, keys, metadata, conditions, times."""
+"""PURE. What all API objects have in common: kinds, keys, metadata, conditions, times."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from urllib.parse import quote
 
 Json = dict[str, Any]
 Key = tuple[str, str]
-"""(namespace, name); the namespace of a cluster-scoped object is the empty string."""
+"""(namespace, name). The namespace of a cluster-scoped object is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One resource of the API: what is needed to name it in a URL and in an object."""
+    """A kind of object: its names in URLs and in manifests."""
 
-    # "" for the core group
+    # empty for the core group
     group: str
     version: str
     plural: str
@@ -27,18 +27,17 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, key: Key | None = None, *, namespace: str = "", subresource: str = "") -> str:
-        """URL path of the object `key`, or of the collection (of `namespace`, or of the whole
-        cluster)."""
+        """The URL path of the object `key`, or of the collection, maybe in one `namespace`."""
         namespace, name = key or (namespace, "")
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        return (
-            root
-            + scope
-            + f"/{self.plural}"
-            + (f"/{quote(name, safe=':')}" if name else "")
-            + (f"/{subresource}" if subresource else "")
-        )
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name:
+            path += f"/{quote(name, safe=':')}"
+        if subresource:
+            path += f"/{subresource}"
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +50,14 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """The metadata we read. Field names as on the wire."""
+    """The metadata that we read. The fields have their names in the API."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resourceVersion: str = ""
     generation: int = 0
-    # templates write null
+    # null in templates
     creationTimestamp: str | None = ""
     deletionTimestamp: str = ""
     labels: dict[str, str] = field(default_factory=dict)
@@ -77,8 +76,7 @@ class Meta:
 
 
 class Projection(Protocol):
-    """The part of an object that we read: a frozen class decoded straight from the server's
-    bytes."""
+    """The fields of an object that we read, as a frozen class decoded from the server's bytes."""
 
     @property
     def metadata(self) -> Meta: ...
@@ -90,7 +88,7 @@ class Condition:
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    # a Go time that was never set is written as null
+    # null if it was never set
     lastTransitionTime: str | None = ""
     observedGeneration: int = 0
 
@@ -124,13 +122,15 @@ def set_condition(
     generation: int,
     now: float,
 ) -> list[Json]:
-    """The conditions with this one in it; its transition time moves only when its status does
-    (Kubernetes API conventions)."""
+    """The conditions with this one added or replaced; the status None is `Unknown`.
+
+    The transition time changes only with the status (Kubernetes API conventions).
+    """
     status_text = "Unknown" if status is None else str(status)
-    old = {c["type"]: dict(c) for c in conditions}
-    before = old.get(type_, {})
-    since = before.get("lastTransitionTime") if before.get("status") == status_text else None
-    old[type_] = {
+    by_type = {entry["type"]: dict(entry) for entry in conditions}
+    old = by_type.get(type_, {})
+    since = old.get("lastTransitionTime") if old.get("status") == status_text else None
+    by_type[type_] = {
         "type": type_,
         "status": status_text,
         "reason": str(reason),
@@ -138,28 +138,32 @@ def set_condition(
         "observedGeneration": generation,
         "lastTransitionTime": since or rfc3339(now),
     }
-    return list(old.values())
+    return list(by_type.values())
 
 
 def version(obj: Json | None) -> int:
-    """Versions of one kind only grow, and may be compared since Kubernetes 1.35; 0 for what is not
-    there."""
+    """The resourceVersion as a number; 0 for None.
+
+    The versions of one kind only grow, and clients may compare them since Kubernetes 1.35.
+    """
     return int(obj["metadata"].get("resourceVersion") or 0) if obj else 0
 
 
 def unix(timestamp: str | None) -> float:
-    """Unix seconds of an RFC 3339 time; 0.0 for an absent one."""
+    """Unix seconds of an RFC 3339 time; 0.0 for None or an empty one."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
 
 def rfc3339(seconds: float, *, micro: bool = False) -> str:
-    """The server's spelling of a time: whole seconds, or six digits where it wants MicroTime
-    (leases, events)."""
+    """The API's text of a time: whole seconds, or microseconds where it expects MicroTime.
+
+    Leases and events have MicroTime.
+    """
     stamp = datetime.fromtimestamp(seconds, UTC)
     return stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
 
-# --- the kinds we touch ---------------------------------------------------------------------------
+# --- the kinds that we use ------------------------------------------------------------------------
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")

@@ -1,5 +1,7 @@
-"""What a pod asks of a node, and where a DaemonSet puts one: projections, and Kubernetes' own rules
-on them."""
+"""PURE. What a pod requests of its node, and on which nodes a DaemonSet runs one.
+
+The rules are those of Kubernetes, with the source of each.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,33 +12,33 @@ from cede.api.resources import Resources, amount
 
 
 def pod_requests(spec: PodSpec) -> Resources:
-    """What one pod asks of its node: its containers and sidecars together, or more while it starts;
-    and its overhead.
+    """What one pod requests of its node: the most that it needs at any time, and its overhead.
 
-    A limit stands in for a request that is not said. Source: k8s.io/component-helpers/resource,
-    PodRequests; KEP-753.
+    While it runs, these are its containers and sidecars. While it starts, these are one init
+    container and the sidecars before it. A limit counts where there is no request.
+    Source: k8s.io/component-helpers/resource, PodRequests; KEP-753.
     """
     running = Resources()
     sidecars = Resources()
     starting = Resources()
     for container in spec.containers:
-        running += _asked(container)
+        running += _container_requests(container)
     for container in spec.initContainers:
         if container.restartPolicy == "Always":
-            sidecars += _asked(container)
+            sidecars += _container_requests(container)
             starting |= sidecars
         else:
-            starting |= sidecars + _asked(container)
-    overhead = Resources({name: amount(name, text) for name, text in spec.overhead.items()})
-    return (running + sidecars | starting) + overhead
+            starting |= sidecars + _container_requests(container)
+    return (running + sidecars | starting) + _amounts(spec.overhead)
 
 
-def _asked(container: Container) -> Resources:
-    said: Mapping[str, str | int] = {
-        **container.resources.get("limits", {}),
-        **container.resources.get("requests", {}),
-    }
-    return Resources({name: amount(name, text) for name, text in said.items()})
+def _container_requests(container: Container) -> Resources:
+    limits = container.resources.get("limits", {})
+    return _amounts({**limits, **container.resources.get("requests", {})})
+
+
+def _amounts(quantities: Mapping[str, str | int]) -> Resources:
+    return Resources({name: amount(name, text) for name, text in quantities.items()})
 
 
 # --- DaemonSets -----------------------------------------------------------------------------------
@@ -47,14 +49,15 @@ class Toleration:
     value: str = ""
     effect: str = ""
 
-    def covers(self, taint: Taint) -> bool:
-        """Whether the taint keeps no pod away that has this. Source: k8s.io/api/core/v1,
-        Toleration.ToleratesTaint."""
-        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+    def tolerates(self, taint: Taint) -> bool:
+        """Source: k8s.io/api/core/v1, Toleration.ToleratesTaint."""
+        if self.effect and self.effect != taint.effect:
             return False
-        return self.operator == "Exists" or (
-            self.operator in ("", "Equal") and self.value == taint.value
-        )
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return self.operator in ("", "Equal") and self.value == taint.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,12 @@ class Requirement:
     operator: str = ""
     values: tuple[str, ...] = ()
 
-    def meets(self, found: Mapping[str, str]) -> bool:
-        """Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity. An operator nobody knows
-        is met by nothing."""
-        value = found.get(self.key)
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Nothing matches an unknown operator.
+
+        Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+        """
+        value = labels.get(self.key)
         match self.operator:
             case "In":
                 return value in self.values
@@ -77,13 +82,16 @@ class Requirement:
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt" if value is not None and len(self.values) == 1:
-                try:
-                    left = int(value)
-                    right = int(self.values[0])
-                except ValueError:
-                    return False
-                return left > right if self.operator == "Gt" else left < right
+                return self._compares(value)
         return False
+
+    def _compares(self, value: str) -> bool:
+        try:
+            left = int(value)
+            right = int(self.values[0])
+        except ValueError:
+            return False
+        return left > right if self.operator == "Gt" else left < right
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,15 @@ class Term:
     matchExpressions: tuple[Requirement, ...] = ()
     matchFields: tuple[Requirement, ...] = ()
 
-    def meets(self, node: Node) -> bool:
-        """All of it; a term that says nothing is met by no node."""
+    def matches(self, node: Node) -> bool:
+        """Whether the node meets all requirements; no node matches an empty term."""
+        if not self.matchExpressions and not self.matchFields:
+            return False
+        labels = node.metadata.labels
         fields = {"metadata.name": node.metadata.name}
-        said = bool(self.matchExpressions or self.matchFields)
-        by_labels = all(each.meets(node.metadata.labels) for each in self.matchExpressions)
-        return said and by_labels and all(each.meets(fields) for each in self.matchFields)
+        return all(requirement.matches(labels) for requirement in self.matchExpressions) and all(
+            requirement.matches(fields) for requirement in self.matchFields
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +153,40 @@ class DaemonSet:
     spec: DaemonSpec = field(default_factory=DaemonSpec)
 
     @property
-    def asks(self) -> Resources:
-        """What its pod takes of each node it runs on."""
+    def requests(self) -> Resources:
+        """What its pod requests of each node on which it runs."""
         pod = self.spec.template.spec
         return pod_requests(PodSpec(pod.containers, pod.initContainers, pod.overhead))
 
     def runs_on(self, node: Node) -> bool:
-        """Whether it has a pod there, when all is well with the node. Source:
-        pkg/controller/daemon, NodeShouldRunDaemonPod."""
+        """Whether it runs a pod on the node, if the node is healthy.
+
+        Source: pkg/controller/daemon, NodeShouldRunDaemonPod.
+        """
         pod = self.spec.template.spec
         if pod.nodeName and pod.nodeName != node.metadata.name:
             return False
         if not pod.nodeSelector.items() <= node.metadata.labels.items():
             return False
-        affinity = pod.affinity.nodeAffinity if pod.affinity else None
-        required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
-        if required is not None and not any(
-            term.meets(node) for term in required.nodeSelectorTerms
-        ):
+        if not _affinity_matches(pod.affinity, node):
             return False
-        return all(
-            any(each.covers(taint) for each in pod.tolerations)
-            for taint in node.spec.taints
-            if _keeps_away(taint)
-        )
+        taints = [taint for taint in node.spec.taints if _repels(taint)]
+        return all(_tolerated(taint, pod.tolerations) for taint in taints)
 
 
-_PASSING = {
+def _affinity_matches(affinity: Affinity | None, node: Node) -> bool:
+    node_affinity = affinity.nodeAffinity if affinity else None
+    if node_affinity is None:
+        return True
+    required = node_affinity.requiredDuringSchedulingIgnoredDuringExecution
+    return required is None or any(term.matches(node) for term in required.nodeSelectorTerms)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+_TRANSIENT_TAINTS = {
     f"node.kubernetes.io/{state}"
     for state in (
         "not-ready",
@@ -180,18 +198,20 @@ _PASSING = {
         "network-unavailable",
     )
 }
-"""What the node controller writes and DaemonSets tolerate by themselves
-(pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations)."""
+"""Taints of the node controller that every DaemonSet tolerates.
+
+Source: pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
+"""
 
 
-def _keeps_away(taint: Taint) -> bool:
-    return taint.effect in ("NoSchedule", "NoExecute") and taint.key not in _PASSING
+def _repels(taint: Taint) -> bool:
+    return taint.effect in ("NoSchedule", "NoExecute") and taint.key not in _TRANSIENT_TAINTS
 
 
 def daemon_requests(daemons: tuple[DaemonSet, ...], node: Node) -> Resources:
-    """What DaemonSets take of a node together."""
-    out = Resources()
+    """What the pods of all DaemonSets request of the node together."""
+    total = Resources()
     for daemon in daemons:
         if not daemon.metadata.deletionTimestamp and daemon.runs_on(node):
-            out += daemon.asks
-    return out
+            total += daemon.requests
+    return total

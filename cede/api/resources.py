@@ -1,4 +1,4 @@
-"""Resources as a multiset, and the quantity strings of Kubernetes as integers."""
+"""PURE. Amounts of resources as integers, and their texts for the API server and for people."""
 
 import re
 from collections import Counter
@@ -11,13 +11,15 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 
 FlavorResource = tuple[str, str]
-"""(flavor, resource): the key of quota in Kueue."""
+"""(flavor, resource): Kueue counts quota by it."""
 
 Resources = Counter[str]
-"""Amounts by resource in Kueue's units: cpu in milli, all else in base units (resource_node.go)."""
+"""Amounts by resource in Kueue's units (resource_node.go): milli CPUs, and else base units."""
 Quota = Counter[FlavorResource]
-"""Amounts by (flavor, resource), same units. `need <= free` fits; `need - free` is what is
-missing."""
+"""Amounts by (flavor, resource) in the same units.
+
+`need` fits into `free` if `need <= free`; `need - free` is what is missing.
+"""
 
 _SUFFIX = {
     "": Decimal(1),
@@ -43,40 +45,37 @@ _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(|[numkMGTPE]|[KMGTPE]i))"
 )
 MAX_AMOUNT = 2**63 - 1
-"""More than this is as much as this, as for the API server."""
+"""The API server takes larger amounts as this one."""
 
 
 def amount(resource: str, quantity: str | int | float) -> int:
-    """A quantity in Kueue's units, rounded up; `2` cpu is 2000, `1Gi` memory is 1073741824.
+    """A quantity in Kueue's units, rounded up: `2` CPUs are 2000, `1Gi` memory is 1073741824.
 
-    Raises ValueError naming the quantity when it is none (apimachinery, resource/quantity.go).
+    Raises ValueError for a text that is not a quantity (apimachinery, resource/quantity.go).
     """
     return _amount(resource, str(quantity).strip())
 
 
-# a cluster's objects say the same few amounts over and over
+# the objects of a cluster repeat a few quantities
 @lru_cache(maxsize=4096)
 def _amount(resource: str, text: str) -> int:
-    found = _QUANTITY.fullmatch(text)
-    if not found:
+    match = _QUANTITY.fullmatch(text)
+    if not match:
         raise ValueError(
             f"{resource} is {text!r}, which is no quantity: write it like 500m, 2, 16Gi"
         )
-    number, exponent, suffix = found.groups()
+    number, exponent, suffix = match.groups()
+    units = 1000 if resource == "cpu" else 1
     with localcontext() as context:
         context.prec = 100
-        value = (
-            Decimal(number + (exponent or ""))
-            * _SUFFIX[suffix or ""]
-            * (1000 if resource == "cpu" else 1)
-        )
+        value = Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""] * units
     return ceil(min(max(value, Decimal(-MAX_AMOUNT)), Decimal(MAX_AMOUNT)))
 
 
-# a tenth of a pass over 1,000 teams without it: they own the same few amounts
+# without the cache, this is a tenth of a pass over 1,000 teams, which own the same few amounts
 @lru_cache(maxsize=4096)
 def quantity(resource: str, value: int) -> str:
-    """The shortest exact spelling: `2500` milli cpu is `2500m`, 1073741824 bytes are `1Gi`."""
+    """The shortest exact text for the API server: `2500m` CPUs, `1Gi` for 1073741824 bytes."""
     if resource == "cpu":
         return f"{value}m" if value % 1000 else str(value // 1000)
     if _is_bytes(resource):
@@ -87,17 +86,17 @@ def quantity(resource: str, value: int) -> str:
 
 
 def parse(quantities: Mapping[str, str | int]) -> Resources:
-    """A resource list as on the wire → amounts."""
+    """The amounts of a resource list such as `{"cpu": "500m"}`. Raises ValueError like `amount`."""
     return Counter({name: amount(name, text) for name, text in quantities.items()})
 
 
-def total(of: Iterable[Counter[K]]) -> Counter[K]:
-    """All of them together; `sum` would copy what it has at every step."""
-    out = Counter[K]()
-    for one in of:
-        for key, value in one.items():
-            out[key] += value
-    return out
+def total(counters: Iterable[Counter[K]]) -> Counter[K]:
+    """The sum of all counters; `sum` would copy the result at every step."""
+    result = Counter[K]()
+    for counter in counters:
+        for key, value in counter.items():
+            result[key] += value
+    return result
 
 
 def describe_amount(resource: str, value: int) -> str:

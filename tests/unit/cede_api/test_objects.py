@@ -1,4 +1,4 @@
-"""How the API server spells things."""
+"""Paths, times and conditions of API objects."""
 
 import pytest
 from hypothesis import given
@@ -54,14 +54,14 @@ def test_a_time_reads_back(seconds: int) -> None:
 
 
 @given(st.floats(min_value=0, max_value=4e9))
-def test_a_time_in_micro_reads_back_to_the_microsecond(seconds: float) -> None:
-    spelled = rfc3339(seconds, micro=True)
-    assert abs(unix(spelled) - seconds) < 2e-6
-    assert len(spelled) == len("2026-01-01T00:00:00.000000Z")
+def test_a_micro_time_reads_back_to_the_microsecond(seconds: float) -> None:
+    text = rfc3339(seconds, micro=True)
+    assert abs(unix(text) - seconds) < 2e-6
+    assert len(text) == len("2026-01-01T00:00:00.000000Z")
 
 
 @pytest.mark.parametrize(
-    ("spelled", "seconds"),
+    ("text", "seconds"),
     [
         ("1970-01-01T00:01:00Z", 60.0),
         ("1970-01-01T01:01:00+01:00", 60.0),
@@ -71,9 +71,9 @@ def test_a_time_in_micro_reads_back_to_the_microsecond(seconds: float) -> None:
         (None, 0.0),
     ],
 )
-def test_times_as_servers_write_them(spelled: str | None, seconds: float) -> None:
-    assert unix(spelled) == pytest.approx(seconds)
-    assert Meta(creationTimestamp=spelled).created == pytest.approx(seconds)
+def test_times_as_the_api_server_writes_them(text: str | None, seconds: float) -> None:
+    assert unix(text) == pytest.approx(seconds)
+    assert Meta(creationTimestamp=text).created == pytest.approx(seconds)
 
 
 READY: Json = {
@@ -85,15 +85,12 @@ READY: Json = {
 }
 
 
-def test_the_transition_time_moves_only_with_the_status() -> None:
+def test_the_transition_time_changes_only_with_the_status() -> None:
     (same,) = set_condition([READY], "Ready", True, "Other", "still", generation=2, now=500)
-    assert (same["lastTransitionTime"], same["reason"], same["observedGeneration"]) == (
-        rfc3339(100),
-        "Other",
-        2,
-    )
-    (moved,) = set_condition([READY], "Ready", False, "Broken", "no", generation=2, now=500)
-    assert (moved["lastTransitionTime"], moved["status"]) == (rfc3339(500), "False")
+    assert same["lastTransitionTime"] == rfc3339(100)
+    assert (same["reason"], same["observedGeneration"]) == ("Other", 2)
+    (changed,) = set_condition([READY], "Ready", False, "Broken", "no", generation=2, now=500)
+    assert (changed["lastTransitionTime"], changed["status"]) == (rfc3339(500), "False")
 
 
 def test_other_conditions_stay_as_they_are() -> None:
@@ -102,13 +99,13 @@ def test_other_conditions_stay_as_they_are() -> None:
 
 
 @given(st.sampled_from([True, False, None]), TIMES, TIMES)
-def test_saying_a_condition_again_changes_nothing(
+def test_setting_a_condition_again_changes_nothing(
     status: bool | None, now: int, later: int
 ) -> None:
     once = set_condition([READY], "Ready", status, "R", "m", generation=3, now=now)
     assert set_condition(once, "Ready", status, "R", "m", generation=3, now=later) == once
 
 
-def test_a_condition_is_true_only_when_it_says_so() -> None:
-    said = [Condition("A", "True"), Condition("B", "False"), Condition("C")]
-    assert [is_true(said, name) for name in "ABCD"] == [True, False, False, False]
+def test_a_condition_is_true_only_with_status_true() -> None:
+    conditions = [Condition("A", "True"), Condition("B", "False"), Condition("C")]
+    assert [is_true(conditions, name) for name in "ABCD"] == [True, False, False, False]

@@ -1,4 +1,4 @@
-"""What a pod asks, and where DaemonSets run: Kubernetes' own rules, case by case."""
+"""What a pod requests, and on which nodes DaemonSets run, by the rules of Kubernetes."""
 
 import msgspec
 import pytest
@@ -8,60 +8,66 @@ from cede.api.objects import Json, Meta
 from cede.api.pods import DaemonSet, daemon_requests, pod_requests
 
 
-def holds(cpu: str, restart: str = "") -> Container:
+def container(cpu: str, restart: str = "") -> Container:
     return Container(resources={"requests": {"cpu": cpu}}, restartPolicy=restart)
 
 
 @pytest.mark.parametrize(
     ("spec", "cpu"),
     [
-        pytest.param(PodSpec(), 0, id="nothing"),
-        pytest.param(PodSpec((holds("1"), holds("500m"))), 1500, id="containers together"),
+        pytest.param(PodSpec(), 0, id="no container"),
+        pytest.param(PodSpec((container("1"), container("500m"))), 1500, id="containers add up"),
         pytest.param(
-            PodSpec((holds("1"),), (holds("3"),)), 3000, id="an init container that is larger"
+            PodSpec((container("1"),), (container("3"),)),
+            3000,
+            id="an init container that is larger",
         ),
         pytest.param(
-            PodSpec((holds("3"),), (holds("1"), holds("2"))),
+            PodSpec((container("3"),), (container("1"), container("2"))),
             3000,
             id="init containers run one by one",
         ),
         pytest.param(
-            PodSpec((holds("1"),), (holds("1", "Always"),)), 2000, id="a sidecar runs beside"
+            PodSpec((container("1"),), (container("1", "Always"),)),
+            2000,
+            id="a sidecar adds to the containers",
         ),
         pytest.param(
-            PodSpec((holds("1"),), (holds("2", "Always"), holds("3"))),
+            PodSpec((container("1"),), (container("2", "Always"), container("3"))),
             5000,
-            id="what starts after a sidecar, with it",
+            id="an init container after a sidecar runs beside it",
         ),
         pytest.param(
-            PodSpec((holds("1"),), (holds("3"), holds("2", "Always"))),
+            PodSpec((container("1"),), (container("3"), container("2", "Always"))),
             3000,
-            id="what starts before a sidecar, without it",
+            id="an init container before a sidecar runs alone",
         ),
-        pytest.param(PodSpec((holds("1"),), overhead={"cpu": "250m"}), 1250, id="overhead on top"),
+        pytest.param(
+            PodSpec((container("1"),), overhead={"cpu": "250m"}), 1250, id="overhead is added"
+        ),
         pytest.param(
             PodSpec((Container(resources={"limits": {"cpu": "2"}}),)),
             2000,
-            id="a limit stands in for a request",
+            id="a limit counts without a request",
         ),
         pytest.param(
             PodSpec((Container(resources={"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}),)),
             1000,
-            id="a request counts",
+            id="a request counts before a limit",
         ),
     ],
 )
-def test_what_a_pod_asks(spec: PodSpec, cpu: int) -> None:
+def test_the_requests_of_a_pod(spec: PodSpec, cpu: int) -> None:
     assert pod_requests(spec)["cpu"] == cpu
 
 
 def daemon(**pod: object) -> DaemonSet:
     containers = [{"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}]
-    wire: Json = {
+    manifest: Json = {
         "metadata": {"name": "d"},
         "spec": {"template": {"spec": {"containers": containers, **pod}}},
     }
-    return msgspec.convert(wire, DaemonSet)
+    return msgspec.convert(manifest, DaemonSet)
 
 
 def required(*terms: Json) -> Json:
@@ -105,7 +111,7 @@ GPU_TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
             required(expression("zone", "Gt", "4")), (), False, id="greater than no number"
         ),
         pytest.param(
-            required(expression("zone", "Near", "a")), (), False, id="an operator nobody knows"
+            required(expression("zone", "Near", "a")), (), False, id="an unknown operator"
         ),
         pytest.param(
             required(expression("zone", "In", "b"), expression("gpus", "Exists")),
@@ -113,7 +119,7 @@ GPU_TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
             True,
             id="one term is enough",
         ),
-        pytest.param(required({}), (), False, id="a term that says nothing"),
+        pytest.param(required({}), (), False, id="an empty term"),
         pytest.param(
             required(
                 {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
@@ -155,33 +161,33 @@ GPU_TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
             id="tolerates another effect",
         ),
         pytest.param(
-            {}, (Taint("x", "PreferNoSchedule"),), True, id="a preference keeps no daemon away"
+            {}, (Taint("x", "PreferNoSchedule"),), True, id="a preference does not repel a daemon"
         ),
         pytest.param(
             {},
             (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),),
             True,
-            id="a cordon keeps no daemon away",
+            id="a cordon does not repel a daemon",
         ),
         pytest.param(
             {},
             (Taint("node.kubernetes.io/not-ready", "NoExecute"),),
             True,
-            id="nor does a node that is not ready",
+            id="a node that is not ready does not repel a daemon",
         ),
     ],
 )
-def test_where_a_daemon_runs(pod: Json, taints: tuple[Taint, ...], runs: bool) -> None:
+def test_on_which_nodes_a_daemon_runs(pod: Json, taints: tuple[Taint, ...], runs: bool) -> None:
     node = Node(Meta(name="n", labels={"zone": "a", "gpus": "8"}), NodeSpec(taints=taints))
     assert daemon(**pod).runs_on(node) is runs
 
 
-def test_daemons_take_together_what_each_asks_where_it_runs() -> None:
+def test_the_requests_of_all_daemons_on_a_node_add_up() -> None:
     node = Node(Meta(name="n", labels={"zone": "a"}))
-    taken = daemon_requests((daemon(), daemon(), daemon(nodeSelector={"zone": "b"})), node)
-    assert taken == {"cpu": 200, "memory": 2 * 2**30}
+    total = daemon_requests((daemon(), daemon(), daemon(nodeSelector={"zone": "b"})), node)
+    assert total == {"cpu": 200, "memory": 2 * 2**30}
 
 
-def test_a_daemonset_that_is_being_deleted_takes_nothing() -> None:
-    going = DaemonSet(Meta(name="d", deletionTimestamp="2026-01-01T00:00:00Z"), daemon().spec)
-    assert not daemon_requests((going,), Node())
+def test_a_daemonset_that_is_being_deleted_does_not_count() -> None:
+    deleted = DaemonSet(Meta(name="d", deletionTimestamp="2026-01-01T00:00:00Z"), daemon().spec)
+    assert not daemon_requests((deleted,), Node())

@@ -1,4 +1,4 @@
-"""Quantities: what the API server writes, in Kueue's whole units, and back."""
+"""Amounts: from the quantities of the API server, back, and for people."""
 
 from collections import Counter
 from contextlib import suppress
@@ -90,13 +90,13 @@ def test_amount(resource: str, text: str | int | float, expected: int) -> None:
         "1,5",
     ],
 )
-def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
+def test_other_texts_are_refused_with_the_cure(text: str) -> None:
     with pytest.raises(ValueError, match=r"memory is .* no quantity: write it like"):
         amount("memory", text)
 
 
 @given(RESOURCES, st.integers(min_value=0, max_value=2**62))
-def test_a_quantity_reads_back_as_the_amount_it_spells(resource: str, value: int) -> None:
+def test_a_quantity_reads_back_as_its_amount(resource: str, value: int) -> None:
     assert amount(resource, quantity(resource, value)) == value
 
 
@@ -106,7 +106,7 @@ def test_an_amount_is_the_quantity_rounded_up(number: Decimal, suffix: str) -> N
 
 
 @given(RESOURCES, st.text(max_size=12))
-def test_any_text_is_an_amount_or_a_sentence(resource: str, text: str) -> None:
+def test_any_text_is_an_amount_or_a_value_error(resource: str, text: str) -> None:
     with suppress(ValueError):
         assert abs(amount(resource, text)) <= MAX_AMOUNT
 
@@ -125,13 +125,11 @@ def test_any_text_is_an_amount_or_a_sentence(resource: str, text: str) -> None:
         ("nvidia.com/gpu", 1024, "1024"),
     ],
 )
-def test_a_quantity_is_the_shortest_exact_spelling(
-    resource: str, value: int, expected: str
-) -> None:
+def test_a_quantity_is_the_shortest_exact_text(resource: str, value: int, expected: str) -> None:
     assert quantity(resource, value) == expected
 
 
-def test_a_resource_list_is_a_multiset() -> None:
+def test_resource_lists_can_be_compared_and_subtracted() -> None:
     need = parse({"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 2})
     assert need == Counter({"cpu": 1000, "memory": 2**30, "nvidia.com/gpu": 2})
     assert need <= need + parse({"cpu": "1"})

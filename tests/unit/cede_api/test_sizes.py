@@ -29,17 +29,17 @@ def test_sizes(text: str, expected: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "complaint"),
     [
         pytest.param("", "no list of sizes: write it like", id="nothing"),
         pytest.param("two", "no list of sizes: write it like", id="words"),
-        pytest.param("1 2", "no list of sizes", id="a space is no comma, and 1 2 is not 12"),
+        pytest.param("1 2", "no list of sizes", id="a space instead of a comma"),
         pytest.param("2-8/", "no list of sizes", id="half a step"),
         pytest.param("2..8", "no list of sizes", id="another grammar"),
         pytest.param("-2", "no list of sizes", id="below zero"),
-        pytest.param("1,,2", "no list of sizes", id="a hole"),
+        pytest.param("1,,2", "no list of sizes", id="an empty entry"),
         pytest.param("٢-٨", "no list of sizes", id="digits of another script"),
-        pytest.param("9" * 5000, "no list of sizes", id="a number nobody means"),
+        pytest.param("9" * 5000, "no list of sizes", id="an absurd number"),
         pytest.param("8-2", "put the smaller size first", id="downward"),
         pytest.param("2-8/0", "has step 0", id="no step"),
         pytest.param("0-8", "would complete the job", id="size 0 in a range"),
@@ -48,8 +48,8 @@ def test_sizes(text: str, expected: tuple[int, ...]) -> None:
         pytest.param(f"1,{MAX_SIZE + 1}", f"at most {MAX_SIZE} pods", id="too large a size"),
     ],
 )
-def test_what_is_wrong_with_sizes_is_said(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_an_error_names_the_mistake_and_the_cure(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
         parse(text)
 
 
