@@ -58,18 +58,20 @@ class NumberedBatch(Protocol):
 class OneStep(Protocol):
     """A step, as the session yields it to the script."""
 
-    number: int
-
+    @property
+    def number(self) -> int: ...
     def __iter__(self) -> Iterator[NumberedBatch]: ...
 
 
 class BatchPlan(Protocol):
     """What a data source reads from the session."""
 
-    seed: int
-    micro_batches: int
-    micro_batch_size: int
-
+    @property
+    def seed(self) -> int: ...
+    @property
+    def micro_batches(self) -> int: ...
+    @property
+    def micro_batch_size(self) -> int: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -77,8 +79,9 @@ class BatchPlan(Protocol):
 
 
 class DatasetPlan(BatchPlan, Protocol):
-    # in the dataset
-    samples: int
+    @property
+    def samples(self) -> int:
+        """The size of the dataset."""
 
 
 @dataclass(frozen=True, slots=True)

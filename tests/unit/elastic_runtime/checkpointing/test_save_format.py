@@ -13,10 +13,11 @@ from elastic_runtime.checkpointing.save_format import (
     Manifest,
     PartReport,
     StoredBytes,
+    StoredPiece,
     StoredTensor,
 )
 
-PIECES = [
+PIECES: list[StoredPiece] = [
     StoredTensor("model.w", "__0_0.distcp", 0, 900, (2, 0), (4, 3), (2, 3), "float32", -1),
     StoredBytes("step", "__0_0.distcp", 900, 7),
 ]

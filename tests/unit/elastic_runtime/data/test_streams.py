@@ -100,7 +100,7 @@ class Job:
 
     def train(self, commit: bool = True, missing: int = -1) -> list[list[int]]:
         """One step: its micro-batches in order. Rank `missing` commits it without the states."""
-        batches = []
+        batches: list[list[int]] = []
         for rank, streams in enumerate(self.ranks):
             owned = batch_assignment.owned(rank, len(self.ranks), STREAMS)
             batches += streams.batches(Step(self.step, owned))

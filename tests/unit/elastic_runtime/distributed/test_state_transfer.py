@@ -1,4 +1,4 @@
-"""State from rank to rank: all of it arrives, in the memory that is there where it fits."""
+"""A state arrives completely, in the live tensors where they fit."""
 
 from typing import Any
 
@@ -8,7 +8,8 @@ from elastic_runtime.distributed import state_transfer
 from tests.fakes.state_wire import StateWire
 
 
-def moved(state: dict[str, Any], live: dict[str, Any] | None = None) -> dict[str, Any]:
+def transfer(state: dict[str, Any], live: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The state as it is received by a rank that has the state `live`."""
     wire = StateWire()
     state_transfer.send(wire.group, state, 1)
     return state_transfer.receive(wire.group, 0, live)
@@ -20,14 +21,14 @@ def test_all_of_a_state_arrives() -> None:
         "none": torch.empty(0, 4),
         "list": [torch.tensor(1.5), {"b": (1, "x", None)}],
     }
-    found = moved(state)
-    assert torch.equal(found["a"], state["a"])
-    assert found["none"].shape == (0, 4)
-    assert float(found["list"][0]) == 1.5
-    assert found["list"][1] == {"b": (1, "x", None)}
+    received = transfer(state)
+    assert torch.equal(received["a"], state["a"])
+    assert received["none"].shape == (0, 4)
+    assert float(received["list"][0]) == 1.5
+    assert received["list"][1] == {"b": (1, "x", None)}
 
 
-def test_a_tensor_arrives_in_the_live_one_of_its_name_and_shape_and_type() -> None:
+def test_a_tensor_is_received_into_the_live_one_of_its_name_shape_and_type() -> None:
     live = {
         "a": torch.zeros(2, 3),
         "b": torch.zeros(4),
@@ -42,24 +43,33 @@ def test_a_tensor_arrives_in_the_live_one_of_its_name_and_shape_and_type() -> No
         "d": torch.ones(2, dtype=torch.float64),
         "f": torch.ones(2),
     }
-    found = moved(state, live)
+    received = transfer(state, live)
     for name, tensor in state.items():
-        assert torch.equal(found[name], tensor), name
-    here = {
+        assert torch.equal(received[name], tensor), name
+    reused = {
         name
         for name, tensor in live.items()
-        if name in found and found[name].data_ptr() == tensor.data_ptr()
+        if name in received and received[name].data_ptr() == tensor.data_ptr()
     }
-    assert here == {"a"}
+    assert reused == {"a"}
     assert all(not tensor.any() for name, tensor in live.items() if name != "a")
 
 
-def test_a_state_arrives_where_there_is_less_or_more_of_one() -> None:
+def test_two_names_of_one_live_tensor_receive_two_values() -> None:
+    shared = torch.zeros(2)
+    received = transfer(
+        {"a": torch.ones(2), "b": torch.full((2,), 2.0)}, {"a": shared, "b": shared}
+    )
+    assert received["a"].tolist() == [1.0, 1.0]
+    assert received["b"].tolist() == [2.0, 2.0]
+
+
+def test_a_state_arrives_where_the_live_one_has_fewer_or_more_tensors() -> None:
     state = {"a": torch.ones(2), "b": torch.ones(3)}
     for live in (
         {"a": torch.zeros(2)},
         {"a": torch.zeros(2), "b": torch.zeros(3), "c": torch.zeros(1)},
         {},
     ):
-        found = moved(state, live)
-        assert all(torch.equal(found[name], tensor) for name, tensor in state.items())
+        received = transfer(state, live)
+        assert all(torch.equal(received[name], tensor) for name, tensor in state.items())

@@ -1,4 +1,4 @@
-"""Which rows go from whom to whom."""
+"""Which rows move between which ranks when the number of shards changes."""
 
 import pytest
 import torch
@@ -16,16 +16,15 @@ from elastic_runtime.state.reshard_plan import (
 
 
 @given(st.integers(0, 40), st.integers(1, 9))
-def test_a_part_has_the_rows_that_torch_chunk_gives_it(rows: int, of: int) -> None:
-    chunks = list(torch.arange(rows).chunk(of)) if rows else []
-    for at in range(of):
-        assert list(range(*Shard(at, of).rows(rows))) == (
-            chunks[at].tolist() if at < len(chunks) else []
-        )
+def test_a_shard_has_the_rows_that_torch_chunk_gives_it(rows: int, total: int) -> None:
+    chunks = list(torch.arange(rows).chunk(total)) if rows else []
+    for number in range(total):
+        expected = chunks[number].tolist() if number < len(chunks) else []
+        assert list(range(*Shard(number, total).rows(rows))) == expected
 
 
 @pytest.mark.parametrize(
-    ("world", "at_least", "expected"),
+    ("world", "minimum", "expected"),
     [
         (4, 4, 4),
         (4, 2, 2),
@@ -38,13 +37,13 @@ def test_a_part_has_the_rows_that_torch_chunk_gives_it(rows: int, of: int) -> No
         (5, 1, 1),
     ],
 )
-def test_copies_are_of_equal_size_and_no_larger_share_than_allowed(
-    world: int, at_least: int, expected: int
+def test_shard_groups_have_equal_sizes_and_at_least_the_minimum(
+    world: int, minimum: int, expected: int
 ) -> None:
-    assert shard_group_size(world, at_least) == expected
+    assert shard_group_size(world, minimum) == expected
 
 
-def test_a_survivor_keeps_its_rows_and_takes_its_neighbours() -> None:
+def test_a_survivor_keeps_its_rows_and_receives_its_neighbours() -> None:
     held = {rank: [Shard(rank, 4)] for rank in range(4)}
     assert plan_moves([8], held, {0: [Shard(0, 2)], 2: [Shard(1, 2)]}, [4]) == [
         Move(0, 0, Shard(0, 4), 0, Shard(0, 2), 0, 2),
@@ -54,13 +53,14 @@ def test_a_survivor_keeps_its_rows_and_takes_its_neighbours() -> None:
     ]
 
 
-def test_those_with_copies_share_the_sending() -> None:
-    moves = plan_moves([4, 4], {0: [Shard(0, 1)], 1: [Shard(0, 1)]}, {2: [Shard(0, 1)]}, [4, 4])
+def test_ranks_with_the_same_shard_share_the_sending() -> None:
+    held = {0: [Shard(0, 1)], 1: [Shard(0, 1)]}
+    moves = plan_moves([4, 4], held, {2: [Shard(0, 1)]}, [4, 4])
     assert moves
     assert {move.source for move in moves} == {0, 1}
 
 
-def test_rows_that_nobody_has_are_said_to_be_lost() -> None:
+def test_rows_that_no_rank_holds_are_lost() -> None:
     held = {0: [Shard(0, 3)], 2: [Shard(2, 3)]}
     assert plan_moves([9], held, {0: [Shard(0, 2)]}, [4]) is None
     assert not is_complete([9], held)
@@ -74,23 +74,23 @@ def test_rows_that_nobody_has_are_said_to_be_lost() -> None:
     st.integers(1, 6),
     st.data(),
 )
-def test_after_a_plan_every_rank_has_every_row_of_its_part(
-    rows: list[int], old: int, new: int, data: st.DataObject
+def test_after_a_plan_every_rank_has_every_row_of_its_shard(
+    rows: list[int], old_total: int, new_total: int, data: st.DataObject
 ) -> None:
     copies = data.draw(st.integers(1, 2))
-    held = {rank: [Shard(rank % old, old)] for rank in range(old * copies)}
-    needed = {rank: [Shard(rank, new)] for rank in range(new)}
+    held = {rank: [Shard(rank % old_total, old_total)] for rank in range(old_total * copies)}
+    needed = {rank: [Shard(rank, new_total)] for rank in range(new_total)}
     moves = plan_moves(rows, held, needed, [1] * len(rows))
     assert moves is not None
-    for rank, (part,) in needed.items():
+    for rank, (shard,) in needed.items():
         for tensor, count in enumerate(rows):
-            got = [
+            received = [
                 row
-                for m in moves
-                if (m.target, m.tensor) == (rank, tensor)
-                for row in range(m.first, m.last)
+                for move in moves
+                if (move.target, move.tensor) == (rank, tensor)
+                for row in range(move.first, move.last)
             ]
-            assert sorted(got) == list(range(*part.rows(count)))
+            assert sorted(received) == list(range(*shard.rows(count)))
     for move in moves:
         first, last = move.source_shard.rows(rows[move.tensor])
         assert first <= move.first < move.last <= last
@@ -98,16 +98,16 @@ def test_after_a_plan_every_rank_has_every_row_of_its_part(
 
 
 @given(st.integers(1, 6), st.integers(1, 2), st.data())
-def test_who_stays_holds_everything_before_others_leave(
-    of: int, copies: int, data: st.DataObject
+def test_staying_ranks_hold_the_whole_state_before_others_leave(
+    total: int, copies: int, data: st.DataObject
 ) -> None:
-    world = of * copies
-    stay = sorted(data.draw(st.sets(st.integers(0, world - 1), min_size=1)))
-    new_of = data.draw(st.integers(1, 6))
-    places = [stay.index(rank) if rank in stay else -1 for rank in range(world)]
-    held = {rank: Shard(rank % of, of) for rank in range(world)}
-    needed = plan_handover(held, places, new_of)
-    assert set(needed) <= set(stay)
-    after = {rank: [held[rank], *needed.get(rank, [])] for rank in stay}
+    world = total * copies
+    staying = sorted(data.draw(st.sets(st.integers(0, world - 1), min_size=1)))
+    new_total = data.draw(st.integers(1, 6))
+    next_ranks = [staying.index(rank) if rank in staying else -1 for rank in range(world)]
+    held = {rank: Shard(rank % total, total) for rank in range(world)}
+    handed_over = plan_handover(held, next_ranks, new_total)
+    assert set(handed_over) <= set(staying)
+    after = {rank: [held[rank], *handed_over.get(rank, [])] for rank in staying}
     assert is_complete([12, 5, 1], after)
-    assert needed == {} or {held[rank] for rank in stay} != set(held.values())
+    assert handed_over == {} or {held[rank] for rank in staying} != set(held.values())

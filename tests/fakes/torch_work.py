@@ -1,0 +1,30 @@
+"""A double of torch's Work."""
+
+import datetime
+import threading
+
+from elastic_runtime.distributed.group import Group
+
+
+class AbandonedWork:
+    """A collective whose data gloo was sending when the connection closed: it never ends.
+
+    The second poll aborts the group. With `completes_late` it completes at the third poll instead.
+    """
+
+    def __init__(self, group: Group, *, completes_late: bool = False) -> None:
+        self.group = group
+        self.completes_late = completes_late
+        self.polls = 0
+
+    def is_completed(self) -> bool:
+        return self.completes_late and self.polls >= 2
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> None:
+        if timeout is None:
+            threading.Event().wait()
+        self.polls += 1
+        if self.polls == 2 and not self.completes_late:
+            self.group.abort()
+        if self.polls < 3 or not self.completes_late:
+            raise RuntimeError("Operation timed out!")
