@@ -4,11 +4,11 @@ Fields that the receiver does not know are ignored. Fields that are missing keep
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
 # Every JSON parser keeps integers up to this one exact.
@@ -72,31 +72,41 @@ def from_dict(cls: type[T], values: object, max_text: int = MAX_TEXT) -> T:
     """A `cls` with these values. Raises ValueError that names the first field that is wrong."""
     if not isinstance(values, dict):
         raise ValueError(f"not a {cls.__name__}: {_shown(values)}")
+    hashable: Any = cls
     checked = dict[str, Any]()
-    for name, kind, any_number, required in _fields(cls):
-        if name in values:
-            checked[name] = _checked(name, kind, values[name], any_number, max_text)
-        elif required:
-            raise ValueError(f"not a {cls.__name__}: {name} is missing")
+    for field in _fields(hashable):
+        if field.name in values:
+            checked[field.name] = _checked(field, values[field.name], max_text)
+        elif field.required:
+            raise ValueError(f"not a {cls.__name__}: {field.name} is missing")
     return cls(**checked)
 
 
+class _Field(NamedTuple):
+    name: str
+    kind: Any
+    any_number: bool
+    required: bool
+
+
 @cache
-def _fields(cls: Any) -> list[tuple[str, Any, bool, bool]]:
-    """(name, type, whether any number is allowed, whether it is required)."""
-    hints = get_type_hints(cls)
+def _fields(cls: Hashable) -> list[_Field]:
+    """Of a dataclass."""
+    dataclass: Any = cls
+    hints = get_type_hints(dataclass)
     return [
-        (
+        _Field(
             field.name,
             hints[field.name],
-            "any_number" in field.metadata,
-            field.default is MISSING and field.default_factory is MISSING,
+            any_number="any_number" in field.metadata,
+            required=field.default is MISSING and field.default_factory is MISSING,
         )
-        for field in fields(cls)
+        for field in fields(dataclass)
     ]
 
 
-def _checked(name: str, kind: Any, value: object, any_number: bool, max_text: int) -> Any:
+def _checked(field: _Field, value: object, max_text: int) -> Any:
+    kind = field.kind
     if NoneType in get_args(kind):
         if value is None:
             return None
@@ -105,9 +115,9 @@ def _checked(name: str, kind: Any, value: object, any_number: bool, max_text: in
         return from_dict(kind, value, max_text)  # type: ignore[arg-type]
     if isinstance(value, list):
         value = tuple(value)
-    if not _fits(kind, value, any_number, max_text):
+    if not _fits(kind, value, field.any_number, max_text):
         expected = _EXPECTED[kind].format(max_text=max_text)
-        raise ValueError(f"{name} is {_shown(value)}: it must be {expected}")
+        raise ValueError(f"{field.name} is {_shown(value)}: it must be {expected}")
     return value
 
 

@@ -43,7 +43,7 @@ BODIES = (MemberReport, CoordinatorReply, StacksReply)
 
 
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return st.builds(kind, **{name: values_of(hint) for name, hint in hints.items()})
     if NoneType in get_args(kind):
