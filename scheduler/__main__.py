@@ -1,5 +1,4 @@
-"""`python -m scheduler`: flags, lease, loop. `--dump FILE` writes what it sees and leaves;
-`--snapshot FILE` explains such a file."""
+"""`python -m scheduler`: run the scheduler, dump its input, or explain a dump."""
 
 import argparse
 import asyncio
@@ -16,97 +15,98 @@ from cede.kube import logs, service
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from scheduler import snapshot, snapshot_dump
-from scheduler.controller import Controller, facts
+from scheduler.controller import Controller
 from scheduler.plan import plan
+
+STDOUT = "/dev/stdout"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Flags:
     service: service.Flags
-    # write what is seen there, and leave; - is stdout
+    # write the scheduler's input to this file and exit; - is stdout
     dump: str
-    # print the plan for such a file, and leave
+    # print the plan for the dump in this file and exit
     snapshot: str
 
 
-def settings(arguments: list[str]) -> Settings:
+def read_flags(arguments: list[str]) -> Flags:
     parser = argparse.ArgumentParser(prog="python -m scheduler", description=__doc__)
     service.add_flags(parser, os.environ.get("POD_NAME") or socket.gethostname())
     parser.add_argument(
         "--dump",
         default="",
         metavar="FILE",
-        help="write what the scheduler sees as JSON, and leave; - is stdout",
+        help="write the scheduler's input to FILE as JSON and exit; - is stdout",
     )
     parser.add_argument(
         "--snapshot",
         default="",
         metavar="FILE",
-        help="print the plan for such a file, and leave; needs no cluster",
+        help="print the plan for a file written by --dump and exit; needs no cluster",
     )
-    found = parser.parse_args(arguments)
-    return Settings(service.read_flags(found), found.dump, found.snapshot)
+    arguments_read = parser.parse_args(arguments)
+    return Flags(service.read_flags(arguments_read), arguments_read.dump, arguments_read.snapshot)
 
 
 def explain(file: str) -> None:
-    """Prints what would be done about the picture in a file, and why."""
-    seen, policy, now = snapshot_dump.read(Path(file).read_text())
-    decided = plan(snapshot.take(seen), policy, now)
-    for why in decided.why:
+    """Print the plan for a dump, and why."""
+    objects, policy, now = snapshot_dump.read(Path(file).read_text())
+    decision = plan(snapshot.take(objects), policy, now)
+    for why in decision.why:
         print(why)
-    for act in decided.acts:
-        print(type(act).__name__, *(f"{name}={value}" for name, value in facts(act).items()))
-    if not decided.acts:
+    for action in decision.actions:
+        fields = [f"{name}={value}" for name, value in action.log_fields.items()]
+        print(type(action).__name__, *fields)
+    if not decision.actions:
         print("nothing to do")
 
 
-async def picture(client: Client) -> str:
-    """What the scheduler sees, as JSON; needs no lead, for it changes nothing."""
+async def dump(client: Client) -> str:
+    """The scheduler's input as JSON. It changes nothing, so it needs no lease."""
     controller = Controller(client, asyncio.Event(), time.time)
     async with controller.runtimes:
-        running = [asyncio.create_task(cache.run()) for cache in controller.caches]
+        tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
         for cache in controller.caches:
             await cache.synced.wait()
-        await controller.listen()
-        policy = controller.policies.get(("", names.POLICY_NAME))
-        text = snapshot_dump.write(
-            controller.look(), policy.spec if policy else PolicySpec(mode="Observe"), time.time()
-        )
-        for task in running:
+        await controller.poll_runtimes()
+        policy = controller.policy.spec if controller.policy else PolicySpec(mode="Observe")
+        text = snapshot_dump.write(controller.observe(), policy, time.time())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
     return text
 
 
-async def work(client: Client) -> None:
-    """Plans and acts for as long as we lead."""
+async def run(client: Client) -> None:
+    """Schedule until cancelled. For the leader only."""
     controller = Controller(client, asyncio.Event(), time.time)
     async with controller.runtimes:
         await service.run_controller(controller, after=controller.caches)
 
 
-async def look(chosen: Settings) -> str:
-    # stdout may be the dump's
+async def connect_and_dump(flags: Flags) -> str:
+    # the dump may go to stdout, so nothing else may
     logs.setup("ERROR")
-    async with connect(manager=names.SCHEDULER, kubeconfig=chosen.service.kubeconfig) as client:
-        return await picture(client)
+    async with connect(manager=names.SCHEDULER, kubeconfig=flags.service.kubeconfig) as client:
+        return await dump(client)
+
+
+def main() -> None:
+    flags = read_flags(sys.argv[1:])
+    if flags.snapshot:
+        explain(flags.snapshot)
+    elif flags.dump:
+        text = asyncio.run(connect_and_dump(flags))
+        Path(STDOUT if flags.dump == "-" else flags.dump).write_text(text + "\n")
+    else:
+        leading = service.run_as_leader(flags.service, names.SCHEDULER, names.SCHEDULER_LEASE, run)
+        try:
+            asyncio.run(leading)
+        except asyncio.CancelledError:
+            # the end that a signal asks for
+            sys.exit(0)
 
 
 if __name__ == "__main__":
-    wanted = settings(sys.argv[1:])
-    if wanted.snapshot:
-        explain(wanted.snapshot)
-        sys.exit(0)
-    if wanted.dump:
-        text = asyncio.run(look(wanted))
-        sys.exit(
-            0
-            if Path("/dev/stdout" if wanted.dump == "-" else wanted.dump).write_text(text + "\n")
-            else 1
-        )
-    try:
-        asyncio.run(
-            service.run_as_leader(wanted.service, names.SCHEDULER, names.SCHEDULER_LEASE, work)
-        )
-    except asyncio.CancelledError:
-        sys.exit(0)
+    main()

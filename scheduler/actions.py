@@ -1,85 +1,130 @@
-"""What a plan may ask for; the controller performs it. Pure."""
+"""PURE. The actions that a plan consists of. The controller performs them in order."""
 
 from dataclasses import dataclass
 
 from cede.api.cession import Cession, CessionStatus
 from cede.api.objects import Key
+from cede.api.reasons import SchedulerEvent
+
+LogFields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Write a new Cession."""
+class OpenCession:
+    """Create a Cession."""
 
     cession: Cession
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.cession.metadata.name, "why": self.cession.spec.why}
+
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Say in a Cession what happened."""
+class UpdateCession:
+    """Write the status of a Cession."""
 
     name: str
     status: CessionStatus
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.name, "phase": self.status.phase}
+
 
 @dataclass(frozen=True, slots=True)
-class Forget:
-    """Remove a Cession that was kept long enough."""
+class DeleteCession:
+    """Delete a Cession whose retention time is over."""
 
     name: str
     uid: str
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.name}
+
 
 @dataclass(frozen=True, slots=True)
-class Queueing:
-    """Give a ClusterQueue a queueing strategy."""
+class SetQueueingStrategy:
+    """Set the queueing strategy of a ClusterQueue, if it still has the version planned on."""
 
     queue: str
     strategy: str
     version: str
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"queue": self.queue, "strategy": self.strategy}
+
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Tell a job's runtime the size wanted. A level: it may be said again."""
+class RequestSize:
+    """Ask a job's runtime to train with this number of pods. It may be repeated."""
 
     job: Key
     job_uid: str
     address: str
     size: int
-    cession: str
-    deadline_s: float
+    # empty if the request belongs to no Cession
+    cession: str = ""
+    deadline_s: float = 0.0
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"job": "/".join(self.job), "size": self.size}
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
-    """Set a Job's parallelism and completions, if it is still the version planned on."""
+class ResizeJob:
+    """Set a Job's parallelism and completions, if it still has the version planned on."""
 
     job: Key
     job_uid: str
     version: str
     size: int
-    # note the time, for the snooze
-    shrunk: bool
+    # note the time of the shrink, from which the cooldown of growth counts
+    shrinks: bool
     why: str
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"job": "/".join(self.job), "size": self.size}
 
 
 @dataclass(frozen=True, slots=True)
-class Activate:
-    """Make a Workload active, or inactive: then Kueue stops it."""
+class SetWorkloadActive:
+    """Set `spec.active` of a Workload. Kueue stops an inactive one."""
 
     workload: Key
     active: bool
     why: str
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"workload": "/".join(self.workload), "active": self.active}
+
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """An event on a Job."""
+class RecordEvent:
+    """Record a Kubernetes event on a Job."""
 
     job: Key
     job_uid: str
-    reason: str
+    reason: SchedulerEvent
     note: str
 
+    @property
+    def log_fields(self) -> LogFields:
+        return {"job": "/".join(self.job), "event": self.reason}
 
-Act = Open | Record | Forget | Queueing | Ask | Resize | Activate | Tell
+
+Action = (
+    OpenCession
+    | UpdateCession
+    | DeleteCession
+    | SetQueueingStrategy
+    | RequestSize
+    | ResizeJob
+    | SetWorkloadActive
+    | RecordEvent
+)

@@ -1,130 +1,174 @@
-"""Kueue's arithmetic for ClusterQueues in one flat Cohort: what is available, who borrows
-(pkg/cache/scheduler/resource_node.go)."""
+"""PURE. Kueue's arithmetic for the ClusterQueues of one flat Cohort: what is available, and which
+queue borrows (Kueue: pkg/cache/scheduler/resource_node.go)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
-from cede.api.resources import FlavorResource, Quota
+from cede.api.resources import FlavorResource, Quota, Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """Quota of one queue for one (flavor, resource)."""
+class ResourceQuota:
+    """The quota of one ClusterQueue for one (flavor, resource)."""
 
     nominal: int = 0
     # None: no limit
-    borrowing: int | None = None
-    lending: int | None = None
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
 
     @property
     def local(self) -> int:
-        """What is never lent."""
-        return 0 if self.lending is None else max(0, self.nominal - self.lending)
+        """The part of the nominal quota that is never lent."""
+        return 0 if self.lending_limit is None else max(0, self.nominal - self.lending_limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that a Workload gets from one flavor, and the flavors in order of preference."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
+    """A ClusterQueue."""
+
     name: str
     cohort: str = ""
-    limits: Mapping[FlavorResource, Limit] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
     usage: Quota = field(default_factory=Counter)
     strategy: str = "BestEffortFIFO"
     version: str = ""
     weight: float = 1.0
-    # its important jobs may take from its less important ones
-    preempts_own: bool = True
-    # made by the quota_controller; of others we read the use and touch nothing
-    ours: bool = True
-    # by group: (covered resources, flavors in order)
-    flavors: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    # whether a job may take capacity from jobs of the same queue with lower priority
+    preempts_own_jobs: bool = True
+    # True if the quota_controller made it. Of other queues we only read the usage.
+    managed: bool = True
+    groups: tuple[ResourceGroup, ...] = ()
 
-    def owns(self, amounts: Quota, of: Iterable[FlavorResource] | None = None) -> bool:
-        """Whether these amounts (of these keys only) are within its own quota."""
+    def quota(self, key: FlavorResource) -> ResourceQuota:
+        return self.quotas.get(key, ResourceQuota())
+
+    def owns(self, amounts: Quota) -> bool:
+        """Whether the amounts are within the nominal quota."""
+        return all(amount <= self.quota(key).nominal for key, amount in amounts.items())
+
+    def owns_with(self, request: Quota) -> bool:
+        """Whether usage and request together are within the nominal quota, for the resources of
+        the request."""
         return all(
-            amounts[key] <= self.limits.get(key, Limit()).nominal
-            for key in (amounts if of is None else of)
+            self.usage[key] + amount <= self.quota(key).nominal for key, amount in request.items()
         )
 
-    def borrows(self, need: Quota) -> bool:
-        """Whether it uses more than its own of anything in `need`."""
-        return any(self.usage[key] > self.limits.get(key, Limit()).nominal for key in need)
+    def borrows(self, keys: Iterable[FlavorResource]) -> bool:
+        """Whether the queue uses more than its nominal quota of any of these resources."""
+        return any(self.usage[key] > self.quota(key).nominal for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """All queues, and what the Cohort itself owns."""
+class CohortQuota:
+    """All ClusterQueues, and the quota that the Cohort itself owns."""
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
-    own: Quota = field(default_factory=Counter)
+    cohort_nominal: Quota = field(default_factory=Counter)
 
     def available(self, name: str, key: FlavorResource) -> int:
-        """How much more the queue may use now; below zero where more is used than there is."""
+        """How much more the queue may use now. Below zero if more is in use than exists."""
         queue = self.queues[name]
-        limit = queue.limits.get(key, Limit())
+        quota = queue.quota(key)
         used = queue.usage[key]
         if not queue.cohort:
-            return limit.nominal - used
-        parent = self._cohort_quota(queue.cohort, key) - self._cohort_usage(queue.cohort, key)
-        if limit.borrowing is not None:
-            parent = min(
-                parent, limit.nominal - limit.local - max(0, used - limit.local) + limit.borrowing
-            )
-        return max(0, limit.local - used) + parent
+            return quota.nominal - used
+        lendable = self._lendable(queue.cohort, key) - self._lent(queue.cohort, key)
+        if quota.borrowing_limit is not None:
+            used_of_cohort = max(0, used - quota.local)
+            most = quota.nominal - quota.local + quota.borrowing_limit
+            lendable = min(lendable, most - used_of_cohort)
+        return max(0, quota.local - used) + lendable
 
     def potential(self, name: str, key: FlavorResource) -> int:
-        """The most it could ever use."""
+        """How much the queue could use if no other queue used anything."""
         queue = self.queues[name]
-        limit = queue.limits.get(key, Limit())
+        quota = queue.quota(key)
         if not queue.cohort:
-            return limit.nominal
-        most = limit.local + self._cohort_quota(queue.cohort, key)
-        return most if limit.borrowing is None else min(most, limit.nominal + limit.borrowing)
+            return quota.nominal
+        most = quota.local + self._lendable(queue.cohort, key)
+        if quota.borrowing_limit is None:
+            return most
+        return min(most, quota.nominal + quota.borrowing_limit)
 
     def fits(self, name: str, request: Quota) -> bool:
         return all(amount <= self.available(name, key) for key, amount in request.items() if amount)
 
     def missing(self, name: str, request: Quota) -> Quota:
-        return Counter(
-            {
-                key: lack
-                for key, amount in request.items()
-                if (lack := amount - self.available(name, key)) > 0
-            }
-        )
+        """What must be released before the request fits."""
+        lacks = {key: amount - self.available(name, key) for key, amount in request.items()}
+        return Counter({key: lack for key, lack in lacks.items() if lack > 0})
 
-    def using(self, name: str, more: Quota, sign: int = 1) -> "Tree":
-        """The tree with `more` used (or, with sign -1, freed) in a queue."""
+    def after_adding(self, name: str, amounts: Quota) -> "CohortQuota":
+        """A copy in which the queue uses these amounts more."""
+        return self._with_usage(name, amounts, 1)
+
+    def after_removing(self, name: str, amounts: Quota) -> "CohortQuota":
+        """A copy in which the queue uses these amounts less."""
+        return self._with_usage(name, amounts, -1)
+
+    def dominant_share(self, name: str) -> float:
+        """The largest share of a lendable resource that the queue borrows, divided by its weight.
+
+        Kueue's fair sharing gives to the queue with the smallest share first (KEP-1714).
+        """
+        queue = self.queues[name]
+        share = max((self._share(queue, resource) for _, resource in queue.usage), default=0.0)
+        if queue.weight:
+            return share / queue.weight
+        return float("inf") if share else 0.0
+
+    def _share(self, queue: Queue, resource: str) -> float:
+        borrowed = sum(
+            max(0, used - queue.quota(key).nominal)
+            for key, used in queue.usage.items()
+            if key[1] == resource
+        )
+        keys = [key for key in queue.quotas if key[1] == resource]
+        lendable = sum(self._lendable(queue.cohort, key) for key in keys)
+        return borrowed / lendable if lendable else 0.0
+
+    def _with_usage(self, name: str, amounts: Quota, sign: int) -> "CohortQuota":
         queue = self.queues[name]
         usage: Quota = Counter(queue.usage)
-        for key, amount in more.items():
+        for key, amount in amounts.items():
             usage[key] += sign * amount
         return replace(self, queues={**self.queues, name: replace(queue, usage=usage)})
 
-    def share(self, name: str) -> float:
-        """Borrowed part of what can be lent, over the weight: who has the least grows first
-        (KEP-1714)."""
-        queue = self.queues[name]
-        worst = 0.0
-        for resource in {r for _, r in queue.usage}:
-            over = sum(
-                max(0, used - queue.limits.get(k, Limit()).nominal)
-                for k, used in queue.usage.items()
-                if k[1] == resource
-            )
-            lendable = sum(
-                self._cohort_quota(queue.cohort, k) for k in queue.limits if k[1] == resource
-            )
-            worst = max(worst, over / lendable if lendable else 0.0)
-        return worst / queue.weight if queue.weight else (float("inf") if worst else 0.0)
+    def _lendable(self, cohort: str, key: FlavorResource) -> int:
+        quotas = [queue.quota(key) for queue in self._members(cohort)]
+        return self.cohort_nominal[key] + sum(quota.nominal - quota.local for quota in quotas)
 
-    def _cohort_quota(self, cohort: str, key: FlavorResource) -> int:
-        limits = (q.limits.get(key, Limit()) for q in self.queues.values() if q.cohort == cohort)
-        return self.own[key] + sum(limit.nominal - limit.local for limit in limits)
-
-    def _cohort_usage(self, cohort: str, key: FlavorResource) -> int:
+    def _lent(self, cohort: str, key: FlavorResource) -> int:
         return sum(
-            max(0, q.usage[key] - q.limits.get(key, Limit()).local)
-            for q in self.queues.values()
-            if q.cohort == cohort
+            max(0, queue.usage[key] - queue.quota(key).local) for queue in self._members(cohort)
+        )
+
+    def _members(self, cohort: str) -> Iterator[Queue]:
+        return (queue for queue in self.queues.values() if queue.cohort == cohort)
+
+
+def assignments(requested: Resources, queue: Queue) -> Iterator[Quota]:
+    """The request on each choice of flavors, in the queue's order of preference. Empty if the
+    queue does not cover a requested resource."""
+    covered = {resource for group in queue.groups for resource in group.resources}
+    if any(amount and resource not in covered for resource, amount in requested.items()):
+        return
+    for choice in product(*(group.flavors for group in queue.groups)):
+        yield Counter(
+            {
+                (flavor, resource): requested[resource]
+                for flavor, group in zip(choice, queue.groups, strict=True)
+                for resource in group.resources
+                if requested[resource]
+            }
         )

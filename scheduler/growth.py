@@ -1,142 +1,141 @@
-"""Who grows into what is idle. Pure."""
+"""PURE. Which job grows into idle quota."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from cede.api import sizes
 from cede.api.objects import unix
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import State
-from scheduler.actions import Act, Ask, Resize
-from scheduler.cohort import Tree
-from scheduler.preemptors import assignments
-from scheduler.snapshot import Running, Snapshot, Waiting
+from scheduler.actions import ResizeJob
+from scheduler.cohort import CohortQuota, assignments
+from scheduler.snapshot import Snapshot
+from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
-# what a runtime is told as the reason, where it is no Cession
-EXCESS = "excess"
-# a slice not admitted by then is withdrawn: were its job preempted, its pods would run on without
-# quota (Kueue 0.19.2)
-PENDING_S = 5.0
+SLICE_TIMEOUT_S = 5.0
+"""A scale-up slice that is not admitted by then is withdrawn. If its job were preempted meanwhile,
+the job's pods would run on without quota (Kueue 0.19.2)."""
 
 
-def grow(seen: Snapshot, now: float, snooze_s: float, promised: bool) -> Iterator[Act]:
-    """At most one growth at a time: Kueue 0.19.2 over-admits when two meet in one cycle. None while
-    a Cession runs (`promised`)."""
-    growing = [job for job in seen.running if job.allowed and job.parallelism > job.size]
+def grow(
+    snapshot: Snapshot, now: float, cooldown_s: float, *, capacity_is_promised: bool
+) -> Iterator[ResizeJob]:
+    """At most one job grows at a time: Kueue 0.19.2 admits too much if two slices meet in one
+    cycle. None grows while released capacity is promised to a preemptor.
+
+    A job that shrank grows again after `cooldown_s`.
+    """
+    growing = [job for job in snapshot.admitted if job.is_growing]
     for job in growing:
-        slices = [w for w in seen.waiting if w.replaces and w.job_uid == job.job_uid]
-        if slices and now - max(unix(w.created) for w in slices) > PENDING_S:
-            why = "what was idle is no longer"
-            yield Resize(job.job, job.job_uid, job.job_version, job.size, False, why)
-    if growing or promised:
+        if _slice_timed_out(snapshot, job, now):
+            yield _resize(job, job.size, "the quota it would grow into is no longer idle")
+    if growing or capacity_is_promised:
         return
-    able = [
-        j
-        for j in seen.running
-        if seen.tree.queues[j.queue].ours
-        and _settled(j)
-        and j.size < j.desired_size
-        and now - j.shrunk_at >= snooze_s
-    ]
-    for job in sorted(able, key=lambda j: (seen.tree.share(j.queue), -j.priority, j.since, j.key)):
-        if any(_could_use(seen.tree, waiting, job) for waiting in seen.waiting):
+    jobs = [job for job in snapshot.admitted if _can_grow(snapshot, job, now, cooldown_s)]
+    for job in _preferred_order(snapshot, jobs):
+        if any(_competes(snapshot.quota, pending, job) for pending in snapshot.pending):
             continue
-        top = largest(seen.tree, seen.room, job)
-        if top > job.size:
-            yield Resize(
-                job.job,
-                job.job_uid,
-                job.job_version,
-                top,
-                False,
-                f"{top - job.size} pods' worth is idle",
-            )
+        size = largest_size(snapshot, job)
+        if size > job.size:
+            yield _resize(job, size, f"quota for {size - job.size} more pods is idle")
             return
 
 
-def _settled(job: Running) -> bool:
-    """Whether it trains on all it has. One that is still starting would only start slower with more
-    pods; one that says nothing
-    may not even be elastic."""
-    trains = (
-        job.status is not None
-        and job.status.state == State.TRAINING
-        and job.status.size == job.size
+def _resize(job: AdmittedWorkload, size: int, why: str) -> ResizeJob:
+    return ResizeJob(
+        job=job.job,
+        job_uid=job.job_uid,
+        version=job.job_version,
+        size=size,
+        shrinks=False,
+        why=why,
     )
-    return trains and bool(job.allowed) and job.active and job.parallelism == job.size
 
 
-def excess(seen: Snapshot, giving: Collection[str]) -> Iterator[Ask | Resize]:
-    """More is used than there is: two admissions met in one of Kueue's cycles, or quota was cut.
-    Who borrows gives it back, gently.
-
-    A job that answers is asked first and resized once it has ceded. Jobs in `giving`, by uid, are
-    left to their take-back.
-    """
-    tree = seen.tree
-    able = [
-        j
-        for j in seen.running
-        if j.allowed and j.active and j.size > j.smallest and j.identity not in giving
+def _slice_timed_out(snapshot: Snapshot, job: AdmittedWorkload, now: float) -> bool:
+    created = [
+        unix(pending.created)
+        for pending in snapshot.pending
+        if pending.is_scale_up and pending.job_uid == job.job_uid
     ]
-    for job in sorted(able, key=lambda j: (j.priority, -j.since, j.key)):
-        over = Quota(
-            {
-                key: -free
-                for key, each in job.each.items()
-                if each and (free := tree.available(job.queue, key)) < 0
-            }
-        )
-        if not over or not tree.queues[job.queue].ours or not tree.queues[job.queue].borrows(over):
-            continue
-        pods = max(-(-amount // job.each[key]) for key, amount in over.items())
-        size = sizes.largest_within(job.allowed, job.size - pods) or job.smallest
-        tree = tree.using(
-            job.queue, Quota({key: each * (job.size - size) for key, each in job.each.items()}), -1
-        )
-        if (
-            job.status
-            and job.address
-            and not (job.status.wanted == size and job.status.ceded(size))
-        ):
-            yield Ask(job.job, job.job_uid, job.address, size, EXCESS, 0.0)
-        else:
-            yield Resize(
-                job.job, job.job_uid, job.job_version, size, True, "more is in use than there is"
-            )
+    return bool(created) and now - max(created) > SLICE_TIMEOUT_S
 
 
-def largest(tree: Tree, room: Iterable[Resources], job: Running) -> int:
-    """The largest allowed size within its desired size for which quota and nodes have room now."""
-    most = job.size
-    for size in job.allowed:
-        if size > min(job.desired_size, sizes.MAX_SIZE) or size <= job.size:
-            continue
-        more = Quota({key: each * (size - job.size) for key, each in job.each.items()})
-        if tree.fits(job.queue, more) and _place(room, job.each, size - job.size):
-            most = size
-    return most
-
-
-def _place(room: Iterable[Resources], each: Quota, pods: int) -> bool:
-    """Whether so many pods more fit on the nodes as they are. Flavors are left to Kueue: it keeps a
-    growing job on its own."""
-    asked = Resources({resource: amount for (_, resource), amount in each.items() if amount > 0})
-    fits = sum(
-        min((max(0, free[r]) // amount for r, amount in asked.items()), default=pods)
-        for free in room
+def _can_grow(snapshot: Snapshot, job: AdmittedWorkload, now: float, cooldown_s: float) -> bool:
+    return (
+        snapshot.quota.queues[job.queue].managed
+        and _trains_on_all_pods(job)
+        and job.size < job.desired_size
+        and now - job.shrunk_at >= cooldown_s
     )
-    return fits >= pods
 
 
-def _could_use(tree: Tree, waiting: Waiting, job: Running) -> bool:
-    """Whether a waiting Workload wants any of what the job would take, and may ever have it."""
-    if not waiting.active or waiting.replaces or waiting.queue not in tree.queues:
+def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
+    """A job that is still starting would start more slowly with more pods. A job whose runtime does
+    not answer may not be elastic at all."""
+    trains = (
+        job.runtime is not None
+        and job.runtime.state == State.TRAINING
+        and job.runtime.size == job.size
+    )
+    return trains and bool(job.allowed_sizes) and job.active and job.parallelism == job.size
+
+
+def _preferred_order(
+    snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]
+) -> list[AdmittedWorkload]:
+    """The queue that borrows the smallest share first, then the highest priority, then the
+    oldest."""
+    return sorted(
+        jobs,
+        key=lambda job: (
+            snapshot.quota.dominant_share(job.queue),
+            -job.priority,
+            job.reserved_since,
+            job.key,
+        ),
+    )
+
+
+def _competes(quota: CohortQuota, pending: PendingWorkload, job: AdmittedWorkload) -> bool:
+    """Whether the pending Workload requests a resource that the job uses, and could fit if the
+    whole Cohort were idle."""
+    if not pending.active or pending.is_scale_up or pending.queue not in quota.queues:
         return False
-    if tree.queues[waiting.queue].cohort != tree.queues[job.queue].cohort:
+    queue = quota.queues[pending.queue]
+    if queue.cohort != quota.queues[job.queue].cohort:
         return False
-    requests: Sequence[Quota] = list(assignments(waiting, tree.queues[waiting.queue]))
     return any(
-        any(request[key] for key in job.each)
-        and all(amount <= tree.potential(waiting.queue, key) for key, amount in request.items())
-        for request in requests
+        _can_ever_fit(quota, queue.name, request) and any(request[key] for key in job.per_pod)
+        for request in assignments(pending.requested, queue)
     )
+
+
+def _can_ever_fit(quota: CohortQuota, queue: str, request: Quota) -> bool:
+    return all(amount <= quota.potential(queue, key) for key, amount in request.items())
+
+
+def largest_size(snapshot: Snapshot, job: AdmittedWorkload) -> int:
+    """The largest allowed size, at most the desired one, for which quota and nodes have room now;
+    the present size if there is none."""
+    limit = min(job.desired_size, sizes.MAX_SIZE)
+    options = [size for size in job.allowed_sizes if job.size < size <= limit]
+    fitting = [size for size in options if _has_room(snapshot, job, size - job.size)]
+    return max(fitting, default=job.size)
+
+
+def _has_room(snapshot: Snapshot, job: AdmittedWorkload, pods: int) -> bool:
+    return snapshot.quota.fits(job.queue, job.quota_for(pods)) and _fit_on_nodes(
+        snapshot.free_per_node, job.per_pod, pods
+    )
+
+
+def _fit_on_nodes(free_per_node: Iterable[Resources], per_pod: Quota, pods: int) -> bool:
+    """Whether this number of additional pods fits on the nodes, whatever their flavor: Kueue keeps
+    a growing job on the flavor that it has."""
+    requested = {resource: amount for (_, resource), amount in per_pod.items() if amount > 0}
+    return sum(_pods_on_node(free, requested, pods) for free in free_per_node) >= pods
+
+
+def _pods_on_node(free: Resources, requested: dict[str, int], limit: int) -> int:
+    counts = [max(0, free[resource]) // amount for resource, amount in requested.items()]
+    return min(counts, default=limit)

@@ -1,173 +1,175 @@
-"""(Snapshot, Policy, now) → what to do, and why. Pure."""
+"""PURE. (Snapshot, policy, now) → the actions of one pass, and why."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cede.api.cession import Cession, CessionSpec, Need, Preemptor, Target
-from cede.api.objects import Meta, rfc3339
+from cede.api.cession import Cession
 from cede.api.policy import PolicySpec
-from cede.api.resources import describe_amount
-from scheduler.actions import Act, Ask, Forget, Open, Queueing
-from scheduler.cession_lifecycle import advance, find, victim_of
-from scheduler.growth import excess, grow
-from scheduler.preemptors import Claim, assignments, claims
-from scheduler.snapshot import Running, Snapshot
-from scheduler.victims import Give, Way, choose
+from scheduler.actions import (
+    Action,
+    DeleteCession,
+    OpenCession,
+    RequestSize,
+    SetQueueingStrategy,
+)
+from scheduler.advance import advance, find_preemptor
+from scheduler.cohort import CohortQuota, assignments
+from scheduler.growth import grow
+from scheduler.new_cession import new_cession
+from scheduler.overuse import shrink_overuse
+from scheduler.preemptors import preemptors
+from scheduler.snapshot import Snapshot
+from scheduler.target_progress import find_job
+from scheduler.targets import Target, choose_targets
+from scheduler.workloads import AdmittedWorkload
 
-KEEP = 1000
-KEEP_S = 30 * 86400.0
+MAX_ENDED_CESSIONS = 1000
+RETENTION_S = 30 * 86400.0
+"""Ended Cessions are deleted after this time, or when there are more than MAX_ENDED_CESSIONS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    acts: tuple[Act, ...]
-    # a sentence for every claim that was looked at
+    # in the order in which they must be performed
+    actions: tuple[Action, ...]
+    # a sentence for every preemptor that was examined
     why: tuple[str, ...]
 
 
-def plan(seen: Snapshot, policy: PolicySpec, now: float) -> Plan:
-    """Running take-backs go on; then one new claim, on what they leave; then levels that must hold;
-    then growth."""
-    acts = list[Act]()
-    why = list[str]()
-    enforce = policy.mode == "Enforce"
-    running = [c for c in seen.cessions if c.open]
-    for cession in running:
-        acts += advance(cession, seen, now)
-    left = _promised(seen, running)
-    for claim in claims(left, {c.spec.preemptor.queue for c in running}, _barred(seen)):
-        way = choose(claim, left.tree, left.running, now, policy.preemption.minRuntimeSeconds)
-        why.append(
-            way.why if enforce or not way.gives else f"mode Observe, nothing is done: {way.why}"
-        )
-        if way.gives and enforce:
-            acts.append(Open(_cession(claim, way, seen, policy, now)))
-            # what it frees is promised: the next claim is looked at in the next pass
-            break
-    acts += _queues(seen, running)
-    giving = {v.uid for c in running for v in c.spec.targets}
-    over = list(excess(seen, giving))
-    acts += over
-    asked_back = {v.uid for c in running if find(c, seen).waiting for v in c.spec.targets}
-    acts += _levels(seen, asked_back | {act.job_uid for act in over})
-    promised = bool(running) or any(isinstance(act, Open) for act in acts)
-    acts += grow(seen, now, policy.preemption.growCooldownSeconds, promised)
-    acts += _forget(seen, now)
-    return Plan(tuple(acts), tuple(why))
-
-
-def _promised(seen: Snapshot, running: Sequence[Cession]) -> Snapshot:
-    """The picture in which every open take-back is done: what it frees is its claimant's, and its
-    victims give no more."""
-    tree = seen.tree
-    giving = set[str]()
-    for cession in running:
-        waiting = find(cession, seen).waiting
-        for victim in cession.spec.targets:
-            giving.add(victim.uid)
-            job = victim_of(victim, seen)
-            if job and waiting and victim.toSize < job.size:
-                tree = tree.using(job.queue, Give(job, victim.toSize).freed(), -1)
-        if waiting:
-            keys = {(need.flavor, need.resource) for need in cession.spec.need}
-            requests = assignments(waiting, tree.queues[waiting.queue])
-            tree = tree.using(
-                waiting.queue, next((r for r in requests if keys <= r.keys()), Counter())
-            )
-    return replace(
-        seen, tree=tree, running=tuple(r for r in seen.running if r.identity not in giving)
+def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
+    """Open Cessions advance. Then at most one new Cession is opened, for what they leave. Then
+    queues and runtimes are set to what they should be. At last one job may grow."""
+    open_cessions = [cession for cession in snapshot.cessions if cession.open]
+    advanced = [action for c in open_cessions for action in advance(c, snapshot, now)]
+    opened, why = open_one(snapshot, open_cessions, policy, now)
+    restored = restore_queues(snapshot, open_cessions)
+    overuse = list(shrink_overuse(snapshot, _target_uids(open_cessions)))
+    asked = _asked_uids(snapshot, open_cessions) | {action.job_uid for action in overuse}
+    aligned = align_runtimes(snapshot, asked)
+    grown = grow(
+        snapshot,
+        now,
+        policy.preemption.growCooldownSeconds,
+        capacity_is_promised=bool(open_cessions or opened),
     )
+    deleted = delete_ended(snapshot, now)
+    return Plan((*advanced, *opened, *restored, *overuse, *aligned, *grown, *deleted), why)
 
 
-def _barred(seen: Snapshot) -> set[str]:
-    """Who was stopped for a claimant that is still there asks for nothing: it would only take turns
-    with it."""
-    held = {r.uid for r in seen.running} | {w.uid for w in seen.waiting}
+def _target_uids(cessions: Sequence[Cession]) -> set[str]:
+    return {target.uid for cession in cessions for target in cession.spec.targets}
+
+
+def _asked_uids(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> set[str]:
+    """The targets of Cessions whose preemptor is still pending."""
+    pending = [c for c in open_cessions if find_preemptor(c, snapshot).pending]
+    return _target_uids(pending)
+
+
+# --- a new Cession --------------------------------------------------------------------------------
+def open_one(
+    snapshot: Snapshot, open_cessions: Sequence[Cession], policy: PolicySpec, now: float
+) -> tuple[tuple[OpenCession, ...], tuple[str, ...]]:
+    """At most one new Cession, and a sentence for every preemptor that was examined. In mode
+    Observe there are only the sentences.
+
+    What one Cession releases is promised, so the next preemptor is examined in the next pass.
+    """
+    after = after_cessions(snapshot, open_cessions)
+    queues = {cession.spec.preemptor.queue for cession in open_cessions}
+    sentences = list[str]()
+    for preemptor in preemptors(after, queues, suppressed(snapshot)):
+        decision = choose_targets(
+            preemptor, after.quota, after.admitted, now, policy.preemption.minRuntimeSeconds
+        )
+        if decision.targets and policy.mode == "Enforce":
+            attempt = 1 + _attempts(snapshot, preemptor.workload.uid)
+            cession = new_cession(decision, attempt, policy.preemption, now)
+            return (OpenCession(cession),), (*sentences, decision.why)
+        prefix = "mode Observe, nothing is done: " if decision.targets else ""
+        sentences.append(prefix + decision.why)
+    return (), tuple(sentences)
+
+
+def _attempts(snapshot: Snapshot, uid: str) -> int:
+    """The number of Cessions that this Workload has had."""
+    return sum(1 for cession in snapshot.cessions if cession.spec.preemptor.uid == uid)
+
+
+def after_cessions(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Snapshot:
+    """The snapshot as it will be when all open Cessions are completed: their preemptors use what is
+    released, and their targets are no candidates any more."""
+    quota = snapshot.quota
+    for cession in open_cessions:
+        quota = _after_cession(snapshot, quota, cession)
+    targets = _target_uids(open_cessions)
+    admitted = tuple(job for job in snapshot.admitted if job.identity not in targets)
+    return replace(snapshot, quota=quota, admitted=admitted)
+
+
+def _after_cession(snapshot: Snapshot, quota: CohortQuota, cession: Cession) -> CohortQuota:
+    pending = find_preemptor(cession, snapshot).pending
+    if pending is None:
+        return quota
+    for target in cession.spec.targets:
+        job = find_job(target, snapshot)
+        if job and target.toSize < job.size:
+            quota = quota.after_removing(job.queue, Target(job, target.toSize).released)
+    needed = {(need.flavor, need.resource) for need in cession.spec.need}
+    requests = assignments(pending.requested, quota.queues[pending.queue])
+    request = next((request for request in requests if needed <= request.keys()), Counter())
+    return quota.after_adding(pending.queue, request)
+
+
+def suppressed(snapshot: Snapshot) -> set[str]:
+    """The pending Workloads that a Cession stopped, while its preemptor exists: the two would only
+    preempt each other in turn. By uid."""
+    existing = {job.uid for job in snapshot.admitted}
+    existing |= {workload.uid for workload in snapshot.pending}
     stopped = {
-        v.uid
-        for c in seen.cessions
-        if c.spec.preemptor.uid in held
-        for v in c.status.targets
-        if v.stopped
+        target.uid
+        for cession in snapshot.cessions
+        if cession.spec.preemptor.uid in existing
+        for target in cession.status.targets
+        if target.stopped
     }
-    return {w.uid for w in seen.waiting if w.identity in stopped}
+    return {workload.uid for workload in snapshot.pending if workload.identity in stopped}
 
 
-def _cession(claim: Claim, way: Way, seen: Snapshot, policy: PolicySpec, now: float) -> Cession:
-    """Named after the claimant and the try, so that writing it twice is writing it once."""
-    by = claim.by
-    tries = sum(1 for c in seen.cessions if c.spec.preemptor.uid == by.uid)
-    grace = max(
-        (give.job.grace_s or policy.preemption.graceSeconds for give in way.gives), default=0.0
-    )
-    targets = [
-        Target(
-            namespace=give.job.job[0] or give.job.key[0],
-            job=give.job.job[1],
-            uid=give.job.identity,
-            workload=give.job.key[1],
-            queue=give.job.queue,
-            fromSize=give.job.size,
-            toSize=give.to,
-            how="Stop" if give.stop else "Shrink",
-        )
-        for give in way.gives
-    ]
-    return Cession(
-        metadata=Meta(
-            name=f"{(by.job[1] or by.key[1])[:40].rstrip('.-')}-{by.uid[:8]}-{tries + 1}"
-        ),
-        spec=CessionSpec(
-            reason=way.reason,
-            preemptor=Preemptor(
-                namespace=by.key[0],
-                workload=by.key[1],
-                uid=by.uid,
-                job=by.job[1],
-                queue=by.queue,
-                priorityClass=by.priority_class,
-                creationTime=by.created,
-            ),
-            need=[
-                Need(flavor=f, resource=r, amount=describe_amount(r, amount).removesuffix(f" {r}"))
-                for (f, r), amount in sorted(claim.missing.items())
-            ],
-            targets=targets,
-            deadline=rfc3339(now + min(grace, policy.preemption.maxGraceSeconds)),
-            why=way.why,
-            reserved=claim.reserved,
-        ),
-    )
-
-
-def _queues(seen: Snapshot, running: list[Cession]) -> Iterator[Act]:
-    """A queue on StrictFIFO that no waiting claimant needs is put back: also after a crash between
-    two writes."""
-    waiting = {w.uid for w in seen.waiting if w.active}
+# --- what must hold whatever happened before ------------------------------------------------------
+def restore_queues(
+    snapshot: Snapshot, open_cessions: Sequence[Cession]
+) -> Iterator[SetQueueingStrategy]:
+    """Queues return from StrictFIFO when no pending preemptor needs it, also if the scheduler died
+    between two writes."""
+    pending = {workload.uid for workload in snapshot.pending if workload.active}
     needed = {
-        c.spec.preemptor.queue
-        for c in running
-        if c.spec.reserved and c.spec.preemptor.uid in waiting
+        cession.spec.preemptor.queue
+        for cession in open_cessions
+        if cession.spec.reserved and cession.spec.preemptor.uid in pending
     }
-    for queue in seen.tree.queues.values():
-        if queue.ours and queue.strategy == "StrictFIFO" and queue.name not in needed:
-            yield Queueing(queue.name, "BestEffortFIFO", queue.version)
+    for queue in snapshot.quota.queues.values():
+        if queue.managed and queue.strategy == "StrictFIFO" and queue.name not in needed:
+            yield SetQueueingStrategy(queue.name, "BestEffortFIFO", queue.version)
 
 
-def _levels(seen: Snapshot, giving: Collection[str]) -> Iterator[Act]:
-    """What a runtime was asked for and its Job's size agree, but where a take-back is under way."""
-    for job in seen.running:
-        if job.allowed and job.status and job.job_uid not in giving and _disagree(job):
-            yield Ask(job.job, job.job_uid, job.address, job.parallelism, "", 0.0)
+def align_runtimes(snapshot: Snapshot, asked: Collection[str]) -> Iterator[RequestSize]:
+    """Runtimes are asked for the size that their Job has. Jobs in `asked`, by uid, are left out:
+    they were asked for another size on purpose."""
+    for job in snapshot.admitted:
+        if job.job_uid not in asked and _has_other_size(job):
+            yield RequestSize(job.job, job.job_uid, job.address, job.parallelism)
 
 
-def _disagree(job: Running) -> bool:
-    return job.status is not None and bool(job.address) and job.status.wanted != job.parallelism
+def _has_other_size(job: AdmittedWorkload) -> bool:
+    if not job.allowed_sizes or not job.address or job.runtime is None:
+        return False
+    return job.runtime.wanted != job.parallelism
 
 
-def _forget(seen: Snapshot, now: float) -> Iterator[Act]:
-    done = [c for c in seen.cessions if not c.open]
-    for i, cession in enumerate(reversed(done)):
-        if i >= KEEP or now - cession.metadata.created > KEEP_S:
-            yield Forget(cession.metadata.name, cession.metadata.uid)
+def delete_ended(snapshot: Snapshot, now: float) -> Iterator[DeleteCession]:
+    ended = [cession for cession in snapshot.cessions if not cession.open]
+    for newer, cession in enumerate(reversed(ended)):
+        if newer >= MAX_ENDED_CESSIONS or now - cession.metadata.created > RETENTION_S:
+            yield DeleteCession(cession.metadata.name, cession.metadata.uid)

@@ -1,92 +1,73 @@
-"""Blocked Workloads → what each needs. Pure."""
+"""PURE. Which pending Workloads may take capacity from other jobs, and what each of them lacks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
 
 from cede.api.resources import Quota
-from scheduler.cohort import Queue
-from scheduler.snapshot import Snapshot, Waiting
+from scheduler.cohort import assignments
+from scheduler.snapshot import Snapshot
+from scheduler.workloads import PendingWorkload
 
-# Workloads looked at in one queue: behind so many that cannot be helped nobody is in a hurry
-TRIED = 8
+MAX_TRIED_PER_QUEUE = 8
+"""Workloads examined in one queue in one pass. It bounds the work for a long queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A Workload that does not fit and could, if others gave back what Kueue's rules let it
-    take."""
+class Preemptor:
+    """A pending Workload that does not fit, and whose request is within its queue's own quota."""
 
-    by: Waiting
+    workload: PendingWorkload
     request: Quota
     missing: Quota
-    # with it its queue would be past its own quota: lower priority of its own queue must give way
-    # first
-    past_own: bool
-    # the first of its queue: under StrictFIFO Kueue keeps for it what is freed
+    # True if its queue would use more than its nominal quota with it. Then jobs of its own queue
+    # with lower priority must give way first.
+    exceeds_nominal: bool
+    # True if it is the first of its queue: under StrictFIFO, Kueue keeps released capacity for it
     reserved: bool = True
 
 
-def claims(
-    seen: Snapshot, busy: Collection[str] = (), barred: Collection[str] = ()
-) -> Iterator[Claim]:
-    """In Kueue's order who does not fit and may ask: reclaim of lent quota, or priority within the
-    team.
+def preemptors(
+    snapshot: Snapshot,
+    queues_with_open_cession: Collection[str] = (),
+    suppressed: Collection[str] = (),
+) -> Iterator[Preemptor]:
+    """The preemptors in Kueue's order, first those of the highest priority.
 
-    Left out are the queues in `busy`, for which a take-back runs, and the Workloads in `barred`, by
-    uid. A request beyond its queue's own
-    quota is no claim: Kueue could not reserve for it, and nobody owes it anything (seen on 0.19.2).
-    A fair share between borrowers is
-    not claimed yet.
+    `suppressed` are uids of Workloads that may not preempt. A request above its queue's nominal
+    quota is left out: Kueue 0.19.2 does not reserve capacity for it, and no other team owes it
+    any. Fair sharing between borrowers is not implemented.
     """
-    done = set(busy)
+    done = set(queues_with_open_cession)
     tried = Counter[str]()
-    for waiting in seen.waiting:
-        queue = seen.tree.queues[waiting.queue]
-        if queue.name in done or not queue.ours or not waiting.active or waiting.replaces:
+    for workload in snapshot.pending:
+        queue = snapshot.quota.queues[workload.queue]
+        if queue.name in done or not queue.managed or not workload.active or workload.is_scale_up:
             continue
-        requests = list(assignments(waiting, queue))
-        if tried[queue.name] >= TRIED or any(
-            seen.tree.fits(queue.name, request) for request in requests
-        ):
-            # Kueue admits it by itself, and then the queue looks different
+        requests = list(assignments(workload.requested, queue))
+        fits = any(snapshot.quota.fits(queue.name, request) for request in requests)
+        if fits or tried[queue.name] >= MAX_TRIED_PER_QUEUE:
+            # Kueue admits a Workload that fits without us, and then the queue is another
             done.add(queue.name)
             continue
-        if waiting.uid not in barred and (
-            claim := _claim(seen, waiting, requests, first=not tried[queue.name])
-        ):
-            yield claim
+        preemptor = _preemptor(snapshot, workload, requests, reserved=not tried[queue.name])
+        if preemptor and workload.uid not in suppressed:
+            yield preemptor
         tried[queue.name] += 1
 
 
-def _claim(
-    seen: Snapshot, waiting: Waiting, requests: Iterable[Quota], first: bool
-) -> Claim | None:
-    queue = seen.tree.queues[waiting.queue]
+def _preemptor(
+    snapshot: Snapshot, workload: PendingWorkload, requests: Iterable[Quota], *, reserved: bool
+) -> Preemptor | None:
+    """On the first choice of flavors that the queue's own quota covers."""
+    queue = snapshot.quota.queues[workload.queue]
     for request in requests:
         if queue.owns(request):
-            past = not queue.owns(Counter(queue.usage) + request, of=request)
-            return Claim(waiting, request, seen.tree.missing(queue.name, request), past, first)
+            return Preemptor(
+                workload=workload,
+                request=request,
+                missing=snapshot.quota.missing(queue.name, request),
+                exceeds_nominal=not queue.owns_with(request),
+                reserved=reserved,
+            )
     return None
-
-
-def assignments(waiting: Waiting, queue: Queue) -> Iterator[Quota]:
-    """The request on each choice of flavors, in the queue's order; none when it asks for something
-    the queue does not cover."""
-    asked = Counter[str]()
-    for each, count in waiting.each:
-        for resource, amount in each.items():
-            asked[resource] += amount * count
-    covered = {resource for resources, _ in queue.flavors for resource in resources}
-    if any(amount and resource not in covered for resource, amount in asked.items()):
-        return
-    for choice in product(*(flavors for _, flavors in queue.flavors)):
-        yield Counter(
-            {
-                (flavor, resource): asked[resource]
-                for flavor, (resources, _) in zip(choice, queue.flavors, strict=True)
-                for resource in resources
-                if asked[resource]
-            }
-        )

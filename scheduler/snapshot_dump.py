@@ -1,5 +1,5 @@
-"""A picture of the cluster as JSON and back: what the scheduler saw is all it decides by, so any
-decision can be explained anywhere."""
+"""The scheduler's input as JSON and back, so that any decision can be explained on another machine:
+a plan depends on nothing else."""
 
 import json
 from dataclasses import asdict, fields
@@ -11,42 +11,46 @@ from cede.api.objects import Json
 from cede.api.policy import PolicySpec
 from cede.kube.decoding import decoder
 from elastic_runtime import contract
-from scheduler.snapshot import Objects
+from scheduler.snapshot import RawObjects
+
+# every other field is a list of Kubernetes objects
+STATUSES = "statuses"
 
 
-def write(seen: Objects, policy: PolicySpec, now: float) -> str:
+def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
     kinds = {
-        f.name: [_json(item) for item in getattr(seen, f.name)]
-        for f in fields(Objects)
-        if f.name != "statuses"
+        field.name: [_to_json(item) for item in getattr(objects, field.name)]
+        for field in fields(RawObjects)
+        if field.name != STATUSES
     }
-    statuses = {uid: asdict(status) for uid, status in seen.statuses.items()}
+    statuses = {uid: asdict(status) for uid, status in objects.statuses.items()}
     return json.dumps(
-        {"now": now, "policy": policy.model_dump(mode="json"), "statuses": statuses, **kinds}
+        {"now": now, "policy": policy.model_dump(mode="json"), STATUSES: statuses, **kinds}
     )
 
 
-def read(text: str) -> tuple[Objects, PolicySpec, float]:
-    """Raises ValueError when it is no dump of this version."""
+def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
+    """What was written: objects, policy, and Unix seconds. Raises ValueError if the text is not a
+    dump of this version."""
     try:
         raw: Json = json.loads(text)
         statuses = {
             uid: contract.decode_status(json.dumps(status).encode())
-            for uid, status in raw["statuses"].items()
+            for uid, status in raw[STATUSES].items()
         }
         kinds: Json = {}
-        for field in fields(Objects):
-            if field.name != "statuses":
+        for field in fields(RawObjects):
+            if field.name != STATUSES:
                 decode = decoder(get_args(field.type)[0])
                 kinds[field.name] = [decode(json.dumps(item).encode()) for item in raw[field.name]]
-        return (
-            Objects(statuses=statuses, **kinds),
-            PolicySpec.model_validate(raw["policy"]),
-            float(raw["now"]),
-        )
+        objects = RawObjects(statuses=statuses, **kinds)
+        return objects, PolicySpec.model_validate(raw["policy"]), float(raw["now"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"this is no dump of the scheduler: {error!r}") from error
+        raise ValueError(
+            f"not a dump of this version of the scheduler ({error!r}): write a new one with "
+            f"`python -m scheduler --dump FILE`"
+        ) from error
 
 
-def _json(item: Any) -> Json:
+def _to_json(item: Any) -> Json:
     return item.model_dump(mode="json") if isinstance(item, BaseModel) else asdict(item)

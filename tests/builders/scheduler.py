@@ -1,142 +1,217 @@
-"""A queue, a waiting Workload, a running job, with defaults: a case shows only what it is about."""
+"""What the scheduler sees, with defaults: a test case names only what it is about.
+
+Two teams own four accelerators each: `vision`, whose job `claim` is pending, and `research`, whose
+job `gpt` has eight.
+"""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from cede.api.cession import Cession, CessionSpec, Preemptor, Target
-from cede.api.objects import Meta, rfc3339
+from cede.api.cession import Cession
+from cede.api.objects import rfc3339
 from cede.api.reasons import CessionReason
 from cede.api.resources import Quota, Resources
-from elastic_runtime.contract import Status
-from scheduler.cohort import Limit, Queue, Tree
-from scheduler.snapshot import Running, Snapshot, Waiting
+from elastic_runtime.contract import State, Status
+from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.snapshot import Snapshot
+from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
 GPU = "nvidia.com/gpu"
-KEY = ("a100", GPU)
+FLAVOR = "a100"
+KEY = (FLAVOR, GPU)
 NOW = 10_000.0
+NODES = (Resources({GPU: 100}),)
 
 
-def gpus(n: int) -> Quota:
-    return Counter({KEY: n})
+def gpus(count: int) -> Quota:
+    return Counter({KEY: count})
 
 
 def queue(
     name: str,
     nominal: int = 4,
     used: int = 0,
-    borrowing: int | None = None,
-    lending: int | None = None,
-    **more: object,
+    borrowing_limit: int | None = None,
+    lending_limit: int | None = None,
+    *,
+    strategy: str = "BestEffortFIFO",
+    preempts_own_jobs: bool = True,
+    managed: bool = True,
 ) -> Queue:
-    limits = {KEY: Limit(nominal, borrowing, lending)}
     return Queue(
-        name,
-        "cede",
-        limits,
-        gpus(used),
-        flavors=(((GPU,), ("a100",)),),
+        name=name,
+        cohort="cede",
+        quotas={KEY: ResourceQuota(nominal, borrowing_limit, lending_limit)},
+        usage=gpus(used),
+        strategy=strategy,
         version="7",
-        **more,  # type: ignore[arg-type]
+        preempts_own_jobs=preempts_own_jobs,
+        managed=managed,
+        groups=(ResourceGroup((GPU,), (FLAVOR,)),),
     )
 
 
-def tree(*queues: Queue, own: int = 0) -> Tree:
-    return Tree({q.name: q for q in queues}, gpus(own))
+def cohort_quota(*queues: Queue, cohort_nominal: int = 0) -> CohortQuota:
+    return CohortQuota({queue.name: queue for queue in queues}, gpus(cohort_nominal))
 
 
-def waiting(
-    name: str = "claim", queue: str = "vision", pods: int = 4, priority: int = 50, **more: object
-) -> Waiting:
-    facts = {
-        "created": rfc3339(NOW),
-        "each": ((Resources({GPU: 1}), pods),),
-        "job": (queue, name),
-    } | more
-    return Waiting((queue, f"job-{name}"), f"uid-{name}", queue, priority, **facts)  # type: ignore[arg-type]
+def pending(
+    name: str = "claim",
+    queue: str = "vision",
+    pods: int = 4,
+    priority: int = 50,
+    *,
+    requested: Resources | None = None,
+    created: str = rfc3339(NOW),
+    job_uid: str = "",
+    is_scale_up: bool = False,
+    active: bool = True,
+) -> PendingWorkload:
+    return PendingWorkload(
+        key=(queue, f"job-{name}"),
+        uid=f"uid-{name}",
+        queue=queue,
+        priority=priority,
+        created=created,
+        requested=Resources({GPU: pods}) if requested is None else requested,
+        job=(queue, name),
+        job_uid=job_uid,
+        is_scale_up=is_scale_up,
+        active=active,
+    )
 
 
-def running(
+def admitted(
     name: str = "gpt",
     queue: str = "research",
     size: int = 8,
-    allowed: tuple[int, ...] = tuple(range(2, 9)),
-    **more: object,
-) -> Running:
-    facts = {
-        "priority": 50,
-        "since": NOW - 1000,
-        "job": (queue, name),
-        "job_uid": f"job-uid-{name}",
-        "job_version": "7",
-        "parallelism": size,
-        "allowed": allowed,
-        "desired_size": max(allowed, default=size),
-        "ready": size,
-        "address": "10.0.0.1",
-        "status": None,
-    } | more
-    facts.setdefault("started", facts["since"])
-    return Running(
-        (queue, f"job-{name}"),
-        f"uid-{name}",
-        queue,
+    allowed_sizes: tuple[int, ...] = tuple(range(2, 9)),
+    *,
+    priority: int = 50,
+    reserved_since: float = NOW - 1000,
+    started: float | None = None,
+    parallelism: int | None = None,
+    ready_pods: int | None = None,
+    desired_size: int | None = None,
+    grace_s: float = 0.0,
+    shrunk_at: float = 0.0,
+    job_uid: str | None = None,
+    address: str = "10.0.0.1",
+    runtime: Status | None = None,
+    active: bool = True,
+) -> AdmittedWorkload:
+    """By default it has all its pods, and wants the largest of its sizes."""
+    largest = max(allowed_sizes, default=size)
+    return AdmittedWorkload(
+        key=(queue, f"job-{name}"),
+        uid=f"uid-{name}",
+        queue=queue,
+        priority=priority,
+        reserved_since=reserved_since,
         usage=gpus(size),
         size=size,
-        each=gpus(1),
-        **facts,  # type: ignore[arg-type]
+        per_pod=gpus(1),
+        job=(queue, name),
+        job_uid=f"job-uid-{name}" if job_uid is None else job_uid,
+        job_version="7",
+        started=reserved_since if started is None else started,
+        parallelism=size if parallelism is None else parallelism,
+        ready_pods=size if ready_pods is None else ready_pods,
+        allowed_sizes=allowed_sizes,
+        desired_size=largest if desired_size is None else desired_size,
+        grace_s=grace_s,
+        shrunk_at=shrunk_at,
+        address=address,
+        runtime=runtime,
+        active=active,
     )
 
 
-def snapshot(queues: Tree | None = None, **more: object) -> Snapshot:
-    usage: dict[str, int] = Counter()
-    for job in more.get("running", ()):  # type: ignore[attr-defined]
-        usage[job.queue] += job.usage[KEY]
-    found = queues or tree(*(queue(name, used=usage[name]) for name in ("vision", "research")))
-    facts = {"room": (Resources({GPU: 100}),)} | more
-    return Snapshot(found, **facts)  # type: ignore[arg-type]
+def runtime_status(
+    size: int = 8,
+    wanted: int = 0,
+    cession: str = "",
+    *,
+    state: str = State.TRAINING,
+    step: int = 0,
+    durable_step: int = 0,
+    step_seconds: float = 0.0,
+    parked: tuple[int, ...] = (),
+) -> Status:
+    return Status(
+        state=state,
+        size=size,
+        wanted=wanted,
+        cession=cession,
+        step=step,
+        durableStep=durable_step,
+        stepSeconds=step_seconds,
+        parked=parked,
+    )
+
+
+def snapshot(
+    quota: CohortQuota | None = None,
+    *,
+    pending: Sequence[PendingWorkload] = (),
+    admitted: Sequence[AdmittedWorkload] = (),
+    finished: frozenset[str] = frozenset(),
+    cessions: Sequence[Cession] = (),
+    free_per_node: tuple[Resources, ...] = NODES,
+) -> Snapshot:
+    """By default the queues use what the admitted Workloads use."""
+    usage = Counter[str]()
+    for workload in admitted:
+        usage[workload.queue] += workload.usage[KEY]
+    teams = [queue(name, used=usage[name]) for name in ("vision", "research")]
+    return Snapshot(
+        quota=quota or cohort_quota(*teams),
+        pending=tuple(pending),
+        admitted=tuple(admitted),
+        finished=finished,
+        cessions=tuple(cessions),
+        free_per_node=free_per_node,
+    )
 
 
 def cession(
     phase: str = "Pending",
-    to: int = 4,
+    to_size: int = 4,
     how: str = "Shrink",
     deadline: float = NOW + 30,
+    *,
+    reserved: bool = True,
     **status: object,
 ) -> Cession:
-    target = Target(
-        namespace="research",
-        job="gpt",
-        uid="job-uid-gpt",
-        workload="job-gpt",
-        queue="research",
-        fromSize=8,
-        toSize=to,
-        how=how,  # type: ignore[arg-type]
-    )
-    preemptor = Preemptor(
-        namespace="vision",
-        workload="job-claim",
-        uid="uid-claim",
-        job="claim",
-        queue="vision",
-        creationTime=rfc3339(NOW - 1),
-    )
-    spec = CessionSpec(
-        reason=CessionReason.RECLAIM_OWN_QUOTA,
-        preemptor=preemptor,
-        targets=[target],
-        deadline=rfc3339(deadline),
-        why="because",
-    )
+    """`gpt` of research is the target, `claim` of vision the preemptor. `status` are fields of the
+    status."""
+    target = {
+        "namespace": "research",
+        "job": "gpt",
+        "uid": "job-uid-gpt",
+        "workload": "job-gpt",
+        "queue": "research",
+        "fromSize": 8,
+        "toSize": to_size,
+        "how": how,
+    }
+    preemptor = {
+        "namespace": "vision",
+        "workload": "job-claim",
+        "uid": "uid-claim",
+        "job": "claim",
+        "queue": "vision",
+        "creationTime": rfc3339(NOW - 1),
+    }
+    spec = {
+        "preemptor": preemptor,
+        "reason": CessionReason.RECLAIM_OWN_QUOTA,
+        "targets": [target],
+        "deadline": rfc3339(deadline),
+        "reserved": reserved,
+        "why": "because",
+    }
+    metadata = {"name": "c-1", "generation": 1, "creationTimestamp": rfc3339(NOW)}
     return Cession.model_validate(
-        {
-            "metadata": Meta(name="c-1", generation=1, creationTimestamp=rfc3339(NOW)),
-            "spec": spec,
-            "status": {"phase": phase, **status},
-        }
+        {"metadata": metadata, "spec": spec, "status": {"phase": phase, **status}}
     )
-
-
-def says(
-    state: str = "training", size: int = 8, wanted: int = 0, cession: str = "", **more: object
-) -> Status:
-    return Status(state=state, size=size, wanted=wanted, cession=cession, **more)  # type: ignore[arg-type]

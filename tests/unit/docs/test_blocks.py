@@ -19,7 +19,7 @@ from cede.api.cession import Cession
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.__main__ import make_parser
-from scheduler.__main__ import settings as scheduler_settings
+from scheduler.__main__ import read_flags
 from tests.builders.jobs import TEAM
 from tests.paths import TREE
 from tests.unit.docs.pages import Block, blocks
@@ -163,7 +163,7 @@ def check_python(words: list[str]) -> None:
         assert known or parsed.local or parsed.signal
     else:
         assert words[2] == "scheduler"
-        scheduler_settings(words[3:])
+        read_flags(words[3:])
 
 
 def check_kubectl(words: list[str]) -> None:

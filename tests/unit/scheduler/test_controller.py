@@ -1,44 +1,35 @@
-"""The whole hand-over over real HTTP: an API server in memory, a little Kueue, a runtime that
-signs; the scheduler killed in between."""
+"""A whole Cession over real HTTP, with the scheduler killed between any two writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, POLICIES, WORKLOADS, Json
-from scheduler.__main__ import explain, picture, work
+from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
-from tests.fakes.kueue import Cluster, Runtime
+from tests.fakes.runtime import Runtime, loopback_address
+from tests.harness.scheduler import TwoTeams, leading
 
-ADDRESS = "127.0.0.9"
+ADDRESS = loopback_address(1)
 GPT = ("research", "gpt")
+COMPLETED = "the preemptor's pods to be ready"
 
 
-@asynccontextmanager
-async def leading(server: ApiServer) -> AsyncIterator[asyncio.Task[None]]:
-    """A scheduler that leads for as long as the context lasts."""
-    async with server.client("cede-scheduler") as client:
-        task = asyncio.create_task(work(client))
-        try:
-            yield task
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError, ExceptionGroup):
-                await task
+def gpt(teams: TwoTeams, polls_until_ceded: float = 2) -> Runtime:
+    """An elastic job of research that uses all eight accelerators, and its runtime."""
+    uid = teams.job("research", "gpt", 8, "2-8", ADDRESS)
+    return Runtime(ADDRESS, "research", uid, 8, polls_until_ceded)
 
 
 def cessions(server: ApiServer) -> list[Json]:
-    return sorted(server.objects(CESSIONS), key=lambda c: str(c["metadata"]["name"]))
+    return sorted(server.objects(CESSIONS), key=lambda cession: str(cession["metadata"]["name"]))
 
 
 def phases(server: ApiServer) -> list[str]:
-    return [c.get("status", {}).get("phase", "Pending") for c in cessions(server)]
+    return [cession.get("status", {}).get("phase", "Pending") for cession in cessions(server)]
 
 
 def size(server: ApiServer, job: tuple[str, str] = GPT) -> tuple[int, int]:
@@ -50,72 +41,67 @@ def strategy(server: ApiServer, queue: str = "vision") -> str:
     return str((server.get(CLUSTER_QUEUES, ("", queue)) or {})["spec"]["queueingStrategy"])
 
 
+def set_strategy(server: ApiServer, queue: str, strategy: str) -> None:
+    body = server.get(CLUSTER_QUEUES, ("", queue)) or {}
+    spec = body["spec"] | {"queueingStrategy": strategy}
+    server.put(CLUSTER_QUEUES, body | {"spec": spec})
+
+
 def active(server: ApiServer) -> set[str]:
     return {
-        w["metadata"]["name"] for w in server.objects(WORKLOADS) if w["spec"].get("active", True)
+        workload["metadata"]["name"]
+        for workload in server.objects(WORKLOADS)
+        if workload["spec"].get("active", True)
     }
 
 
-def done(server: ApiServer, phase: str = "Completed") -> Callable[[], bool]:
+def ended(server: ApiServer, phase: str = "Completed") -> Callable[[], bool]:
+    """Whether the last Cession has this phase and the queue is restored."""
     return lambda: phases(server)[-1:] == [phase] and strategy(server) == "BestEffortFIFO"
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as running:
-        yield running
-
-
-async def test_a_hand_over_from_the_claim_to_the_owners_running_pods(server: ApiServer) -> None:
-    cluster = Cluster(server)
-    async with (
-        Runtime(
-            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
-        ) as runtime,
-        leading(server),
-    ):
-        await cluster.until(lambda: runtime.asked == [(8, "")], "the runtime to be told its size")
-        cluster.job("vision", "inference", 4)
-        await cluster.until(done(server), "the owner to run")
+# --- from the pending Workload to its running pods ------------------------------------------------
+async def test_a_cession_from_the_pending_workload_to_its_running_pods(server: ApiServer) -> None:
+    teams = TwoTeams(server)
+    async with gpt(teams) as runtime, leading(server):
+        await teams.until(lambda: runtime.requests == [(8, "")], "the first size request")
+        teams.job("vision", "inference", 4)
+        await teams.until(ended(server), COMPLETED)
     (cession,) = cessions(server)
     assert size(server) == (4, 4)
-    assert runtime.asked[1:] == [(4, cession["metadata"]["name"])]
+    assert runtime.requests[1:] == [(4, cession["metadata"]["name"])]
     (target,) = cession["status"]["targets"]
     assert target["step"] == runtime.status.step
     assert not target["forcedTime"]
     assert target["askedTime"] <= target["cededTime"] <= target["releasedTime"]
     assert float(cession["status"]["secondsToOwner"]) < 10
+    assert cession["spec"]["reason"] == "ReclaimOwnQuota"
 
 
-async def test_the_record_and_the_reservation_come_before_the_question_and_the_resize_after_the_answer(
-    server: ApiServer,
-) -> None:
-    cluster = Cluster(server)
+async def test_record_then_reservation_then_request_then_resize(server: ApiServer) -> None:
+    teams = TwoTeams(server)
     order: list[str] = []
-    server.admission_hook = lambda method, path, body: order.append(f"{method} {path.rsplit('/', 2)[-2]}")
-    async with (
-        Runtime(
-            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
-        ) as runtime,
-        leading(server),
-    ):
-        cluster.job("vision", "inference", 4)
-        await cluster.until(done(server), "the owner to run")
+    server.admission_hook = lambda method, path, body: order.append(
+        f"{method} {path.rsplit('/', 2)[-2]}"
+    )
+    async with gpt(teams) as runtime, leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(ended(server), COMPLETED)
     created = order.index("POST v1alpha1")
     reserved = order.index("PATCH clusterqueues")
     resized = order.index("PATCH jobs")
     assert created < reserved < resized
-    assert [asked for asked, _ in runtime.asked].count(4) == 1
+    assert [requested for requested, _ in runtime.requests].count(4) == 1
 
 
+# --- killed between two writes --------------------------------------------------------------------
 def killed_after(
-    server: ApiServer, writes: int, killed: asyncio.Event
+    writes: int, killed: asyncio.Event
 ) -> Callable[[str, str, Any], web.Response | None]:
-    """Lets so many writes through and refuses all that follow: what it looks like when the process
-    dies between two."""
+    """Refuse all writes but the first: so it looks when the process dies between two."""
     left = writes
 
-    def before(method: str, path: str, body: Any) -> web.Response | None:
+    def hook(method: str, path: str, body: Any) -> web.Response | None:
         nonlocal left
         left -= 1
         if left >= 0:
@@ -123,37 +109,31 @@ def killed_after(
         killed.set()
         return refusal(500, "InternalError", "killed")
 
-    return before
+    return hook
 
 
-async def killed_and_followed(cluster: Cluster, writes: int, ends: Callable[[], bool]) -> None:
-    server = cluster.server
+async def kill_and_follow(teams: TwoTeams, writes: int, is_ended: Callable[[], bool]) -> None:
+    """The first leader dies after this number of writes; the next one ends what it began."""
+    server = teams.server
     killed = asyncio.Event()
-    server.admission_hook = killed_after(server, writes, killed)
+    server.admission_hook = killed_after(writes, killed)
     async with leading(server):
-        await cluster.until(
-            lambda: killed.is_set() or ends(), "the first leader to be done or dead"
-        )
+        await teams.until(lambda: killed.is_set() or is_ended(), "the first leader's end")
     server.admission_hook = lambda method, path, body: None
     async with leading(server):
-        await cluster.until(
-            ends, f"the next leader to finish what the first left after {writes} writes"
-        )
+        await teams.until(is_ended, f"the next leader to end what was left after {writes} writes")
 
 
 @pytest.mark.parametrize("writes", range(13))
-async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_state(
+async def test_a_shrink_ends_in_the_same_state_after_any_write(
     server: ApiServer, writes: int
 ) -> None:
-    cluster = Cluster(server)
-    async with Runtime(
-        ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
-    ) as runtime:
-        cluster.job("vision", "inference", 4)
-        await killed_and_followed(cluster, writes, done(server))
-        await cluster.until(
-            lambda: runtime.status.wanted == 4 == runtime.status.size,
-            "the runtime to be at its size",
+    teams = TwoTeams(server)
+    async with gpt(teams) as runtime:
+        teams.job("vision", "inference", 4)
+        await kill_and_follow(teams, writes, ended(server))
+        await teams.until(
+            lambda: runtime.status.wanted == 4 == runtime.status.size, "the runtime's new size"
         )
     assert phases(server) == ["Completed"]
     assert size(server) == (4, 4)
@@ -162,153 +142,99 @@ async def test_killed_between_any_two_writes_the_next_leader_ends_in_the_same_st
 
 
 @pytest.mark.parametrize("writes", range(13))
-async def test_killed_between_any_two_writes_of_a_stop_what_was_stopped_may_come_back(
-    server: ApiServer, writes: int
-) -> None:
-    cluster = Cluster(server)
-    cluster.job("research", "rigid", 8)
-    cluster.job("vision", "inference", 4)
-    await killed_and_followed(cluster, writes, done(server))
-    await cluster.until(
-        lambda: active(server) == {"job-rigid", "job-inference"}, "both to be active"
+async def test_a_stopped_job_may_run_again_after_any_write(server: ApiServer, writes: int) -> None:
+    teams = TwoTeams(server)
+    teams.job("research", "rigid", 8)
+    teams.job("vision", "inference", 4)
+    await kill_and_follow(teams, writes, ended(server))
+    await teams.until(
+        lambda: active(server) == {"job-rigid", "job-inference"}, "both Workloads to be active"
     )
-    assert phases(server) == ["Completed"], "what comes back takes nothing back"
+    assert phases(server) == ["Completed"], "the stopped job preempts nothing"
 
 
-async def test_a_runtime_that_does_not_answer_has_nothing_to_lose_and_is_shrunk_at_the_deadline(
-    server: ApiServer,
-) -> None:
-    cluster = Cluster(server, grace_s=0)
-    cluster.job("research", "gpt", 8, "2-8", "127.0.0.10")
-    cluster.job("vision", "inference", 4)
+# --- what can go wrong ----------------------------------------------------------------------------
+async def test_a_runtime_that_does_not_answer_is_shrunk_at_the_deadline(server: ApiServer) -> None:
+    teams = TwoTeams(server, grace_s=0)
+    teams.job("research", "gpt", 8, "2-8")
+    teams.job("vision", "inference", 4)
     async with leading(server):
-        await cluster.until(done(server), "the owner to run")
+        await teams.until(ended(server), COMPLETED)
     assert size(server) == (4, 4)
     assert cessions(server)[0]["status"]["targets"][0]["forcedTime"]
 
 
-async def test_a_claimant_deleted_half_way_cancels_and_the_job_is_asked_back(
+async def test_a_deleted_preemptor_cancels_and_the_target_keeps_its_size(
     server: ApiServer,
 ) -> None:
-    cluster = Cluster(server)
-    uid = cluster.job("research", "gpt", 8, "2-8", ADDRESS)
-    async with (
-        Runtime(ADDRESS, "research", uid, 8, patience=float("inf")) as runtime,
-        leading(server),
-    ):
-        cluster.job("vision", "inference", 4)
-        await cluster.until(
-            lambda: any(asked for asked in runtime.asked if asked[0] == 4),
-            "the runtime to be asked",
+    """Its runtime is asked for its old size again."""
+    teams = TwoTeams(server)
+    async with gpt(teams, polls_until_ceded=float("inf")) as runtime, leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(
+            lambda: any(requested == 4 for requested, _ in runtime.requests), "the size request"
         )
         server.remove(JOBS, ("vision", "inference"))
-        await cluster.until(done(server, "Cancelled"), "the Cession to be cancelled")
-        await cluster.until(lambda: runtime.asked[-1] == (8, ""), "the job to be asked back")
+        await teams.until(ended(server, "Cancelled"), "the Cession to be cancelled")
+        await teams.until(lambda: runtime.requests[-1] == (8, ""), "the request for the old size")
     assert size(server) == (8, 8)
 
 
-async def test_mode_observe_takes_nothing_back(server: ApiServer) -> None:
-    cluster = Cluster(server)
-    policy = server.get(POLICIES, ("", "default")) or {}
-    server.put(POLICIES, policy | {"spec": policy["spec"] | {"mode": "Observe"}})
-    queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
-    server.put(CLUSTER_QUEUES, queue | {"spec": queue["spec"] | {"queueingStrategy": "StrictFIFO"}})
-    async with (
-        Runtime(
-            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
-        ) as runtime,
-        leading(server),
-    ):
-        cluster.job("vision", "inference", 4)
-        await cluster.until(
-            lambda: runtime.asked == [(8, "")] and strategy(server) == "BestEffortFIFO",
-            "a pass with the claim in sight",
+async def test_mode_observe_preempts_nothing(server: ApiServer) -> None:
+    teams = TwoTeams(server)
+    teams.configure(mode="Observe")
+    set_strategy(server, "vision", "StrictFIFO")
+    async with gpt(teams) as runtime, leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(
+            lambda: runtime.requests == [(8, "")] and strategy(server) == "BestEffortFIFO",
+            "a pass with the preemptor pending",
         )
     assert cessions(server) == []
     assert size(server) == (8, 8)
 
 
-async def test_a_strict_queue_that_is_not_ours_is_left_alone(server: ApiServer) -> None:
-    cluster = Cluster(server)
-    for name in ("theirs", "guest"):
+async def test_a_strict_queue_that_cede_does_not_manage_is_left_alone(server: ApiServer) -> None:
+    teams = TwoTeams(server)
+    for name, cohort in (("theirs", "other"), ("guest", "cede")):
         spec: Json = {
-            "cohortName": "cede" if name == "guest" else "other",
+            "cohortName": cohort,
             "queueingStrategy": "StrictFIFO",
             "resourceGroups": [],
         }
         server.put(CLUSTER_QUEUES, {"metadata": {"name": name}, "spec": spec})
-    async with (
-        Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8),
-        leading(server),
-    ):
-        cluster.job("vision", "inference", 4)
-        await cluster.until(done(server), "the owner to run")
+    async with gpt(teams), leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(ended(server), COMPLETED)
     assert {strategy(server, name) for name in ("theirs", "guest")} == {"StrictFIFO"}
 
 
-async def test_a_job_that_cannot_be_resized_is_no_ones_obstacle_but_its_own(
-    server: ApiServer,
-) -> None:
-    cluster = Cluster(server, grace_s=0)
+async def test_a_job_that_cannot_be_resized_does_not_delay_others(server: ApiServer) -> None:
+    teams = TwoTeams(server, grace_s=0)
 
-    def before(method: str, path: str, body: Any) -> web.Response | None:
-        return (
-            refusal(422, "Invalid", "completions: field is immutable")
-            if path.endswith("jobs/stuck")
-            else None
-        )
+    def refuse_stuck(method: str, path: str, body: Any) -> web.Response | None:
+        if path.endswith("jobs/stuck"):
+            return refusal(422, "Invalid", "completions: field is immutable")
+        return None
 
-    server.admission_hook = before
-    cluster.job("research", "stuck", 4, "2-4", "127.0.0.10", priority=10)
-    cluster.job("research", "gpt", 4, "2-4", "127.0.0.10")
-    cluster.job("vision", "inference", 4)
+    server.admission_hook = refuse_stuck
+    teams.job("research", "stuck", 4, "2-4", priority=10)
+    teams.job("research", "gpt", 4, "2-4")
+    teams.job("vision", "inference", 4)
     async with leading(server):
-        await cluster.until(lambda: size(server) == (2, 2), "the other victim to be resized")
+        await teams.until(lambda: size(server) == (2, 2), "the other target to be resized")
 
 
-async def test_a_job_grows_back_when_the_owner_is_done(server: ApiServer) -> None:
-    cluster = Cluster(server)
-    policy = server.get(POLICIES, ("", "default")) or {}
-    server.put(
-        POLICIES,
-        policy
-        | {"spec": {"preemption": policy["spec"]["preemption"] | {"growCooldownSeconds": 0}}},
-    )
-    async with (
-        Runtime(
-            ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8
-        ) as runtime,
-        leading(server),
-    ):
-        cluster.job("vision", "inference", 4)
-        await cluster.until(done(server), "the owner to run")
+async def test_a_job_grows_back_when_the_preemptor_has_ended(server: ApiServer) -> None:
+    teams = TwoTeams(server)
+    teams.configure(growCooldownSeconds=0)
+    async with gpt(teams) as runtime, leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(ended(server), COMPLETED)
         server.remove(JOBS, ("vision", "inference"))
-        await cluster.until(
-            lambda: runtime.asked[-1] == (8, "") and len(server.objects(PODS)) == 8,
-            "the job to be back at its size",
+        await teams.until(
+            lambda: runtime.requests[-1] == (8, "") and len(server.objects(PODS)) == 8,
+            "the job to have its old size",
         )
     assert size(server) == (8, 8)
     assert phases(server) == ["Completed"]
-
-
-async def test_a_picture_of_it_explains_the_plan_anywhere(
-    server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster = Cluster(server)
-    async with (
-        Runtime(ADDRESS, "research", cluster.job("research", "gpt", 8, "2-8", ADDRESS), 8),
-        server.client() as client,
-    ):
-        cluster.job("vision", "inference", 4)
-        text = await picture(client)
-    assert server.writes() == []
-    file = tmp_path / "seen.json"
-    file.write_text(text)
-    explain(str(file))
-    printed = capsys.readouterr().out
-    assert printed.startswith(
-        "inference (vision) takes back its own: it lacks 4 nvidia.com/gpu; gpt (research) "
-        "shrinks "
-        "from 8 to 4\nOpen "
-    )
-    assert "Ask job=research/gpt size=8" in printed, "what its runtime said is in the picture"

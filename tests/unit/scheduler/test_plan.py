@@ -1,4 +1,4 @@
-"""The plan as a whole: side by side, without thrash, in both modes, and the same from a file."""
+"""The plan as a whole: several Cessions at once, no thrashing, and both modes."""
 
 from dataclasses import replace
 
@@ -7,163 +7,189 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cede.api.cession import Cession, TargetStatus
-from cede.api.kueue import Workload
 from cede.api.objects import Meta
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionPhase
-from scheduler import snapshot_dump
-from scheduler.actions import Act, Ask, Forget, Open, Queueing, Resize
-from scheduler.growth import excess
+from scheduler.actions import (
+    Action,
+    DeleteCession,
+    OpenCession,
+    RequestSize,
+    ResizeJob,
+    SetQueueingStrategy,
+)
 from scheduler.plan import plan
-from scheduler.snapshot import Objects, Running, Snapshot
-from tests.builders.scheduler import NOW, cession, queue, running, says, snapshot, tree, waiting
+from scheduler.snapshot import Snapshot
+from scheduler.workloads import AdmittedWorkload
+from tests.builders.scheduler import (
+    GPU,
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    runtime_status,
+    snapshot,
+)
 
 POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
 
 
-def decided(seen: Snapshot, policy: PolicySpec = POLICY, now: float = NOW) -> list[Act]:
-    return list(plan(seen, policy, now).acts)
+def planned(current: Snapshot, now: float = NOW) -> list[Action]:
+    return list(plan(current, POLICY, now).actions)
 
 
-def opened(acts: list[Act]) -> list[Cession]:
-    return [act.cession for act in acts if isinstance(act, Open)]
+def opened(actions: list[Action]) -> list[Cession]:
+    return [action.cession for action in actions if isinstance(action, OpenCession)]
 
 
-def test_a_claim_opens_a_cession_named_after_the_claimant_and_the_try() -> None:
-    (found,) = opened(decided(snapshot(running=(running(),), waiting=(waiting(),))))
-    assert found.metadata.name == "claim-uid-clai-1"
-    assert [(v.job, v.fromSize, v.toSize, v.how) for v in found.spec.targets] == [
+def resizes(actions: list[Action]) -> list[ResizeJob]:
+    return [action for action in actions if isinstance(action, ResizeJob)]
+
+
+# --- a new Cession --------------------------------------------------------------------------------
+def test_a_preemptor_opens_a_cession() -> None:
+    """It is named after the preemptor and the attempt."""
+    (made,) = opened(planned(snapshot(admitted=[admitted()], pending=[pending()])))
+    assert made.metadata.name == "claim-uid-clai-1"
+    assert [(t.job, t.fromSize, t.toSize, t.how) for t in made.spec.targets] == [
         ("gpt", 8, 4, "Shrink")
     ]
 
 
-def test_mode_observe_says_what_it_would_do_and_does_nothing() -> None:
-    found = plan(
-        snapshot(running=(running(),), waiting=(waiting(),)),
-        POLICY.model_copy(update={"mode": "Observe"}),
-        NOW,
-    )
-    assert not found.acts
-    assert "nothing is done" in found.why[0]
+def test_another_attempt_opens_a_cession_of_another_name() -> None:
+    failed = cession("Failed")
+    current = snapshot(admitted=[admitted()], pending=[pending()], cessions=[failed])
+    (made,) = opened(planned(current))
+    assert made.metadata.name == "claim-uid-clai-2"
 
 
-def test_a_take_back_that_takes_long_keeps_no_other_team_waiting() -> None:
-    found = tree(
+def test_mode_observe_explains_what_it_would_do_and_does_nothing() -> None:
+    observe = POLICY.model_copy(update={"mode": "Observe"})
+    decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), observe, NOW)
+    assert not decision.actions
+    assert "nothing is done" in decision.why[0]
+
+
+# --- several at once ------------------------------------------------------------------------------
+def test_an_open_cession_does_not_delay_another_team() -> None:
+    quota = cohort_quota(
         queue("vision"), queue("speech", used=0), queue("research", used=8), queue("other", used=8)
     )
-    jobs = (running(), running("bert", "other", allowed=tuple(range(1, 9))))
-    seen = snapshot(
-        found,
-        running=jobs,
-        waiting=(waiting(), waiting("asr", "speech")),
-        cessions=(cession("Asked"),),
+    current = snapshot(
+        quota,
+        admitted=[admitted(), admitted("bert", "other", allowed_sizes=tuple(range(1, 9)))],
+        pending=[pending(), pending("asr", "speech")],
+        cessions=[cession("Asked")],
     )
-    (second,) = opened(decided(seen))
+    (second,) = opened(planned(current))
     assert second.spec.preemptor.queue == "speech"
-    assert [v.job for v in second.spec.targets] == ["bert"], "gpt gives already"
+    # gpt is the target of the first
+    assert [target.job for target in second.spec.targets] == ["bert"]
 
 
-def test_what_one_take_back_frees_is_promised_and_no_other_counts_on_it() -> None:
-    found = tree(queue("vision"), queue("speech"), queue("research", used=12))
-    seen = snapshot(
-        found,
-        running=(running(size=12, allowed=(2, 8, 12)),),
-        waiting=(waiting(), waiting("asr", "speech")),
-        cessions=(cession("Asked"),),
+def test_what_one_cession_releases_is_not_available_to_another() -> None:
+    quota = cohort_quota(queue("vision"), queue("speech"), queue("research", used=12))
+    current = snapshot(
+        quota,
+        admitted=[admitted(size=12, allowed_sizes=(2, 8, 12))],
+        pending=[pending(), pending("asr", "speech")],
+        cessions=[cession("Asked")],
     )
-    assert opened(decided(seen)) == []
+    assert opened(planned(current)) == []
 
 
-def test_nothing_grows_while_a_take_back_is_open() -> None:
-    seen = snapshot(
-        running=(running(size=2, status=says(size=2, wanted=2)),), cessions=(cession("Asked"),)
-    )
-    assert not [act for act in decided(seen) if isinstance(act, Resize)]
+def test_nothing_grows_while_a_cession_is_open() -> None:
+    job = admitted(size=2, runtime=runtime_status(2, wanted=2))
+    assert not resizes(planned(snapshot(admitted=[job], cessions=[cession("Asked")])))
 
 
-def test_who_was_stopped_asks_for_nothing_while_the_one_it_was_stopped_for_is_there() -> None:
+def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
     stopped = TargetStatus(uid="job-uid-gpt", stopped=True)
-    record = cession("Completed", to=0, how="Stop", targets=[stopped])
-    back = waiting("gpt", "research", job_uid="job-uid-gpt", pods=4, priority=90)
-    owner = running("claim", "vision", size=4, allowed=(), status=None)
-    seen = snapshot(
-        running=(owner, running("low", "research", size=4, priority=10)),
-        waiting=(back,),
-        cessions=(record,),
+    record = cession("Completed", to_size=0, how="Stop", targets=[stopped])
+    returning = pending("gpt", "research", job_uid="job-uid-gpt", pods=4, priority=90)
+    owner = admitted("claim", "vision", size=4, allowed_sizes=())
+    current = snapshot(
+        admitted=[owner, admitted("low", "research", size=4, priority=10)],
+        pending=[returning],
+        cessions=[record],
     )
-    assert opened(decided(seen)) == []
-    assert opened(decided(replace(seen, cessions=()))), "and otherwise it would"
+    assert opened(planned(current)) == []
+    assert opened(planned(replace(current, cessions=()))), "without the record it would"
 
 
+# --- what must hold whatever happened before ------------------------------------------------------
 @pytest.mark.parametrize("phase", ["Completed", "Cancelled", "Failed"])
-def test_a_strict_queue_without_an_open_cession_is_put_back(phase: str) -> None:
-    seen = snapshot(
-        tree(queue("vision", strategy="StrictFIFO"), queue("research")), cessions=(cession(phase),)
-    )
-    assert decided(seen) == [Queueing("vision", "BestEffortFIFO", "7")]
+def test_a_strict_queue_without_an_open_cession_is_restored(phase: str) -> None:
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research"))
+    assert planned(snapshot(quota, cessions=[cession(phase)])) == [
+        SetQueueingStrategy("vision", "BestEffortFIFO", "7")
+    ]
 
 
-def test_a_runtime_with_another_size_than_its_job_is_told_except_while_it_gives() -> None:
-    job = running(status=says(wanted=4, cession="c-1", size=4, state="training"))
-    assert [act.size for act in decided(snapshot(running=(job,))) if isinstance(act, Ask)] == [8]
-    giving = snapshot(running=(job,), waiting=(waiting(),), cessions=(cession("Asked"),))
-    assert not [act for act in decided(giving) if isinstance(act, Ask)]
+def test_a_runtime_is_asked_for_the_size_of_its_job() -> None:
+    """But not while it is the target of an open Cession."""
+    job = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
+    requests = [a for a in planned(snapshot(admitted=[job])) if isinstance(a, RequestSize)]
+    assert [request.size for request in requests] == [8]
+    target = snapshot(admitted=[job], pending=[pending()], cessions=[cession("Asked")])
+    assert not [action for action in planned(target) if isinstance(action, RequestSize)]
 
 
-def test_records_are_forgotten_after_thirty_days() -> None:
+def test_a_cession_is_deleted_thirty_days_after_its_creation() -> None:
     old = cession("Completed").model_copy(
         update={"metadata": Meta(name="c-0", uid="u", creationTimestamp="1970-01-01T00:00:00Z")}
     )
-    assert decided(snapshot(cessions=(old,)), now=31 * 86400.0) == [Forget("c-0", "u")]
+    actions = planned(snapshot(cessions=[old]), now=31 * 86400.0)
+    assert actions == [DeleteCession("c-0", "u")]
 
 
-# --- no thrash ------------------------------------------------------------------------------------
-def settled(seen: Snapshot, made: Cession) -> Snapshot:
-    """The cluster after the hand-over that was planned: everybody has given, the owner runs."""
-    to = {v.uid: v.toSize for v in made.spec.targets}
-    shrunk = [
-        _sized(job, to[job.identity]) if job.identity in to else job
-        for job in seen.running
-        if to.get(job.identity, 1)
+# --- no thrashing ---------------------------------------------------------------------------------
+def after(current: Snapshot, made: Cession) -> Snapshot:
+    """The cluster after the Cession: every target has shrunk or stopped, the preemptor runs."""
+    to_sizes = {target.uid: target.toSize for target in made.spec.targets}
+    stopped = [job for job in current.admitted if to_sizes.get(job.identity) == 0]
+    jobs = [
+        _resized(job, to_sizes[job.identity]) if job.identity in to_sizes else job
+        for job in current.admitted
+        if job not in stopped
     ]
-    owner = next(w for w in seen.waiting if w.uid == made.spec.preemptor.uid)
-    pods = sum(count for _, count in owner.each)
-    came = running(
+    owner = next(w for w in current.pending if w.uid == made.spec.preemptor.uid)
+    owner_runs = admitted(
         owner.job[1],
         owner.queue,
-        pods,
+        owner.requested[GPU],
         (),
         priority=owner.priority,
         job_uid=owner.job_uid,
-        status=None,
     )
-    back = [
-        waiting(job.job[1], job.queue, job.size, job.priority, job_uid=job.job_uid)
-        for job in seen.running
-        if to.get(job.identity) == 0
+    returning = [
+        pending(job.job[1], job.queue, job.size, job.priority, job_uid=job.job_uid)
+        for job in stopped
     ]
     made.status.phase = CessionPhase.COMPLETED
     made.status.targets = [
-        TargetStatus(uid=v.uid, stopped=v.how == "Stop", releasedTime="x")
-        for v in made.spec.targets
+        TargetStatus(uid=target.uid, stopped=target.how == "Stop", releasedTime="x")
+        for target in made.spec.targets
     ]
-    others = [w for w in seen.waiting if w.uid != owner.uid]
+    others = [workload for workload in current.pending if workload.uid != owner.uid]
     return snapshot(
-        running=(*shrunk, replace(came, uid=owner.uid)),
-        waiting=(*others, *back),
-        cessions=(*seen.cessions, made),
+        admitted=[*jobs, replace(owner_runs, uid=owner.uid)],
+        pending=[*others, *returning],
+        cessions=[*current.cessions, made],
     )
 
 
-def _sized(job: Running, size: int) -> Running:
-    return running(
+def _resized(job: AdmittedWorkload, size: int) -> AdmittedWorkload:
+    return admitted(
         job.job[1],
         job.queue,
         size,
-        job.allowed,
+        job.allowed_sizes,
         priority=job.priority,
         shrunk_at=NOW,
-        status=says(size=size, wanted=size),
+        runtime=runtime_status(size, wanted=size),
     )
 
 
@@ -181,71 +207,26 @@ shapes = st.lists(
     pods=st.integers(1, 4),
     priority=st.sampled_from([10, 50, 90]),
 )
-def test_after_a_hand_over_nothing_new_is_taken_and_nothing_grows_into_it(
+def test_after_a_cession_nothing_preempts_and_nothing_grows_back(
     borrowers: list[tuple[int, bool, int]], own: int, pods: int, priority: int
 ) -> None:
+    """The cooldown holds."""
     jobs = [
-        running(
+        admitted(
             str(i),
             "research",
             size,
             tuple(range(1, size + 1)) if elastic else (),
-            priority=p,
-            status=says(size=size, wanted=size),
+            priority=job_priority,
+            runtime=runtime_status(size, wanted=size),
         )
-        for i, (size, elastic, p) in enumerate(borrowers)
+        for i, (size, elastic, job_priority) in enumerate(borrowers)
     ]
-    mine = [running("own", "vision", own, (), priority=50)] if own else []
-    seen = snapshot(running=(*jobs, *mine), waiting=(waiting(pods=pods, priority=priority),))
-    made = opened(decided(seen))
+    own_job = [admitted("own", "vision", own, (), priority=50)] if own else []
+    current = snapshot(admitted=[*jobs, *own_job], pending=[pending(pods=pods, priority=priority)])
+    made = opened(planned(current))
     if not made:
         return
-    after = settled(seen, made[0])
-    assert not opened(decided(after, now=NOW + 1))
-    assert not [act for act in decided(after, now=NOW + 1) if isinstance(act, Resize)], (
-        "the snooze holds"
-    )
-
-
-# --- more in use than there is --------------------------------------------------------------------
-def test_who_borrows_gives_back_what_was_admitted_twice() -> None:
-    silent = snapshot(running=(running(size=8), running("own", "vision", size=2, allowed=())))
-    assert [(act.job[1], act.size) for act in excess(silent, ()) if isinstance(act, Resize)] == [
-        ("gpt", 6)
-    ]
-    answers = snapshot(
-        running=(running(size=8, status=says()), running("own", "vision", size=2, allowed=()))
-    )
-    assert [type(act).__name__ for act in excess(answers, ())] == ["Ask"]
-    ceded = snapshot(
-        running=(
-            running(size=8, status=says(size=6, wanted=6)),
-            running("own", "vision", size=2, allowed=()),
-        )
-    )
-    assert [type(act).__name__ for act in excess(ceded, ())] == ["Resize"]
-
-
-def test_what_fits_exactly_is_no_excess() -> None:
-    assert not list(excess(snapshot(running=(running(size=8),)), ()))
-
-
-# --- from a file ----------------------------------------------------------------------------------
-def test_a_dump_reads_back_as_what_was_seen() -> None:
-    seen = Objects(
-        workloads=(Workload(Meta("w", "ns", "u")),),
-        cessions=(cession("Asked"),),
-        statuses={"u": says(parked=(4, 5))},
-    )
-    read, policy, now = snapshot_dump.read(snapshot_dump.write(seen, POLICY, NOW))
-    assert (list(read.workloads), list(read.cessions), read.statuses) == (
-        list(seen.workloads),
-        list(seen.cessions),
-        seen.statuses,
-    )
-    assert (policy, now) == (POLICY, NOW)
-
-
-def test_what_is_no_dump_is_refused() -> None:
-    with pytest.raises(ValueError, match="no dump"):
-        snapshot_dump.read("{}")
+    actions = planned(after(current, made[0]), now=NOW + 1)
+    assert not opened(actions)
+    assert not resizes(actions)

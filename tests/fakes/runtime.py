@@ -1,0 +1,80 @@
+"""The runtime of a job, as the scheduler meets it: HTTP that is really signed."""
+
+import os
+import time
+from dataclasses import replace
+
+from aiohttp import web
+
+from elastic_runtime import contract
+from elastic_runtime.contract import State, Status
+
+ROOT_KEY = b"0123456789abcdef" * 4
+
+
+def loopback_address(index: int) -> str:
+    """An address of this process only (Linux answers on all of 127.0.0.0/8): tests that run side by
+    side use the same port."""
+    high, low = divmod(os.getpid() % 2**16, 2**8)
+    return f"127.{index}.{high}.{low}"
+
+
+class Runtime:
+    """Pod 0 of a job, on its own loopback address.
+
+    After a request for another size it cedes at the `polls_until_ceded`-th poll of its status.
+    """
+
+    def __init__(
+        self, address: str, namespace: str, uid: str, size: int, polls_until_ceded: float = 2
+    ) -> None:
+        self.address = address
+        self.uid = uid
+        self.polls_until_ceded = polls_until_ceded
+        self.key = contract.derive_key(ROOT_KEY, namespace)
+        self.status = Status(state=State.TRAINING, size=size, step=10)
+        # (size, Cession) of every request, in order
+        self.requests: list[tuple[int, str]] = []
+        self._nonces = contract.Nonces()
+        self._polls_left = 0.0
+
+    async def __aenter__(self) -> "Runtime":
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.address, contract.PORT).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        refusal = self._nonces.refusal(
+            self.key, request.method, request.path, self.uid, request.headers, body, time.time()
+        )
+        assert refusal is None, refusal
+        if request.method == "PUT":
+            self._accept(body)
+        elif self.status.state == State.RESIZING:
+            self._resize()
+        content = contract.encode(self.status)
+        return web.Response(
+            body=content, headers=contract.sign_reply(self.key, 200, request.headers, content)
+        )
+
+    def _accept(self, body: bytes) -> None:
+        request = contract.decode_size(body)
+        self.requests.append((request.size, request.cession))
+        self.status = replace(
+            self.status, state=State.RESIZING, wanted=request.size, cession=request.cession
+        )
+        self._polls_left = self.polls_until_ceded
+
+    def _resize(self) -> None:
+        self._polls_left -= 1
+        if self._polls_left <= 0:
+            state = State.TRAINING if self.status.wanted else State.STOPPED
+            step = self.status.step + 1
+            self.status = replace(self.status, state=state, size=self.status.wanted, step=step)

@@ -1,0 +1,198 @@
+"""One pass for an open Cession: everything that can happen, in every phase in which it can."""
+
+import pytest
+
+from cede.api.cession import OPEN, Cession, CessionStatus
+from cede.api.objects import rfc3339
+from cede.api.reasons import CessionPhase, SchedulerEvent
+from elastic_runtime.contract import State, Status
+from scheduler.actions import (
+    Action,
+    RecordEvent,
+    RequestSize,
+    ResizeJob,
+    SetQueueingStrategy,
+    SetWorkloadActive,
+    UpdateCession,
+)
+from scheduler.advance import advance
+from scheduler.snapshot import Snapshot
+from tests.builders.scheduler import (
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    runtime_status,
+    snapshot,
+)
+
+ASKED = runtime_status(8, wanted=4, cession="c-1", state=State.RESIZING)
+CEDED = runtime_status(4, wanted=4, cession="c-1", step=17)
+
+
+def kinds(actions: list[Action]) -> list[str]:
+    return [type(action).__name__ for action in actions]
+
+
+def recorded(actions: list[Action]) -> CessionStatus:
+    return next(action.status for action in actions if isinstance(action, UpdateCession))
+
+
+def full(runtime: Status | None = None) -> Snapshot:
+    """The target still has all eight, and the preemptor is pending."""
+    return snapshot(admitted=[admitted(runtime=runtime)], pending=[pending()])
+
+
+def resizes(record: Cession, current: Snapshot) -> list[ResizeJob]:
+    return [action for action in advance(record, current, NOW) if isinstance(action, ResizeJob)]
+
+
+# --- ask, then resize -----------------------------------------------------------------------------
+def test_first_the_queue_is_reserved_and_the_runtime_asked() -> None:
+    actions = advance(cession(), full(), NOW)
+    assert kinds(actions)[:2] == ["SetQueueingStrategy", "RequestSize"]
+    assert actions[0] == SetQueueingStrategy("vision", "StrictFIFO", "7")
+    assert isinstance(actions[1], RequestSize)
+    assert (actions[1].size, actions[1].cession) == (4, "c-1")
+
+
+def test_a_job_is_not_resized_before_it_has_ceded() -> None:
+    assert not resizes(cession("Asked"), full(ASKED))
+
+
+def test_a_job_that_has_ceded_is_resized_at_the_version_observed() -> None:
+    """The step after which it ceded is recorded."""
+    actions = advance(cession("Asked"), full(CEDED), NOW)
+    (resize,) = [action for action in actions if isinstance(action, ResizeJob)]
+    assert (resize.size, resize.version, resize.shrinks) == (4, "7", True)
+    assert recorded(actions).targets[0].step == 17
+
+
+def test_an_answer_to_another_cession_does_not_count() -> None:
+    older = runtime_status(4, wanted=4, cession="older")
+    assert not resizes(cession("Asked"), full(older))
+
+
+@pytest.mark.parametrize(
+    "runtime", [pytest.param(None, id="no answer"), pytest.param(ASKED, id="still saving")]
+)
+def test_after_the_deadline_a_job_is_resized_by_force(runtime: Status | None) -> None:
+    actions = advance(cession("Asked", deadline=NOW - 1), full(runtime), NOW)
+    assert [action for action in actions if isinstance(action, ResizeJob)]
+    assert recorded(actions).targets[0].forcedTime == rfc3339(NOW, micro=True)
+
+
+def test_without_a_reservation_all_targets_are_resized_together() -> None:
+    record = cession("Asked", reserved=False)
+    other = record.spec.targets[0].model_copy(update={"job": "bert", "uid": "job-uid-bert"})
+    record.spec.targets.append(other)
+    bert = admitted("bert", runtime=ASKED)
+    quota = cohort_quota(queue("vision"), queue("research", used=16))
+    waiting = snapshot(quota, admitted=[admitted(runtime=CEDED), bert], pending=[pending()])
+    assert not resizes(record, waiting)
+    both = snapshot(
+        quota,
+        admitted=[admitted(runtime=CEDED), admitted("bert", runtime=CEDED)],
+        pending=[pending()],
+    )
+    assert [resize.job[1] for resize in resizes(record, both)] == ["gpt", "bert"]
+
+
+def test_a_job_that_is_not_elastic_is_stopped_after_that_is_recorded() -> None:
+    rigid = snapshot(admitted=[admitted(allowed_sizes=(), address="")], pending=[pending()])
+    first = advance(cession(to_size=0, how="Stop"), rigid, NOW)
+    assert recorded(first).targets[0].stopped
+    assert not [action for action in first if isinstance(action, SetWorkloadActive)]
+    noted = cession(to_size=0, how="Stop", targets=[{"uid": "job-uid-gpt", "stopped": True}])
+    (stop,) = [a for a in advance(noted, rigid, NOW) if isinstance(a, SetWorkloadActive)]
+    assert not stop.active
+
+
+# --- released -------------------------------------------------------------------------------------
+def shrunk(*, claim_fits: bool = True) -> Snapshot:
+    """The target has the new size. If the claim does not fit, something else took the capacity."""
+    thief = [] if claim_fits else [admitted("thief", "vision", size=4)]
+    return snapshot(admitted=[admitted(size=4), *thief], pending=[pending()])
+
+
+def released(seconds_ago: float) -> Cession:
+    target = {"uid": "job-uid-gpt", "releasedTime": rfc3339(NOW - seconds_ago)}
+    return cession("Released", targets=[target])
+
+
+def test_when_all_targets_are_resized_the_cession_is_released() -> None:
+    actions = advance(cession("Asked"), shrunk(), NOW)
+    assert recorded(actions).phase == "Released"
+
+
+def test_a_released_target_gets_an_event_that_explains_it() -> None:
+    (event,) = [
+        action
+        for action in advance(cession("Asked"), shrunk(), NOW)
+        if isinstance(action, RecordEvent)
+    ]
+    assert event.reason is SchedulerEvent.CEDED
+    assert (event.job, event.note) == (
+        ("research", "gpt"),
+        "shrank to 4 for claim of vision: because",
+    )
+
+
+def test_a_released_cession_fails_if_the_preemptor_does_not_fit_in_time() -> None:
+    """Then the scheduler plans again."""
+    actions = advance(released(seconds_ago=60), shrunk(claim_fits=False), NOW)
+    assert recorded(actions).phase == "Failed"
+
+
+def test_a_released_cession_waits_for_kueue_as_long_as_the_preemptor_fits() -> None:
+    actions = advance(released(seconds_ago=600), shrunk(), NOW)
+    updates = [action for action in actions if isinstance(action, UpdateCession)]
+    assert {update.status.phase for update in updates} <= {CessionPhase.RELEASED}
+
+
+# --- the preemptor --------------------------------------------------------------------------------
+def test_an_admitted_preemptor_completes_the_cession_once_its_pods_are_ready() -> None:
+    starting = snapshot(admitted=[admitted(size=4), admitted("claim", "vision", 4, ready_pods=1)])
+    assert recorded(advance(cession("Released"), starting, NOW)).phase == "Admitted"
+    ready = snapshot(admitted=[admitted(size=4), admitted("claim", "vision", 4, ready_pods=4)])
+    done = recorded(advance(cession("Released"), ready, NOW + 1))
+    assert (done.phase, done.secondsToOwner) == ("Completed", "2.0")
+
+
+@pytest.mark.parametrize("phase", OPEN)
+def test_a_deleted_preemptor_cancels_the_cession_in_every_phase(phase: str) -> None:
+    actions = advance(cession(phase), snapshot(admitted=[admitted()]), NOW)
+    assert recorded(actions).phase == "Cancelled"
+    assert not [action for action in actions if isinstance(action, ResizeJob | RequestSize)]
+
+
+@pytest.mark.parametrize("phase", OPEN)
+def test_a_deactivated_preemptor_cancels_the_cession_in_every_phase(phase: str) -> None:
+    current = snapshot(admitted=[admitted()], pending=[pending(active=False)])
+    assert recorded(advance(cession(phase), current, NOW)).phase == "Cancelled"
+
+
+def test_an_admitted_preemptor_that_is_pending_again_fails_the_cession() -> None:
+    assert recorded(advance(cession("Admitted"), shrunk(), NOW)).phase == "Failed"
+
+
+def test_a_stopped_job_may_run_again_once_the_preemptor_is_admitted() -> None:
+    stopped = {"uid": "job-uid-gpt", "stopped": True, "releasedTime": rfc3339(NOW)}
+    inactive = pending("gpt", "research", active=False, job_uid="job-uid-gpt")
+    actions = advance(
+        cession("Released", to_size=0, how="Stop", targets=[stopped]),
+        snapshot(admitted=[admitted("claim", "vision", 4)], pending=[inactive]),
+        NOW,
+    )
+    assert [action for action in actions if isinstance(action, SetWorkloadActive) and action.active]
+
+
+# --- again ----------------------------------------------------------------------------------------
+def test_a_second_pass_over_the_same_cluster_does_nothing() -> None:
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=8))
+    current = snapshot(quota, admitted=[admitted(runtime=ASKED)], pending=[pending()])
+    again = cession()
+    again.status = recorded(advance(cession(), current, NOW))
+    assert kinds(advance(again, current, NOW)) == []

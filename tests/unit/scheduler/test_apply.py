@@ -1,0 +1,130 @@
+"""What the actions write, and what happens when the server refuses."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cede.api import names
+from cede.api.cession import Cession
+from cede.api.objects import CESSIONS, EVENTS, JOBS, WORKLOADS, Json
+from cede.api.reasons import CessionPhase, SchedulerEvent
+from cede.kube.errors import Forbidden
+from scheduler.actions import (
+    Action,
+    DeleteCession,
+    OpenCession,
+    RecordEvent,
+    ResizeJob,
+    SetWorkloadActive,
+    UpdateCession,
+)
+from scheduler.apply import Applier
+from scheduler.runtime_client import RuntimeClient
+from tests.builders.scheduler import cession
+from tests.fakes.api_faults import refuses
+from tests.fakes.api_server import ApiServer
+
+GPT = ("research", "gpt")
+
+
+@pytest.fixture
+async def applier(server: ApiServer) -> AsyncIterator[Applier]:
+    async with server.client() as client:
+        yield Applier(client, RuntimeClient(lambda: None, lambda: None), time.time)
+
+
+def put_job(server: ApiServer) -> Json:
+    spec = {"parallelism": 8, "completions": 8}
+    return server.put(JOBS, {"metadata": {"namespace": "research", "name": "gpt"}, "spec": spec})
+
+
+def resize(version: str, *, shrinks: bool = True) -> Action:
+    return ResizeJob(GPT, "u", version, 4, shrinks, "for claim of vision")
+
+
+def events(server: ApiServer) -> list[tuple[str, str]]:
+    return [(event["reason"], event["note"]) for event in server.objects(EVENTS)]
+
+
+async def test_a_shrink_sets_both_numbers_and_notes_the_time(
+    server: ApiServer, applier: Applier
+) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    await applier.apply([resize(version)])
+    job = server.get(JOBS, GPT) or {}
+    assert job["spec"] == {"parallelism": 4, "completions": 4}
+    assert job["metadata"]["annotations"][names.SHRUNK_AT]
+    assert events(server) == [("Shrunk", "to 4 pods: for claim of vision")]
+
+
+async def test_growth_notes_no_time(server: ApiServer, applier: Applier) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    await applier.apply([resize(version, shrinks=False)])
+    assert names.SHRUNK_AT not in (server.get(JOBS, GPT) or {})["metadata"].get("annotations", {})
+    assert [reason for reason, _ in events(server)] == ["Resized"]
+
+
+async def test_a_job_that_has_changed_meanwhile_is_left_for_the_next_pass(
+    server: ApiServer, applier: Applier
+) -> None:
+    put_job(server)
+    await applier.apply([resize("1000000"), SetWorkloadActive(("research", "x"), False, "why")])
+    assert (server.get(JOBS, GPT) or {})["spec"]["parallelism"] == 8
+    assert server.objects(WORKLOADS) == []
+
+
+async def test_a_refused_resize_delays_no_other_action(server: ApiServer, applier: Applier) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    server.script("PATCH", JOBS.path(GPT), refuses(422, "Invalid", "completions is immutable"))
+    await applier.apply([resize(version), RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note")])
+    assert events(server) == [("Ceded", "note")]
+
+
+async def test_any_other_refusal_is_raised(server: ApiServer, applier: Applier) -> None:
+    server.script("POST", CESSIONS.path(), refuses(403, "Forbidden", "no"))
+    with pytest.raises(Forbidden):
+        await applier.apply([OpenCession(cession())])
+
+
+async def test_an_event_that_cannot_be_written_stops_nothing(
+    server: ApiServer, applier: Applier
+) -> None:
+    path = EVENTS.path(namespace="research")
+    server.script("POST", path, refuses(403, "Forbidden", "no"))
+    await applier.apply([RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note")])
+    assert events(server) == []
+
+
+# --- Cessions -------------------------------------------------------------------------------------
+def cached(server: ApiServer) -> list[Cession]:
+    return [Cession.model_validate(body) for body in server.objects(CESSIONS)]
+
+
+async def test_opening_twice_creates_one_cession_and_one_event(
+    server: ApiServer, applier: Applier
+) -> None:
+    await applier.apply([OpenCession(cession()), OpenCession(cession())])
+    (body,) = server.objects(CESSIONS)
+    assert body["metadata"]["labels"] == {names.MANAGED_BY: names.MANAGED_BY_CEDE}
+    assert body["spec"]["preemptor"]["job"] == "claim"
+    assert events(server) == [("CessionOpened", "because")]
+
+
+async def test_our_own_write_counts_until_the_cache_has_it(
+    server: ApiServer, applier: Applier
+) -> None:
+    await applier.apply([OpenCession(cession())])
+    stale = cached(server)
+    await applier.apply([UpdateCession("c-1", cession("Asked").status)])
+    assert [record.status.phase for record in applier.latest(stale)] == [CessionPhase.ASKED]
+    assert [record.status.phase for record in applier.latest([])] == [CessionPhase.ASKED]
+    assert applier.latest(cached(server)) == cached(server)
+    assert applier.latest([]) == []
+
+
+async def test_a_cession_is_deleted_by_its_uid(server: ApiServer, applier: Applier) -> None:
+    await applier.apply([OpenCession(cession())])
+    (record,) = cached(server)
+    await applier.apply([DeleteCession("c-1", record.metadata.uid)])
+    assert server.objects(CESSIONS) == []
