@@ -1,1 +1,1 @@
-"""Turns the policy and the allocations into the queues of Kueue."""
+"""The quota_controller: keeps Kueue's queues as the policy and the allocations say."""

@@ -1,1 +1,1 @@
-"""The objects that should exist, computed from the policy, the allocations and the nodes. Pure."""
+"""PURE. The objects that should exist, computed from the policy, the allocations and the nodes."""

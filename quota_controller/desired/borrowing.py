@@ -1,102 +1,151 @@
-"""PURE. Who holds what of whom: told from what Kueue has reserved. Kueue keeps one pool and no
-names; this is the account we give of it."""
+"""PURE. Who borrows from whom, and the limits of borrowing and lending.
 
+Kueue keeps one pool of quota and does not record lenders. The account here is derived from the
+usage that Kueue reports for every queue.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cede.api.allocation import ComputeAllocation
+from cede.api.allocation import AllocationSpec, ComputeAllocation
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota, amount, total
-from quota_controller.desired.capacity import Shares, divided
-from quota_controller.desired.conflicts import Live
+from quota_controller.desired.capacity import Capacity
+from quota_controller.desired.desired_object import LiveObjects
+from quota_controller.desired.grants import Grants, largest_remainder, sum_of_entries
 
 
 @dataclass(frozen=True)
-class Account:
-    """By allocation and (instance type, resource)."""
+class CohortUsage:
+    """Usage by allocation, each by (instance type, resource)."""
 
-    # what its jobs hold
+    # what the team's jobs use
     used: Mapping[str, Quota] = field(default_factory=dict)
-    # what of that is beyond its own quota
+    # the part of `used` beyond the team's own quota
     borrowed: Mapping[str, Quota] = field(default_factory=dict)
-    # what others hold of its own
+    # the part of the team's quota that other teams use
     lent: Mapping[str, Quota] = field(default_factory=dict)
-    # of the whole cohort: what may be borrowed now, by whoever may borrow
+    # what any team of the cohort that borrows without limit could borrow now
     idle: Quota = field(default_factory=Quota)
 
+    def used_by(self, name: str) -> Quota:
+        return self.used.get(name, Quota())
 
-def account(
+    def borrowed_by(self, name: str) -> Quota:
+        return self.borrowed.get(name, Quota())
+
+    def lent_by(self, name: str) -> Quota:
+        return self.lent.get(name, Quota())
+
+
+def cohort_usage(
     allocations: Iterable[ComputeAllocation],
-    shares: Shares,
-    live: Live,
+    grants: Grants,
+    live: LiveObjects,
     *,
-    shares_unallocated: bool,
-) -> Account:
-    """What is borrowed comes from unallocated capacity first, then from who lends, then from who
-    lends no longer."""
+    share_unallocated: bool,
+) -> CohortUsage:
+    """What every team uses, borrows and lends.
+
+    Borrowed quota is attributed to unallocated capacity first, then to the teams that lend, then to
+    teams that stopped lending and whose quota is still in use.
+    """
     allocations = list(allocations)
     used = {}
     borrowed = {}
-    for a in allocations:
-        used[a.metadata.name], borrowed[a.metadata.name] = usage(
-            live.get((CLUSTER_QUEUES, ("", a.metadata.name)))
-        )
-    idle = {name: shares.granted.get(name, Quota()) - used[name] for name in used}
-    lends = {a.metadata.name for a in allocations if a.spec.sharing.strategy != "DontLend"}
-    lenders = {name: idle[name] for name in used if name in lends}
-    closed = {name: idle[name] for name in used if name not in lends}
-    open_ = shares.unallocated if shares_unallocated else Quota()
-    out = total(borrowed.values())
-    by_lenders = lent(lenders, out - open_)
-    by_closed = lent(closed, out - open_ - total(by_lenders.values()))
-    return Account(
-        used, borrowed, by_lenders | by_closed, idle=total([*lenders.values(), open_]) - out
+    for allocation in allocations:
+        name = allocation.metadata.name
+        used[name], borrowed[name] = queue_usage(live.get((CLUSTER_QUEUES, ("", name))))
+    idle_of_lenders = {}
+    idle_of_others = {}
+    for allocation in allocations:
+        name = allocation.metadata.name
+        idle = grants.granted.get(name, Quota()) - used[name]
+        if allocation.spec.sharing.strategy == "DontLend":
+            idle_of_others[name] = idle
+        else:
+            idle_of_lenders[name] = idle
+    shared = grants.unallocated if share_unallocated else Quota()
+    all_borrowed = total(borrowed.values())
+    from_allocations = all_borrowed - shared
+    lent_by_lenders = attribute(from_allocations, idle_of_lenders)
+    from_others = from_allocations - total(lent_by_lenders.values())
+    lent_by_others = attribute(from_others, idle_of_others)
+    return CohortUsage(
+        used,
+        borrowed,
+        lent=lent_by_lenders | lent_by_others,
+        idle=total([*idle_of_lenders.values(), shared]) - all_borrowed,
     )
 
 
-def free(allocation: ComputeAllocation, granted: Quota, limit: Quota | None, of: Account) -> Quota:
-    """What the team's next job could have now: its own idle quota that is not lent, and what it may
-    still borrow.
+def available_quota(
+    allocation: ComputeAllocation, granted: Quota, borrowing_limit: Quota | None, usage: CohortUsage
+) -> Quota:
+    """What the team's next job could use now: idle quota of its own, and what it may still borrow.
 
-    `limit`: the most it may borrow; None: no limit. Kueue's own rule for one flat cohort
-    (pkg/cache/scheduler, resource_node.go).
+    `borrowing_limit` None is no limit. The rule is Kueue's for a flat cohort
+    (pkg/cache/scheduler/resource_node.go).
     """
     name = allocation.metadata.name
-    own = granted - of.used.get(name, Quota())
+    own = granted - usage.used_by(name)
     if allocation.spec.sharing.strategy == "DontLend":
-        return own - of.lent.get(name, Quota())
-    return of.idle if limit is None else of.idle & (own + (limit - of.borrowed.get(name, Quota())))
+        return own - usage.lent_by(name)
+    if borrowing_limit is None:
+        return usage.idle
+    borrowable = borrowing_limit - usage.borrowed_by(name)
+    return usage.idle & (own + borrowable)
 
 
-def usage(queue: Json | None) -> tuple[Quota, Quota]:
-    """(used, borrowed) of a queue by (flavor, resource), as Kueue counts what it has reserved."""
+def queue_usage(queue: Json | None) -> tuple[Quota, Quota]:
+    """(used, borrowed) of a ClusterQueue by (flavor, resource), as Kueue reports reservations."""
     used = Quota()
     borrowed = Quota()
-    for flavor in ((queue or {}).get("status") or {}).get("flavorsReservation") or []:
+    status = (queue or {}).get("status") or {}
+    for flavor in status.get("flavorsReservation") or []:
         for resource in flavor.get("resources", []):
             key = (flavor["name"], resource["name"])
-            used[key] = amount(key[1], resource.get("total", 0))
-            borrowed[key] = amount(key[1], resource.get("borrowed", 0))
+            used[key] = amount(resource["name"], resource.get("total", 0))
+            borrowed[key] = amount(resource["name"], resource.get("borrowed", 0))
     return used, borrowed
 
 
-def lent(idle: Mapping[str, Quota], borrowed: Quota) -> dict[str, Quota]:
-    """What is borrowed, from those with idle quota, in proportion to it."""
-    out: dict[str, Quota] = {name: Quota() for name in idle}
-    for key, amount_ in borrowed.items():
+def attribute(borrowed: Quota, idle: Mapping[str, Quota]) -> dict[str, Quota]:
+    """The borrowed quota by lender: each lends at most its idle quota, and in proportion to it."""
+    lent: dict[str, Quota] = {name: Quota() for name in idle}
+    for key, borrowed_amount in borrowed.items():
         lenders = {name: quota[key] for name, quota in idle.items() if quota[key] > 0}
-        for name, value in divided(lenders, amount_).items():
+        for name, value in largest_remainder(lenders, borrowed_amount).items():
             if value:
-                out[name][key] = value
-    return out
+                lent[name][key] = value
+    return lent
 
 
-def lending_limits(allocation: ComputeAllocation, lent_now: Quota) -> Quota | None:
-    """The most that others may hold of its quota; None: no limit.
+def lending_limits(allocation: ComputeAllocation, lent: Quota) -> Quota | None:
+    """The most of its quota that other teams may use; None is no limit.
 
-    Who lends no longer still lends what is out, and gets it back as borrowers end or cede. Kueue
-    lets an owner use at once
-    what may not be lent, borrowed or not: its jobs would be admitted, and their pods would find no
-    room.
+    A team that stops lending keeps what is lent now as its limit, and gets it back as borrowers
+    finish or shrink. With a lower limit Kueue would admit the owner's jobs to this quota at once,
+    and their pods would find no free node.
     """
-    return lent_now if allocation.spec.sharing.strategy == "DontLend" else None
+    return lent if allocation.spec.sharing.strategy == "DontLend" else None
+
+
+def borrowing_limits(
+    spec: AllocationSpec, owned: Quota, capacities: Mapping[str, Capacity]
+) -> Quota | None:
+    """The most that the team may borrow, by (instance type, resource); None is no limit.
+
+    A key that is absent means 0.
+    """
+    sharing = spec.sharing
+    if sharing.strategy != "LendAndBorrow":
+        return Quota()
+    if sharing.borrowLimitPercent is not None:
+        return Counter(
+            {key: value * sharing.borrowLimitPercent // 100 for key, value in owned.items()}
+        )
+    if sharing.borrowLimits:
+        return sum_of_entries(sharing.borrowLimits, capacities)
+    return None

@@ -1,139 +1,164 @@
-"""PURE. What is wrong with an allocation that it takes the cluster to know: the reason in a word,
-and a sentence with the cure."""
+"""PURE. Allocations that conflict with others, a namespace or the policy, with the cure."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.objects import NAMESPACES, Json, Key, Kind
+from cede.api.objects import NAMESPACES, Json
 from cede.api.policy import ClusterPolicy
-
-Live = Mapping[tuple[Kind, Key], Json]
-"""Our labelled objects and all namespaces, as the server has them."""
-Problems = dict[str, tuple[str, str]]
-"""Allocation → (reason, sentence)."""
+from cede.api.reasons import AllocationReason, Reason
+from quota_controller.desired.desired_object import LiveObjects, owner_of
 
 
-def owner_of(obj: Json) -> str:
-    """The allocation an object says it comes from; empty for what is not ours."""
-    return str((obj["metadata"].get("labels") or {}).get(names.ALLOCATION, ""))
+class Problem(NamedTuple):
+    """Why an allocation, or what all teams share, is not in place."""
+
+    reason: Reason
+    # one sentence, with the cure
+    message: str
 
 
-def of_teams(allocations: Iterable[ComputeAllocation], live: Live) -> Problems:
-    """Allocations that cannot have the team or the namespace they name: nothing of theirs in any
-    namespace is touched.
+Problems = Mapping[str, Problem]
+"""Problems by allocation, or by `SHARED` for what all teams share."""
 
-    Of several that want the same, the one keeps it that has it, else the oldest.
+
+def ownership_conflicts(
+    allocations: Iterable[ComputeAllocation], live: LiveObjects
+) -> dict[str, Problem]:
+    """Allocations that cannot have the team or the namespace that they name.
+
+    Nothing of them is written to or deleted from any namespace. If several allocations name the
+    same team or namespace, the one that has it keeps it, else the oldest gets it.
     """
     allocations = list(allocations)
-    out = _taken_teams(allocations, live)
-    out |= _namespaces([a for a in allocations if a.metadata.name not in out], live)
-    return out
+    conflicts = _team_conflicts(allocations, live)
+    without_conflict = [a for a in allocations if a.metadata.name not in conflicts]
+    return conflicts | _namespace_conflicts(without_conflict, live)
 
 
-def _taken_teams(allocations: Iterable[ComputeAllocation], live: Live) -> Problems:
-    holders = {
-        (str(obj["metadata"]["labels"].get(names.TEAM, "")), owner)
+def _team_conflicts(
+    allocations: Iterable[ComputeAllocation], live: LiveObjects
+) -> dict[str, Problem]:
+    current = {
+        (str(obj["metadata"]["labels"].get(names.TEAM, "")), owner_of(obj))
         for (kind, _), obj in live.items()
-        if kind == NAMESPACES and (owner := owner_of(obj))
+        if kind == NAMESPACES and owner_of(obj)
     }
-    claims: dict[str, list[ComputeAllocation]] = {}
-    for a in allocations:
-        claims.setdefault(a.team, []).append(a)
-    out: Problems = {}
-    for team, claimants in claims.items():
-        first = min(
-            claimants,
-            key=lambda a: (
-                (team, a.metadata.name) not in holders,
-                a.metadata.created,
-                a.metadata.name,
-            ),
-        )
-        for other in claimants:
-            if other is not first:
-                cure = "put its quotas there and delete this one, or name another team"
-                out[other.metadata.name] = (
-                    "TeamTaken",
-                    f"team {team} has allocation {first.metadata.name} already: {cure}",
+    candidates_by_team: dict[str, list[ComputeAllocation]] = {}
+    for allocation in allocations:
+        candidates_by_team.setdefault(allocation.team, []).append(allocation)
+    conflicts = {}
+    for team, candidates in candidates_by_team.items():
+        current_names = {owner for team_, owner in current if team_ == team}
+        owner = _rightful_owner(candidates, current_names)
+        for other in candidates:
+            if other is not owner:
+                conflicts[other.metadata.name] = Problem(
+                    AllocationReason.TEAM_TAKEN,
+                    f"team {team} already has allocation {owner.metadata.name}: "
+                    "add the quotas there and delete this one, or name another team",
                 )
-    return out
+    return conflicts
 
 
-def _namespaces(allocations: Iterable[ComputeAllocation], live: Live) -> Problems:
-    claims: dict[str, list[ComputeAllocation]] = {}
-    for a in allocations:
-        claims.setdefault(a.namespace, []).append(a)
-    out: Problems = {}
-    for namespace, claimants in claims.items():
-        there = live.get((NAMESPACES, ("", namespace)))
-        holder = owner_of(there) if there else ""
-        first = min(
-            claimants,
-            key=lambda a: (a.metadata.name != holder, a.metadata.created, a.metadata.name),
-        )
-        for other in claimants:
-            if other is not first:
-                why = (
-                    f"namespace {namespace} belongs to allocation {first.metadata.name}: name "
-                    f"another by namespace.name"
+def _namespace_conflicts(
+    allocations: Iterable[ComputeAllocation], live: LiveObjects
+) -> dict[str, Problem]:
+    candidates_by_namespace: dict[str, list[ComputeAllocation]] = {}
+    for allocation in allocations:
+        candidates_by_namespace.setdefault(allocation.namespace, []).append(allocation)
+    conflicts = {}
+    for name, candidates in candidates_by_namespace.items():
+        namespace = live.get((NAMESPACES, ("", name)))
+        owner = _rightful_owner(candidates, {owner_of(namespace)} if namespace else set())
+        for other in candidates:
+            if other is not owner:
+                conflicts[other.metadata.name] = Problem(
+                    AllocationReason.NAMESPACE_TAKEN,
+                    f"namespace {name} belongs to allocation {owner.metadata.name}: "
+                    "set namespace.name to another one",
                 )
-                out[other.metadata.name] = ("NamespaceTaken", why)
-        if there and not holder and not _may_take(there, first):
-            why = (
-                f"namespace {namespace} exists and is not ours: set namespace.adopt: true to "
-                f"use it, or name another"
-            )
-            out[first.metadata.name] = ("NamespaceExists", why)
-        elif there and there["metadata"].get("deletionTimestamp"):
-            out[first.metadata.name] = (
-                "NamespaceTerminating",
-                f"namespace {namespace} is being deleted: it is made anew when gone",
-            )
-    return out
+        problem = _namespace_problem(namespace, owner) if namespace else None
+        if problem:
+            conflicts[owner.metadata.name] = problem
+    return conflicts
+
+
+def _rightful_owner(
+    candidates: Iterable[ComputeAllocation], current_names: set[str]
+) -> ComputeAllocation:
+    """The candidate that has it already, else the oldest, else the first by name."""
+    return min(
+        candidates,
+        key=lambda a: (a.metadata.name not in current_names, a.metadata.created, a.metadata.name),
+    )
+
+
+def _namespace_problem(namespace: Json, allocation: ComputeAllocation) -> Problem | None:
+    """Why the allocation cannot use this namespace, which belongs to no other allocation."""
+    name = namespace["metadata"]["name"]
+    if not owner_of(namespace) and not _may_take(namespace, allocation):
+        return Problem(
+            AllocationReason.NAMESPACE_EXISTS,
+            f"namespace {name} exists and was not created by Cede: "
+            "set namespace.adopt to true to use it, or name another",
+        )
+    if namespace["metadata"].get("deletionTimestamp"):
+        return Problem(
+            AllocationReason.NAMESPACE_TERMINATING,
+            f"namespace {name} is being deleted: it is created again after that",
+        )
+    return None
 
 
 def _may_take(namespace: Json, allocation: ComputeAllocation) -> bool:
-    """Asked to adopt it, or we made it for an allocation that is gone."""
-    made = (namespace["metadata"].get("labels") or {}).get(
-        names.MANAGED_BY
-    ) == names.MANAGED_BY_CEDE
-    return made or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
+    """Whether the admin allows its adoption, or Cede made it for an allocation that is gone."""
+    labels = namespace["metadata"].get("labels") or {}
+    is_ours = labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
+    return is_ours or bool(allocation.spec.namespace and allocation.spec.namespace.adopt)
 
 
-def of_content(allocations: Iterable[ComputeAllocation], policy: ClusterPolicy) -> Problems:
-    """What an allocation names and the policy does not know. The rest of it holds."""
-    types = [type_.name for type_ in policy.spec.instanceTypes]
-    classes = [one.name for one in policy.spec.priorityClasses]
-    out: Problems = {}
-    for a in allocations:
-        wanted = {entry.instanceType for entry in (*a.spec.quotas, *a.spec.sharing.borrowLimits)}
-        if unknown := sorted(wanted - set(types)):
-            known = ", ".join(types) or "none yet"
-            why = (
-                f"the policy has no instance type {', '.join(unknown)}: add it there, or use "
-                f"one of {known}"
-            )
-            out[a.metadata.name] = ("UnknownInstanceType", why)
-        elif absent := _absent_partitions(a, policy):
-            cure = "name it in the type's partitions, or use another"
-            out[a.metadata.name] = (
-                "UnknownPartition",
-                f"the policy knows no partition {', '.join(absent)}: {cure}",
-            )
-        elif a.spec.maxPriorityClass and a.spec.maxPriorityClass not in classes:
-            known = ", ".join(classes) or "none yet"
-            why = f"the policy has no priority class {a.spec.maxPriorityClass}: use one of {known}"
-            out[a.metadata.name] = ("UnknownPriorityClass", why)
-    return out
+def unknown_names(
+    allocations: Iterable[ComputeAllocation], policy: ClusterPolicy
+) -> dict[str, Problem]:
+    """Allocations that name something the policy does not have. The rest of their spec applies."""
+    problems = {}
+    for allocation in allocations:
+        problem = _unknown_name(allocation, policy)
+        if problem:
+            problems[allocation.metadata.name] = problem
+    return problems
 
 
-def _absent_partitions(allocation: ComputeAllocation, policy: ClusterPolicy) -> list[str]:
-    """`<partition> of <type>`: what is asked of a type that does not have it."""
+def _unknown_name(allocation: ComputeAllocation, policy: ClusterPolicy) -> Problem | None:
+    spec = allocation.spec
+    entries = [*spec.quotas, *spec.sharing.borrowLimits]
     types = {type_.name: type_ for type_ in policy.spec.instanceTypes}
-    return sorted(
+    unknown_types = sorted({entry.instanceType for entry in entries} - types.keys())
+    if unknown_types:
+        return Problem(
+            AllocationReason.UNKNOWN_INSTANCE_TYPE,
+            f"the policy has no instance type {', '.join(unknown_types)}: "
+            f"add it there, or use one of {', '.join(types) or 'none yet'}",
+        )
+    unknown_partitions = sorted(
         f"{name} of {entry.instanceType}"
-        for entry in (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
+        for entry in entries
         for name in entry.partitions or {}
         if name not in types[entry.instanceType].partitions
     )
+    if unknown_partitions:
+        return Problem(
+            AllocationReason.UNKNOWN_PARTITION,
+            f"the policy has no partition {', '.join(unknown_partitions)}: "
+            "add it to the type's partitions, or use another",
+        )
+    classes = [class_.name for class_ in policy.spec.priorityClasses]
+    if spec.maxPriorityClass and spec.maxPriorityClass not in classes:
+        return Problem(
+            AllocationReason.UNKNOWN_PRIORITY_CLASS,
+            f"the policy has no priority class {spec.maxPriorityClass}: "
+            f"use one of {', '.join(classes) or 'none yet'}",
+        )
+    return None

@@ -1,5 +1,4 @@
-"""PURE. A live object against what we say of it: what differs, who changed it, and in which words
-that is told."""
+"""PURE. A live object compared with the desired one: what differs, and who changed it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,80 +9,79 @@ from cede.api.objects import Json
 from cede.api.resources import amount
 
 Path = tuple[str | int, ...]
-_AMOUNTS = {"nominalQuota", "borrowingLimit", "lendingLimit", "weight"}
-_NOTHING = object()
-MOST_SAID = 4
-"""Differences told one by one; the others are counted."""
+_AMOUNT_FIELDS = {"nominalQuota", "borrowingLimit", "lendingLimit", "weight"}
+_ABSENT = object()
+MAX_LISTED_DIFFERENCES = 4
+"""A sentence lists this many differences and counts the others."""
+_MAX_VALUE_LENGTH = 60
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A field that is not as we say."""
+    """A field whose live value is not the desired one."""
 
     path: Path
     live: Any
-    ours: Any
+    desired: Any
 
-    def in_words(self, *, secret: bool = False) -> str:
-        where = "".join(
-            f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path
-        ).lstrip(".")
-        return (
-            f"{where} was changed"
-            if secret
-            else f"{where} was {_short(self.live)}, is {_short(self.ours)} again"
-        )
+    def describe(self, *, secret: bool = False) -> str:
+        """`spec.stopPolicy was Hold, is None again`; of a Secret without the values."""
+        steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path]
+        field = "".join(steps).lstrip(".")
+        if secret:
+            return f"{field} was changed"
+        return f"{field} was {_abbreviate(self.live)}, is {_abbreviate(self.desired)} again"
 
 
-def says(live: object, ours: object) -> bool:
-    """Whether the live value already says what ours says."""
-    return next(differences(live, ours), None) is None
+def matches(live: object, desired: object) -> bool:
+    """Whether the live value has everything that the desired one has."""
+    return next(differences(live, desired), None) is None
 
 
 def differences(
-    live: object, ours: object, path: Path = (), *, exact: bool = False
+    live: object, desired: object, path: Path = (), *, exact: bool = False
 ) -> Iterator[Difference]:
-    """Where the live value does not say what ours says.
+    """The fields where the live value is not the desired one.
 
-    In a map others may add; a list is wholly ours, so inside one nothing may be added. Amounts are
-    compared as amounts:
-    the server writes `1` for `1000m`.
+    Others may add keys to a map. A list is all ours: nothing may be added to it or inside of it
+    (`exact`). Amounts are compared by value, because the API server writes `1` for `1000m`.
     """
-    if isinstance(ours, Mapping) and isinstance(live, Mapping):
-        for key, value in ours.items():
-            found = live.get(key, _NOTHING)
-            if found != value:
-                yield from differences(found, value, (*path, key), exact=exact)
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        for key, desired_value in desired.items():
+            live_value = live.get(key, _ABSENT)
+            if live_value != desired_value:
+                yield from differences(live_value, desired_value, (*path, key), exact=exact)
         if exact:
-            yield from (
-                Difference((*path, key), live[key], _NOTHING) for key in live if key not in ours
-            )
-    elif isinstance(ours, list) and isinstance(live, list) and len(ours) == len(live):
-        for at, (one, other) in enumerate(zip(live, ours, strict=True)):
-            yield from differences(one, other, (*path, at), exact=True)
-    elif live != ours and not _same_amount(live, ours, path):
-        yield Difference(path, live, ours)
+            for key in live:
+                if key not in desired:
+                    yield Difference((*path, key), live[key], _ABSENT)
+    elif isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        for index, (live_item, desired_item) in enumerate(zip(live, desired, strict=True)):
+            yield from differences(live_item, desired_item, (*path, index), exact=True)
+    elif live != desired and not _is_same_amount(live, desired, path):
+        yield Difference(path, live, desired)
 
 
-def _same_amount(live: object, ours: object, path: Path) -> bool:
-    named = (
-        path
-        and path[-1] in _AMOUNTS
-        and isinstance(live, str | int)
-        and isinstance(ours, str | int)
-    )
-    return bool(named) and amount("cpu", live) == amount("cpu", ours)  # type: ignore[arg-type]
+def _is_same_amount(live: object, desired: object, path: Path) -> bool:
+    if not path or path[-1] not in _AMOUNT_FIELDS:
+        return False
+    if not isinstance(live, str | int) or not isinstance(desired, str | int):
+        return False
+    return amount("cpu", live) == amount("cpu", desired)
 
 
-def lowers(live: Json | None, ours: Json) -> bool:
-    """Whether ours gives less of some quota than the live object: such are written first, so that
-    no sum ever says too much."""
-    before = _nominal(live or {})
-    after = _nominal(ours)
+def lowers_quota(live: Json | None, desired: Json) -> bool:
+    """Whether the desired object has less of some nominal quota than the live one.
+
+    Such objects are written first, so that the sum of all quotas never exceeds the capacity.
+    """
+    before = _nominal_quotas(live or {})
+    after = _nominal_quotas(desired)
     return any(value > after.get(key, 0) for key, value in before.items())
 
 
-def _nominal(queue: Json) -> dict[tuple[str, str], int]:
+def _nominal_quotas(queue: Json) -> dict[tuple[str, str], int]:
+    """(flavor, resource) → nominal quota of a ClusterQueue or Cohort."""
     groups = (queue.get("spec") or {}).get("resourceGroups") or []
     return {
         (flavor["name"], resource["name"]): amount("cpu", resource.get("nominalQuota", 0))
@@ -93,77 +91,87 @@ def _nominal(queue: Json) -> dict[tuple[str, str], int]:
     }
 
 
-# --- who ------------------------------------------------------------------------------------------
-def manager_of(live: Json, path: Path) -> str:
-    """The field manager that wrote the field last, as the server keeps it; empty when it does not
-    tell."""
-    owners = [
+# --- the author of a change -----------------------------------------------------------------------
+def last_manager(live: Json, path: Path) -> str:
+    """The field manager that wrote the field last; empty when managedFields do not contain it."""
+    entries = [
         entry
         for entry in live["metadata"].get("managedFields") or []
-        if _holds(entry.get("fieldsV1") or {}, path, live)
+        if _covers(entry.get("fieldsV1") or {}, path, live)
     ]
-    return (
-        str(max(owners, key=lambda entry: entry.get("time") or "").get("manager", ""))
-        if owners
-        else ""
-    )
+    if not entries:
+        return ""
+    newest = max(entries, key=lambda entry: entry.get("time") or "")
+    return str(newest.get("manager", ""))
 
 
-def _holds(fields: Json, path: Path, live: Any) -> bool:
-    """Whether this set of fields has the path, or a whole above it. Entries of a list go by its
-    keys or values, not by place."""
+def _covers(fields: Json, path: Path, live: Any) -> bool:
+    """Whether a `fieldsV1` set contains the path or a parent of it.
+
+    It names the items of a list by their keys or values and not by position, so items are looked
+    up in the live object.
+    """
     for step in path:
         if not fields:
             return True
         if isinstance(step, int):
-            inside = [
-                sub
-                for name, sub in fields.items()
-                if name.startswith("k:") and _is_entry(name, live, step)
-            ]
-            if not inside:
+            name = next((name for name in fields if _is_item(name, live, step)), None)
+            if name is None:
                 return False
-            fields = inside[0]
             live = live[step]
-        elif (name := f"f:{step}") in fields:
-            fields = fields[name]
-            live = live.get(step) if isinstance(live, Mapping) else None
         else:
-            return False
+            name = f"f:{step}"
+            if name not in fields:
+                return False
+            live = live.get(step) if isinstance(live, Mapping) else None
+        fields = fields[name]
     return True
 
 
-def _is_entry(name: str, live: Any, place: int) -> bool:
+def _is_item(name: str, live: Any, index: int) -> bool:
+    """Whether `k:{"name":"x"}` names the item at this index of the live list."""
+    if not name.startswith("k:") or not isinstance(live, list) or index >= len(live):
+        return False
     keys = json.loads(name.removeprefix("k:"))
-    return isinstance(live, list) and place < len(live) and keys.items() <= live[place].items()
+    return bool(keys.items() <= live[index].items())
 
 
-# --- words ----------------------------------------------------------------------------------------
-def edits(live: Json, ours: Json, said: Json | None, *, manager: str) -> list[Difference]:
-    """What somebody else has changed: all that differs from what we said last, or, if that is not
-    known, what is another's."""
-    found = list(differences(live, said or ours))
-    return (
-        found if said else [one for one in found if manager_of(live, one.path) not in ("", manager)]
-    )
+# --- edits by others ------------------------------------------------------------------------------
+def foreign_edits(
+    live: Json, desired: Json, last_applied: Json | None, *, manager: str
+) -> list[Difference]:
+    """What somebody other than `manager` changed in the object.
+
+    That is every difference from what `manager` applied last. If this is not known, it is every
+    difference from the desired object in a field that another manager wrote.
+    """
+    if last_applied:
+        return list(differences(live, last_applied))
+    return [
+        difference
+        for difference in differences(live, desired)
+        if last_manager(live, difference.path) not in ("", manager)
+    ]
 
 
-def in_words(
-    live: Json, changed: Iterable[Difference], *, manager: str, secret: bool = False
+def describe_edits(
+    live: Json, edits: Iterable[Difference], *, manager: str, secret: bool = False
 ) -> str:
     """`changed by kubectl-edit: spec.stopPolicy was Hold, is None again`."""
-    changed = list(changed)
-    others = sorted(
-        {who for one in changed if (who := manager_of(live, one.path)) not in ("", manager)}
-    )
-    more = f", and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
-    listed = ", ".join(one.in_words(secret=secret) for one in changed[:MOST_SAID])
-    author = f" by {', '.join(others)}" if others else ""
-    return f"changed{author}: {listed}{more}"
+    edits = list(edits)
+    managers = {last_manager(live, edit.path) for edit in edits}
+    authors = sorted(managers - {"", manager})
+    by_authors = f" by {', '.join(authors)}" if authors else ""
+    listed = ", ".join(edit.describe(secret=secret) for edit in edits[:MAX_LISTED_DIFFERENCES])
+    hidden = len(edits) - MAX_LISTED_DIFFERENCES
+    more = f", and {hidden} more" if hidden > 0 else ""
+    return f"changed{by_authors}: {listed}{more}"
 
 
-def _short(value: Any) -> str:
-    if value is _NOTHING:
+def _abbreviate(value: Any) -> str:
+    if value is _ABSENT:
         return "absent"
     text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= _MAX_VALUE_LENGTH:
+        return text
+    return f"{text[: _MAX_VALUE_LENGTH - 3]}..."

@@ -1,218 +1,161 @@
-"""PURE. The objects of a team and of all teams, as they are applied; and whether a live object
-already says it."""
+"""PURE. The objects of Kueue that a policy and its allocations become."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.instance_type import InstanceType
 from cede.api.objects import (
     CLUSTER_QUEUES,
     COHORTS,
-    LOCAL_QUEUES,
-    NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
-    SECRETS,
-    SERVICES,
     TOPOLOGIES,
     Json,
-    Key,
-    Kind,
 )
-from cede.api.policy import ClusterPolicy, InstanceType, PolicySpec
+from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import Quota, quantity
-from quota_controller.desired.capacity import counted
-from quota_controller.desired.drift import says
-
-SHARED = names.POLICY_NAME
-"""The allocation label of what belongs to no allocation."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """One object that should exist, and what we say of it."""
-
-    kind: Kind
-    key: Key
-    body: Json
-    # the allocation it comes from, or `SHARED`
-    owner: str
-
-    @property
-    def at(self) -> tuple[Kind, Key]:
-        return self.kind, self.key
-
-    @property
-    def content(self) -> Json:
-        """What is compared: in a list, the server leaves out what kind its own objects are."""
-        return {k: v for k, v in self.body.items() if k not in ("apiVersion", "kind")}
-
-    def is_said_by(self, live: Json | None) -> bool:
-        """Whether the live object says all of it already."""
-        return live is not None and says(live, self.content)
-
-    @property
-    def words(self) -> str:
-        namespace, name = self.key
-        return f"{self.kind.kind} {name}" + (f" in namespace {namespace}" if namespace else "")
-
-
-def target(
-    kind: Kind, key: Key, owner: str, content: Json, labels: Mapping[str, str] | None = None
-) -> Target:
-    """An object of ours, with the labels that say so."""
-    namespace, name = key
-    ours = (
-        {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: owner}
-        if labels is None
-        else dict(labels)
-    )
-    meta: Json = {"name": name, "labels": ours} | ({"namespace": namespace} if namespace else {})
-    return Target(
-        kind,
-        key,
-        {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content},
-        owner,
-    )
+from quota_controller.desired.capacity import CPU_AND_MEMORY, counted_resources
+from quota_controller.desired.desired_object import (
+    SHARED,
+    DesiredObject,
+    LiveObjects,
+    desired_object,
+)
 
 
 # --- what all teams share -------------------------------------------------------------------------
-def shared(
-    policy: ClusterPolicy, unallocated: Quota, live: Mapping[tuple[Kind, Key], Json]
-) -> list[Target]:
-    """Topology, flavors, the cohort with what is in no allocation, and the priority classes."""
+def shared_objects(
+    policy: ClusterPolicy, unallocated: Quota, live: LiveObjects
+) -> list[DesiredObject]:
+    """Topologies, flavors, the cohort with the unallocated capacity, and the priority classes."""
     spec = policy.spec
     topology = _topology(spec)
-    flavors = [
-        _flavor(type_, topology[0].key[1] if topology else "", live) for type_ in spec.instanceTypes
-    ]
-    in_use = {flavor.body["spec"].get("topologyName") for flavor in flavors} - {
-        one.key[1] for one in topology
-    }
-    topology += [
-        target(TOPOLOGIES, key, SHARED, {"spec": {"levels": one["spec"]["levels"]}})
-        for (kind, key), one in live.items()
-        if kind == TOPOLOGIES and key[1] in in_use
-    ]
-    own = unallocated if spec.shareUnallocated else Quota()
-    groups = resource_groups(spec.instanceTypes, own, covered(spec))
-    cohort = target(COHORTS, ("", names.COHORT), SHARED, {"spec": {"resourceGroups": groups}})
-    return [*topology, *flavors, cohort, *_priority_classes(spec)]
-
-
-def _topology(spec: PolicySpec) -> list[Target]:
-    """The levels pods are placed by, when the policy names some; named by its content, because
-    Kueue lets no level change."""
-    if not spec.topology:
-        return []
-    name = f"{names.COHORT}-{sha256(' '.join(spec.topology).encode()).hexdigest()[:8]}"
-    return [
-        target(
-            TOPOLOGIES,
-            ("", name),
-            SHARED,
-            {"spec": {"levels": [{"nodeLabel": level} for level in spec.topology]}},
-        )
-    ]
-
-
-def _flavor(type_: InstanceType, topology: str, live: Mapping[tuple[Kind, Key], Json]) -> Target:
-    """A flavor that has a topology keeps it, and the labels it came with: Kueue lets neither change
-    (CEL on ResourceFlavor)."""
-    there = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
-    if there.get("topologyName"):
-        return target(
-            RESOURCE_FLAVORS,
-            ("", type_.name),
-            SHARED,
-            {
-                "spec": {"nodeLabels": there["nodeLabels"], "topologyName": there["topologyName"]},
-            },
-        )
-    named = {"topologyName": topology} if topology else {}
-    return target(
-        RESOURCE_FLAVORS,
-        ("", type_.name),
-        SHARED,
-        {"spec": {"nodeLabels": dict(type_.selector), **named}},
+    flavors = [_flavor(type_, topology, live) for type_ in spec.instanceTypes]
+    own_quota = unallocated if spec.shareUnallocated else Quota()
+    groups = resource_groups(spec.instanceTypes, own_quota, covered_resources(spec))
+    cohort = desired_object(
+        COHORTS, ("", names.COHORT), SHARED, {"spec": {"resourceGroups": groups}}
     )
-
-
-def keeps_old_topology(policy: ClusterPolicy, live: Mapping[tuple[Kind, Key], Json]) -> list[str]:
-    """The instance types whose flavors place pods by other levels, or select other nodes, than the
-    policy says now."""
-    wanted = next((one.key[1] for one in _topology(policy.spec)), None)
-    out = []
-    for type_ in policy.spec.instanceTypes:
-        there = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
-        if there.get("topologyName") and (there["topologyName"], there["nodeLabels"]) != (
-            wanted,
-            type_.selector,
-        ):
-            out.append(type_.name)
-    return out
-
-
-def _priority_classes(spec: PolicySpec) -> list[Target]:
-    first_come = spec.ordering == "FirstCome"
     return [
-        target(
-            PRIORITY_CLASSES,
-            ("", one.name),
-            SHARED,
-            {
-                "value": 0 if first_come else one.weight,
-                "description": "As all others: work goes by age"
-                if first_come
-                else f"Weight {one.weight} of 100",
-            },
-        )
-        for one in spec.priorityClasses
+        *([topology] if topology else []),
+        *_older_topologies(flavors, topology, live),
+        *flavors,
+        cohort,
+        *_priority_classes(spec),
     ]
 
 
-def covered(spec: PolicySpec) -> list[str]:
-    """Every resource quota is counted in, in the order of all resource groups: Kueue wants one
-    order."""
-    kinds = {name for type_ in spec.instanceTypes for name in counted(type_)} - {"cpu", "memory"}
-    return [*sorted(kinds), "cpu", "memory"]
+def _topology(spec: PolicySpec) -> DesiredObject | None:
+    """The levels by which pods are placed, if the policy has some.
+
+    Its name is a hash of the levels, because Kueue allows no change of them.
+    """
+    if not spec.topology:
+        return None
+    name = f"{names.COHORT}-{sha256(' '.join(spec.topology).encode()).hexdigest()[:8]}"
+    levels = [{"nodeLabel": level} for level in spec.topology]
+    return desired_object(TOPOLOGIES, ("", name), SHARED, {"spec": {"levels": levels}})
+
+
+def _older_topologies(
+    flavors: Sequence[DesiredObject], topology: DesiredObject | None, live: LiveObjects
+) -> list[DesiredObject]:
+    """The topologies of former policies that a flavor still refers to, unchanged."""
+    referred = {flavor.body["spec"].get("topologyName") for flavor in flavors}
+    current = topology.key[1] if topology else None
+    return [
+        desired_object(TOPOLOGIES, key, SHARED, {"spec": {"levels": obj["spec"]["levels"]}})
+        for (kind, key), obj in live.items()
+        if kind == TOPOLOGIES and key[1] in referred and key[1] != current
+    ]
+
+
+def _flavor(
+    type_: InstanceType, topology: DesiredObject | None, live: LiveObjects
+) -> DesiredObject:
+    """The flavor of an instance type.
+
+    A flavor that has a topology keeps it, and its labels: Kueue allows no change of either (CEL
+    rule of ResourceFlavor).
+    """
+    live_spec = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
+    spec: Json = {"nodeLabels": dict(type_.selector)}
+    if live_spec.get("topologyName"):
+        spec = {name: live_spec[name] for name in ("nodeLabels", "topologyName")}
+    elif topology:
+        spec["topologyName"] = topology.key[1]
+    return desired_object(RESOURCE_FLAVORS, ("", type_.name), SHARED, {"spec": spec})
+
+
+def types_with_old_topology(policy: ClusterPolicy, live: LiveObjects) -> list[str]:
+    """The instance types whose flavor has another topology or other labels than the policy."""
+    topology = _topology(policy.spec)
+    topology_name = topology.key[1] if topology else None
+    types = []
+    for type_ in policy.spec.instanceTypes:
+        spec = live.get((RESOURCE_FLAVORS, ("", type_.name)), {}).get("spec", {})
+        if not spec.get("topologyName"):
+            continue
+        if (spec["topologyName"], spec["nodeLabels"]) != (topology_name, type_.selector):
+            types.append(type_.name)
+    return types
+
+
+def _priority_classes(spec: PolicySpec) -> list[DesiredObject]:
+    objects = []
+    for class_ in spec.priorityClasses:
+        content: Json = {"value": class_.weight, "description": f"Weight {class_.weight} of 100"}
+        if spec.ordering == "FirstCome":
+            content = {"value": 0, "description": "All classes weigh the same: jobs go by age"}
+        objects.append(desired_object(PRIORITY_CLASSES, ("", class_.name), SHARED, content))
+    return objects
+
+
+def covered_resources(spec: PolicySpec) -> list[str]:
+    """Every resource of any type, in the order that all resource groups have.
+
+    Kueue requires the same order in `coveredResources` and in every flavor.
+    """
+    resources = {name for type_ in spec.instanceTypes for name in counted_resources(type_)}
+    return [*sorted(resources - set(CPU_AND_MEMORY)), *CPU_AND_MEMORY]
 
 
 def resource_groups(
     types: Sequence[InstanceType],
     nominal: Quota,
     resources: Sequence[str],
-    borrowing: Quota | None = None,
-    lending: Quota | None = None,
+    borrowing_limit: Quota | None = None,
+    lending_limit: Quota | None = None,
 ) -> list[Json]:
-    """One group of all types: every type lists every resource, with 0 of what it does not have. A
-    limit that is None is none."""
+    """One group of all types, with an amount of 0 for a resource that a type does not have.
 
-    def one(flavor: str, resource: str) -> Json:
-        entry: Json = {
-            "name": resource,
-            "nominalQuota": quantity(resource, nominal[flavor, resource]),
+    A limit of None is left out, which is no limit.
+    """
+    amounts = {"nominalQuota": nominal}
+    if borrowing_limit is not None:
+        amounts["borrowingLimit"] = borrowing_limit
+    if lending_limit is not None:
+        amounts["lendingLimit"] = lending_limit
+
+    def entry(flavor: str, resource: str) -> Json:
+        fields = {
+            field: quantity(resource, quota[flavor, resource]) for field, quota in amounts.items()
         }
-        if borrowing is not None:
-            entry["borrowingLimit"] = quantity(resource, borrowing[flavor, resource])
-        if lending is not None:
-            entry["lendingLimit"] = quantity(resource, lending[flavor, resource])
-        return entry
+        return {"name": resource, **fields}
 
-    flavors = [
-        {"name": type_.name, "resources": [one(type_.name, name) for name in resources]}
-        for type_ in types
-    ]
+    flavors = []
+    for type_ in types:
+        entries = [entry(type_.name, resource) for resource in resources]
+        flavors.append({"name": type_.name, "resources": entries})
     return [{"coveredResources": list(resources), "flavors": flavors}] if flavors else []
 
 
-# --- what a team has ------------------------------------------------------------------------------
-def preemption(allocation: ComputeAllocation, *, cede_takes_back: bool) -> Json:
-    """Never while Cede takes back; else Kueue's own: whole jobs are killed, owners do not wait for
-    ever."""
-    if cede_takes_back:
+# --- the queue of a team --------------------------------------------------------------------------
+def preemption(allocation: ComputeAllocation, *, cede_preempts: bool) -> Json:
+    """The queue's preemption: off while Cede preempts, else Kueue's own, which stops whole jobs."""
+    if cede_preempts:
         return {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
     return {"reclaimWithinCohort": "Any", "withinClusterQueue": allocation.spec.preemptOwnTasks}
 
@@ -221,80 +164,41 @@ def cluster_queue(
     allocation: ComputeAllocation,
     spec: PolicySpec,
     granted: Quota,
-    borrowing: Quota | None,
-    lending: Quota | None,
+    borrowing_limit: Quota | None,
+    lending_limit: Quota | None,
     *,
-    cede_takes_back: bool,
-    held: bool,
-) -> Target:
-    """The team's queue. `queueingStrategy` is the scheduler's and never said here."""
-    wanted = {
-        entry.instanceType
-        for entry in (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
-    }
-    types = [type_ for type_ in spec.instanceTypes if type_.name in wanted]
+    cede_preempts: bool,
+) -> DesiredObject:
+    """The team's queue. `queueingStrategy` is left out, because it belongs to the scheduler."""
+    entries = (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
+    type_names = {entry.instanceType for entry in entries}
+    types = [type_ for type_ in spec.instanceTypes if type_.name in type_names]
+    resources = covered_resources(spec)
     weight = allocation.spec.fairShareWeight if spec.idleCompute == "FairShare" else 1
+    hold = not allocation.spec.active or bool(allocation.metadata.deletionTimestamp)
     content = {
         "cohortName": names.COHORT,
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": allocation.namespace}},
-        "resourceGroups": resource_groups(types, granted, covered(spec), borrowing, lending),
-        "preemption": preemption(allocation, cede_takes_back=cede_takes_back),
+        "resourceGroups": resource_groups(
+            types, granted, resources, borrowing_limit, lending_limit
+        ),
+        "preemption": preemption(allocation, cede_preempts=cede_preempts),
         "fairSharing": {"weight": str(weight)},
-        "stopPolicy": "Hold" if held else "None",
+        "stopPolicy": "Hold" if hold else "None",
     }
     name = allocation.metadata.name
-    return target(CLUSTER_QUEUES, ("", name), name, {"spec": content})
+    return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})
 
 
-def without_policy(queue: Json, allocation: ComputeAllocation) -> Target:
-    """The queue as it is, held if its allocation goes: there is nothing to compute it from. Nobody
-    asks for a take-back now but Kueue."""
-    ours = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
-    content = {name: queue["spec"][name] for name in ours if name in queue["spec"]}
-    content["preemption"] = preemption(allocation, cede_takes_back=False)
+def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredObject:
+    """The live queue with Kueue's own preemption, and on hold if the allocation is being deleted.
+
+    Without a policy there are no quotas to compute, and the scheduler preempts nothing.
+    """
+    fields = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
+    content = {name: queue["spec"][name] for name in fields if name in queue["spec"]}
+    content["preemption"] = preemption(allocation, cede_preempts=False)
     if allocation.metadata.deletionTimestamp:
         content["stopPolicy"] = "Hold"
     name = allocation.metadata.name
-    return target(CLUSTER_QUEUES, ("", name), name, {"spec": content})
-
-
-def in_namespace(allocation: ComputeAllocation, key: str) -> list[Target]:
-    """The team's namespace and what it holds of ours: local queue, peers Service, control Secret
-    (`key`: its entry; empty: no Secret)."""
-    owner = allocation.metadata.name
-    namespace = allocation.namespace
-    secret = target(
-        SECRETS,
-        (namespace, names.CONTROL_SECRET),
-        owner,
-        {"type": "Opaque", "data": {names.SECRET_KEY: key}},
-    )
-    return [
-        _namespace(allocation),
-        target(
-            LOCAL_QUEUES, (namespace, names.LOCAL_QUEUE), owner, {"spec": {"clusterQueue": owner}}
-        ),
-        target(
-            SERVICES,
-            (namespace, names.PEERS_SERVICE),
-            owner,
-            {
-                "spec": {
-                    "clusterIP": "None",
-                    "publishNotReadyAddresses": True,
-                    "selector": {names.ELASTIC_POD: "true"},
-                }
-            },
-        ),
-        *([secret] if key else []),
-    ]
-
-
-def _namespace(allocation: ComputeAllocation) -> Target:
-    owner = allocation.metadata.name
-    reference = allocation.spec.namespace
-    labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
-    # what we adopt keeps its own manager
-    if not (reference and reference.adopt):
-        labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
-    return target(NAMESPACES, ("", allocation.namespace), owner, {}, labels)
+    return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})

@@ -1,5 +1,4 @@
-"""PURE. (policy, allocations, nodes) → the objects that should exist, those that should not, and
-why."""
+"""PURE. (policy, allocations, nodes) → the objects that should exist, and why others do not."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -8,66 +7,80 @@ from dataclasses import dataclass, field
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Node
-from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, SECRETS, Key, Kind
+from cede.api.objects import CLUSTER_QUEUES, NAMESPACES, SECRETS, Key, Kind, condition
 from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
+from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
 from elastic_runtime.contract import derive_key
 from quota_controller.desired import kueue_objects, rbac
-from quota_controller.desired.borrowing import Account, account, free, lending_limits
-from quota_controller.desired.capacity import (
-    Shares,
-    Supply,
+from quota_controller.desired.borrowing import (
+    CohortUsage,
+    available_quota,
     borrowing_limits,
-    owned,
-    shared_out,
-    supplies,
+    cohort_usage,
+    lending_limits,
 )
-from quota_controller.desired.conflicts import Live, of_content, of_teams, owner_of
-from quota_controller.desired.kueue_objects import SHARED, Target
-from quota_controller.status.kueue_config import Kueue
+from quota_controller.desired.capacity import Capacity, capacities
+from quota_controller.desired.conflicts import (
+    Problem,
+    Problems,
+    ownership_conflicts,
+    unknown_names,
+)
+from quota_controller.desired.desired_object import SHARED, DesiredObject, LiveObjects, owner_of
+from quota_controller.desired.grants import Grants, grant, owned_quota
+from quota_controller.desired.team_namespace import namespace_objects
+from quota_controller.status.kueue_config import KueueInstallation
+
+NO_POLICY = (
+    f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; "
+    "until then all quotas stay as they are, and Kueue preempts by its own rules"
+)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One picture of the cluster."""
+class Snapshot:
+    """The cluster at one moment."""
 
     policy: ClusterPolicy | None
     allocations: tuple[ComputeAllocation, ...]
     nodes: tuple[Node, ...]
-    daemons: tuple[DaemonSet, ...]
-    live: Live
+    daemon_sets: tuple[DaemonSet, ...]
+    live: LiveObjects
     # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
     leader: str
     # the key that the namespaces' keys are derived from; empty when it is lost
-    root: bytes
-    kueue: Kueue = field(default_factory=Kueue)
+    root_key: bytes
+    kueue: KueueInstallation = field(default_factory=KueueInstallation)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What should be, and the figures it came from: the statuses are told from it."""
+    """What should be, and the figures it is based on, which the statuses report."""
 
-    targets: tuple[Target, ...] = ()
-    # allocations of which nothing in a namespace is deleted
+    objects: tuple[DesiredObject, ...] = ()
+    # owners whose objects are not deleted, even if they are not in `objects`
     kept: frozenset[str] = frozenset()
-    # allocations that are drained: what is theirs goes
-    leaving: frozenset[str] = frozenset()
-    # (namespace, uid): gives up our labels
-    abandoned: tuple[tuple[Key, str], ...] = ()
-    # allocation → (reason, sentence)
-    problems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    supply: Mapping[str, Supply] = field(default_factory=dict)
-    owns: Mapping[str, Quota] = field(default_factory=dict)
-    shares: Shares = field(default_factory=lambda: Shares({}, Quota()))
-    account: Account = field(default_factory=Account)
-    # allocation → what its next job could have
-    free: Mapping[str, Quota] = field(default_factory=dict)
-    cede_takes_back: bool = False
+    # allocations that are being deleted and are drained: their objects are deleted
+    drained: frozenset[str] = frozenset()
+    # (key, uid) of namespaces that lose the labels of Cede
+    abandoned_namespaces: tuple[tuple[Key, str], ...] = ()
+    problems: Problems = field(default_factory=dict)
+    # by instance type
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
+    # by allocation
+    owned: Mapping[str, Quota] = field(default_factory=dict)
+    grants: Grants = field(default_factory=Grants)
+    usage: CohortUsage = field(default_factory=CohortUsage)
+    # by allocation: what its next job could use
+    available: Mapping[str, Quota] = field(default_factory=dict)
+    # whether Cede preempts; if not, Kueue does
+    cede_preempts: bool = False
 
-    def unwanted(self, live: Live) -> list[tuple[Kind, Key, str]]:
-        """(kind, key, uid) of our labelled objects that should not exist; never a namespace."""
-        wanted = {(target.kind, target.key) for target in self.targets}
+    def unwanted(self, live: LiveObjects) -> list[tuple[Kind, Key, str]]:
+        """(kind, key, uid) of Cede's objects that should not exist; never a namespace."""
+        wanted = {desired.object_id for desired in self.objects}
         return [
             (kind, key, obj["metadata"].get("uid", ""))
             for (kind, key), obj in live.items()
@@ -78,117 +91,129 @@ class Plan:
         ]
 
 
-def plan(seen: Seen) -> Plan:
-    """What should exist now. Without a policy quotas stay as they are and Kueue takes back; what is
-    deleted goes on being deleted."""
-    leaving = frozenset(
-        a.metadata.name
-        for a in seen.allocations
-        if a.metadata.deletionTimestamp and drained(a, seen.live)
+def make_plan(snapshot: Snapshot) -> Plan:
+    """What should exist now.
+
+    Without a policy the quotas stay as they are and Kueue preempts; deletions go on.
+    """
+    drained = frozenset(
+        allocation.metadata.name
+        for allocation in snapshot.allocations
+        if allocation.metadata.deletionTimestamp and is_drained(allocation, snapshot.live)
     )
-    staying = [a for a in seen.allocations if a.metadata.name not in leaving]
-    if not seen.policy:
-        return _without_policy(seen, staying, leaving)
-    supply = supplies(seen.policy.spec.instanceTypes, seen.nodes, seen.daemons)
-    owns = {a.metadata.name: owned(a.spec, supply) for a in staying}
-    shares = shared_out(owns, supply)
-    account_ = account(
-        seen.allocations, shares, seen.live, shares_unallocated=seen.policy.spec.shareUnallocated
+    staying = [a for a in snapshot.allocations if a.metadata.name not in drained]
+    if snapshot.policy is None:
+        return _plan_without_policy(snapshot, staying, drained)
+    return _plan_with_policy(snapshot, snapshot.policy, staying, drained)
+
+
+def _plan_with_policy(
+    snapshot: Snapshot,
+    policy: ClusterPolicy,
+    staying: list[ComputeAllocation],
+    drained: frozenset[str],
+) -> Plan:
+    capacity_of = capacities(policy.spec.instanceTypes, snapshot.nodes, snapshot.daemon_sets)
+    owned = {a.metadata.name: owned_quota(a.spec, capacity_of) for a in staying}
+    grants = grant(owned, capacity_of)
+    usage = cohort_usage(
+        snapshot.allocations, grants, snapshot.live, share_unallocated=policy.spec.shareUnallocated
     )
-    takes_back = bool(seen.leader) and seen.policy.spec.mode == "Enforce"
-    taken = of_teams(staying, seen.live)
-    served = [a for a in staying if a.metadata.name not in taken]
-    targets = [
-        *kueue_objects.shared(seen.policy, shares.unallocated, seen.live),
-        *rbac.for_all(served),
+    cede_preempts = bool(snapshot.leader) and policy.spec.mode == "Enforce"
+    conflicts = ownership_conflicts(staying, snapshot.live)
+    without_conflict = [a for a in staying if a.metadata.name not in conflicts]
+    objects = [
+        *kueue_objects.shared_objects(policy, grants.unallocated, snapshot.live),
+        *rbac.viewer_bindings(without_conflict),
     ]
-    free_ = dict[str, Quota]()
-    for a in staying:
-        name = a.metadata.name
-        borrowing = borrowing_limits(a.spec, owns[name], supply)
-        lending = lending_limits(a, account_.lent[name])
-        held = not a.spec.active or bool(a.metadata.deletionTimestamp)
-        granted = shares.granted[name]
-        free_[name] = free(a, granted, borrowing, account_)
-        targets.append(
-            kueue_objects.cluster_queue(
-                a,
-                seen.policy.spec,
-                granted,
-                borrowing,
-                lending,
-                cede_takes_back=takes_back,
-                held=held,
-            )
+    available = {}
+    for allocation in staying:
+        name = allocation.metadata.name
+        granted = grants.granted[name]
+        borrowing_limit = borrowing_limits(allocation.spec, owned[name], capacity_of)
+        lending_limit = lending_limits(allocation, usage.lent_by(name))
+        available[name] = available_quota(allocation, granted, borrowing_limit, usage)
+        queue = kueue_objects.cluster_queue(
+            allocation,
+            policy.spec,
+            granted,
+            borrowing_limit,
+            lending_limit,
+            cede_preempts=cede_preempts,
         )
-        if name not in taken:
-            targets += [*kueue_objects.in_namespace(a, _key(a, seen)), *rbac.in_namespace(a)]
+        objects.append(queue)
+        if name not in conflicts:
+            objects += namespace_objects(allocation, _key_entry(allocation, snapshot))
+            objects += rbac.member_bindings(allocation)
+    kept = frozenset(conflicts)
     return Plan(
-        targets=tuple(targets),
-        kept=frozenset(taken),
-        leaving=leaving,
-        abandoned=_abandoned(staying, frozenset(taken), seen.live),
-        problems={**of_content(staying, seen.policy), **taken},
-        supply=supply,
-        owns=owns,
-        shares=shares,
-        account=account_,
-        free=free_,
-        cede_takes_back=takes_back,
+        objects=tuple(objects),
+        kept=kept,
+        drained=drained,
+        abandoned_namespaces=_abandoned_namespaces(staying, kept, snapshot.live),
+        problems={**unknown_names(staying, policy), **conflicts},
+        capacities=capacity_of,
+        owned=owned,
+        grants=grants,
+        usage=usage,
+        available=available,
+        cede_preempts=cede_preempts,
     )
 
 
-def _key(a: ComputeAllocation, seen: Seen) -> str:
-    """The entry of its control Secret: derived from the root key, or, while that is lost, the one
-    it has."""
-    if seen.root:
-        return base64.b64encode(derive_key(seen.root, a.namespace)).decode()
-    there = seen.live.get((SECRETS, (a.namespace, names.CONTROL_SECRET))) or {}
-    return str((there.get("data") or {}).get(names.SECRET_KEY, ""))
+def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
+    """The base64 key of the namespace's control Secret.
+
+    It is derived from the root key. While the root key is lost, the live Secret keeps its key.
+    """
+    if snapshot.root_key:
+        return base64.b64encode(derive_key(snapshot.root_key, allocation.namespace)).decode()
+    secret = snapshot.live.get((SECRETS, (allocation.namespace, names.CONTROL_SECRET))) or {}
+    return str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
 
 
-NO_POLICY = (
-    f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; "
-    "until then all quotas stay as they are, and Kueue takes back by preempting"
-)
+def _plan_without_policy(
+    snapshot: Snapshot, staying: list[ComputeAllocation], drained: frozenset[str]
+) -> Plan:
+    objects = []
+    for allocation in staying:
+        queue = snapshot.live.get((CLUSTER_QUEUES, allocation.metadata.key))
+        if queue:
+            objects.append(kueue_objects.queue_without_policy(queue, allocation))
+    staying_names = frozenset(a.metadata.name for a in staying)
+    kept = staying_names | {SHARED} if snapshot.allocations else staying_names
+    problem = Problem(AllocationReason.NO_POLICY, NO_POLICY)
+    return Plan(
+        objects=tuple(objects),
+        kept=kept,
+        drained=drained,
+        abandoned_namespaces=_abandoned_namespaces(staying, kept, snapshot.live),
+        problems=dict.fromkeys(staying_names, problem),
+    )
 
 
-def _without_policy(seen: Seen, staying: list[ComputeAllocation], leaving: frozenset[str]) -> Plan:
-    queues = [(a, seen.live.get((CLUSTER_QUEUES, ("", a.metadata.name)))) for a in staying]
-    kept_queues = [kueue_objects.without_policy(queue, a) for a, queue in queues if queue]
-    kept = {a.metadata.name for a in staying} | ({SHARED} if seen.allocations else set())
-    problems = {a.metadata.name: ("NoPolicy", NO_POLICY) for a in staying}
-    abandoned = _abandoned(staying, frozenset(kept), seen.live)
-    return Plan(tuple(kept_queues), frozenset(kept), leaving, abandoned, problems)
-
-
-def drained(allocation: ComputeAllocation, live: Live) -> bool:
-    """Whether nothing runs on its quota any more, and nothing new can: the queue is held, and Kueue
-    says so."""
+def is_drained(allocation: ComputeAllocation, live: LiveObjects) -> bool:
+    """Whether no workload uses its quota, and Kueue has confirmed that the queue is on hold."""
     queue = live.get((CLUSTER_QUEUES, ("", allocation.metadata.name)))
     if queue is None:
         return True
     status = queue.get("status", {})
-    stopped = any(
-        c["type"] == "Active" and c["status"] == "False" for c in status.get("conditions", [])
-    )
-    return (
-        queue["spec"].get("stopPolicy") == "Hold"
-        and stopped
-        and not status.get("reservingWorkloads", 0)
-    )
+    active = condition(status.get("conditions", []), "Active")
+    stopped = active is not None and active["status"] == "False"
+    on_hold = queue["spec"].get("stopPolicy") == "Hold"
+    return on_hold and stopped and not status.get("reservingWorkloads", 0)
 
 
-def _abandoned(
-    staying: Iterable[ComputeAllocation], kept: frozenset[str], live: Live
+def _abandoned_namespaces(
+    staying: Iterable[ComputeAllocation], kept: frozenset[str], live: LiveObjects
 ) -> tuple[tuple[Key, str], ...]:
-    """Namespaces that carry the label of an allocation which does not name them (any more)."""
-    claimed = {(a.namespace, a.metadata.name) for a in staying}
-    return tuple(
-        (key, obj["metadata"].get("uid", ""))
-        for (kind, key), obj in live.items()
-        if kind == NAMESPACES
-        and (owner := owner_of(obj))
-        and owner not in kept
-        and (key[1], owner) not in claimed
-    )
+    """Namespaces with the label of an allocation that does not name them (any more)."""
+    named = {(a.namespace, a.metadata.name) for a in staying}
+    abandoned = []
+    for (kind, key), obj in live.items():
+        owner = owner_of(obj)
+        if kind != NAMESPACES or not owner or owner in kept:
+            continue
+        if (key[1], owner) not in named:
+            abandoned.append((key, obj["metadata"].get("uid", "")))
+    return tuple(abandoned)

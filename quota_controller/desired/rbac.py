@@ -1,64 +1,66 @@
-"""PURE. What a team's members may do: in their namespace by one binding, and see of what all teams
-share by another."""
+"""PURE. The rights of a team's members: in their namespace, and on what all teams share."""
 
 from collections.abc import Iterable
 
-from cede.api.allocation import ComputeAllocation
+from cede.api.allocation import ComputeAllocation, Member
 from cede.api.objects import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Json
-from quota_controller.desired.kueue_objects import SHARED, Target, target
+from quota_controller.desired.desired_object import SHARED, DesiredObject, desired_object
 
 MEMBERS = "cede-members"
-"""The binding in a team's namespace to `MEMBER_ROLE`, and the cluster's one to `VIEWER_ROLE`: names
-we may write, and no others."""
+"""The RoleBinding of `MEMBER_ROLE` in a team's namespace, and the ClusterRoleBinding of
+`VIEWER_ROLE`. The quota_controller has the right to write bindings of this name only."""
 MEMBER_ROLE = "cede-member"
 VIEWER_ROLE = "cede-viewer"
-"""ClusterRoles that are shipped with us."""
-_RBAC = "rbac.authorization.k8s.io"
+"""ClusterRoles that are installed with Cede."""
+_RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
-def in_namespace(allocation: ComputeAllocation) -> list[Target]:
-    """The members' binding; none without members."""
+def member_bindings(allocation: ComputeAllocation) -> list[DesiredObject]:
+    """The RoleBinding of the members in the team's namespace; none without members."""
     if not allocation.spec.members:
         return []
+    subjects = _subjects(allocation)
     return [
-        target(
+        desired_object(
             ROLE_BINDINGS,
             (allocation.namespace, MEMBERS),
             allocation.metadata.name,
-            _binding(MEMBER_ROLE, _subjects(allocation)),
+            _binding(MEMBER_ROLE, subjects),
         )
     ]
 
 
-def for_all(allocations: Iterable[ComputeAllocation]) -> list[Target]:
-    """Every member of every team sees the queues, the allocations, the policy and the Cessions.
+def viewer_bindings(allocations: Iterable[ComputeAllocation]) -> list[DesiredObject]:
+    """The ClusterRoleBinding by which all members see queues, allocations, policy and Cessions.
 
-    One binding for all: so we need the right to write one ClusterRoleBinding and no other.
+    It is one for all teams, so that the quota_controller needs the right to write one
+    ClusterRoleBinding and no other.
     """
-    subjects = {
-        tuple(sorted(subject.items())): subject for a in allocations for subject in _subjects(a)
-    }
+    subjects: dict[tuple[tuple[str, str], ...], Json] = {}
+    for allocation in allocations:
+        for subject in _subjects(allocation):
+            subjects[tuple(sorted(subject.items()))] = subject
     if not subjects:
         return []
-    listed = [subjects[key] for key in sorted(subjects)]
-    return [target(CLUSTER_ROLE_BINDINGS, ("", MEMBERS), SHARED, _binding(VIEWER_ROLE, listed))]
+    ordered = [subjects[key] for key in sorted(subjects)]
+    return [
+        desired_object(CLUSTER_ROLE_BINDINGS, ("", MEMBERS), SHARED, _binding(VIEWER_ROLE, ordered))
+    ]
 
 
 def _binding(role: str, subjects: list[Json]) -> Json:
     return {
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": subjects,
     }
 
 
 def _subjects(allocation: ComputeAllocation) -> list[Json]:
-    return [
-        {
-            "kind": member.kind,
-            "name": member.name,
-            "namespace": member.namespace or allocation.namespace,
-        }
-        if member.kind == "ServiceAccount"
-        else {"kind": member.kind, "name": member.name, "apiGroup": _RBAC}
-        for member in allocation.spec.members
-    ]
+    return [_subject(member, allocation.namespace) for member in allocation.spec.members]
+
+
+def _subject(member: Member, team_namespace: str) -> Json:
+    subject = {"kind": member.kind, "name": member.name}
+    if member.kind == "ServiceAccount":
+        return {**subject, "namespace": member.namespace or team_namespace}
+    return {**subject, "apiGroup": _RBAC_GROUP}

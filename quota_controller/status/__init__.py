@@ -1,1 +1,1 @@
-"""What administrators read in the status of our objects. Pure."""
+"""PURE. What the status of the policy and of every allocation reports."""

@@ -1,5 +1,4 @@
-"""PURE. Whether Kueue is there, new enough, and set as the policy wants; what is not is told with
-its cure."""
+"""PURE. Whether Kueue is installed, new enough, and configured as the policy needs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,218 +9,225 @@ import yaml
 
 from cede.api.objects import Json, Key
 from cede.api.policy import PolicySpec
+from cede.api.reasons import KueueReason
+from quota_controller.desired.conflicts import Problem
+from quota_controller.status.verdict import Verdict
 
 NAMESPACE = "kueue-system"
 CONFIG_MAP: Key = (NAMESPACE, "kueue-manager-config")
 CONFIG_KEY = "controller_manager_config.yaml"
 DEPLOYMENT: Key = (NAMESPACE, "kueue-controller-manager")
-OLDEST = (0, 19, 2)
-ELASTIC = "ElasticJobsViaWorkloadSlices"
-ELASTIC_PLACED = "ElasticJobsViaWorkloadSlicesWithTAS"
-JOBS = "batch/job"
-PODS = "pod"
+OLDEST_VERSION = (0, 19, 2)
+ELASTIC_GATE = "ElasticJobsViaWorkloadSlices"
+ELASTIC_TOPOLOGY_GATE = "ElasticJobsViaWorkloadSlicesWithTAS"
+JOB_FRAMEWORK = "batch/job"
+POD_FRAMEWORK = "pod"
 
 
 @dataclass(frozen=True)
-class Kueue:
-    """What was found of Kueue itself."""
+class KueueInstallation:
+    """The objects of Kueue's own installation."""
 
     config_map: Json | None = None
     deployment: Json | None = None
-    # why we could not look
-    trouble: str = ""
-
-
-Verdict = tuple[bool | None, str, str]
-"""(as the policy wants, reason, sentence)."""
-Problem = tuple[str, str]
+    # why they cannot be read; empty when they can
+    read_error: str = ""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What of Kueue's configuration matters here, with its defaults filled in."""
+class KueueConfig:
+    """The part of Kueue's configuration that matters to Cede, with Kueue's defaults filled in."""
 
     waits_for_pods: bool
     fair_sharing: bool
-    gates: Mapping[str, bool]
+    feature_gates: Mapping[str, bool]
     frameworks: tuple[str, ...]
 
 
-def parse(text: str) -> Settings:
-    """Kueue's configuration file. Raises ValueError when it is none."""
+# --- the configuration file -----------------------------------------------------------------------
+def parse(text: str) -> KueueConfig:
+    """Kueue's configuration file. Raises ValueError when the text is none."""
     try:
-        found = yaml.safe_load(text)
-        found = {} if found is None else found
+        config = yaml.safe_load(text)
     except (yaml.YAMLError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # tags of YAML let its parser stumble
+        # PyYAML raises all of these for odd tags
         raise ValueError(f"it is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(found, dict):
+    if config is None:
+        config = {}
+    if not isinstance(config, dict):
         raise ValueError("it is no object")
-    # In v1beta1 both have a switch. In v1beta2 fairSharing is on by being there, waitForPodsReady
-    # always (defaults.go).
-    switched = str(found.get("apiVersion", "")).endswith("/v1beta1")
-    waits = _part(found, "waitForPodsReady")
-    shares = _part(found, "fairSharing")
-    named = _part(found, "integrations").get("frameworks")
-    return Settings(
-        waits_for_pods=bool(waits.get("enable")) if switched else True,
-        fair_sharing=bool(shares.get("enable"))
-        if switched
-        else found.get("fairSharing") is not None,
-        gates={str(name): on is True for name, on in _part(found, "featureGates").items()},
-        frameworks=tuple(map(str, named)) if isinstance(named, list) else (JOBS,),
+    frameworks = _section(config, "integrations").get("frameworks")
+    waits_for_pods = True
+    fair_sharing = config.get("fairSharing") is not None
+    # v1beta1 has a field `enable` for both. In v1beta2 fairSharing is on if the section exists, and
+    # waitForPodsReady is always on (Kueue, apis/config/v1beta2/defaults.go).
+    if str(config.get("apiVersion", "")).endswith("/v1beta1"):
+        waits_for_pods = bool(_section(config, "waitForPodsReady").get("enable"))
+        fair_sharing = bool(_section(config, "fairSharing").get("enable"))
+    return KueueConfig(
+        waits_for_pods,
+        fair_sharing,
+        {str(name): value is True for name, value in _section(config, "featureGates").items()},
+        tuple(map(str, frameworks)) if isinstance(frameworks, list) else (JOB_FRAMEWORK,),
     )
 
 
-def _part(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = of.get(name)
-    return found if isinstance(found, dict) else {}
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = config.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 # --- the Deployment -------------------------------------------------------------------------------
 def version_of(image: str) -> tuple[int, ...] | None:
-    """(0, 19, 2) of `registry.k8s.io/kueue/kueue:v0.19.2`; None when the tag tells no version."""
-    found = re.search(r":v?(\d+)\.(\d+)\.(\d+)(?:[-+.][\w.+-]*)?(?:@\S*)?$", image)
-    return tuple(map(int, found.groups())) if found else None
+    """(0, 19, 2) of `registry.k8s.io/kueue/kueue:v0.19.2`; None when the tag is no version."""
+    match = re.search(r":v?(\d+)\.(\d+)\.(\d+)(?:[-+.][\w.+-]*)?(?:@\S*)?$", image)
+    return tuple(map(int, match.groups())) if match else None
 
 
-def _container(deployment: Json) -> Json:
-    containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get(
-        "containers"
-    ) or [{}]
-    return next((one for one in containers if one.get("name") == "manager"), containers[0])
+def _in_words(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
-def gates_of(deployment: Json) -> dict[str, bool]:
-    """Feature gates from the command line; Kueue takes them from there or from the file, never from
-    both."""
-    container = _container(deployment)
-    words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
-    pairs = [
-        pair.partition("=")
-        for found in re.findall(r"--feature-gates[= ](\S+)", words)
-        for pair in found.split(",")
-    ]
-    return {name: value.lower() == "true" for name, _, value in pairs}
+def _manager_container(deployment: Json) -> Json:
+    pod = deployment.get("spec", {}).get("template", {}).get("spec", {})
+    containers = pod.get("containers") or [{}]
+    managers = [container for container in containers if container.get("name") == "manager"]
+    manager: Json = managers[0] if managers else containers[0]
+    return manager
+
+
+def feature_gates_of(deployment: Json) -> dict[str, bool]:
+    """Feature gates from the command line.
+
+    Kueue reads them from there or from the configuration file, never from both.
+    """
+    container = _manager_container(deployment)
+    command = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
+    gates = {}
+    for flag in re.findall(r"--feature-gates[= ](\S+)", command):
+        for pair in flag.split(","):
+            name, _, value = pair.partition("=")
+            gates[name] = value.lower() == "true"
+    return gates
 
 
 # --- the verdict ----------------------------------------------------------------------------------
-def verdict(spec: PolicySpec, kueue: Kueue) -> Verdict:
-    """Everything that is wrong at once; None when it cannot be known."""
-    config_map = kueue.config_map
-    deployment = kueue.deployment
-    trouble = kueue.trouble
-    if trouble:
-        return None, "Unreadable", f"Kueue's settings cannot be read: {trouble}"
-    if deployment is None:
-        where = f"Deployment {DEPLOYMENT[1]} in namespace {DEPLOYMENT[0]}"
-        return (
-            None,
-            "NotFound",
-            (
-                f"there is no {where}: Kueue is not installed, or elsewhere, so its settings are "
-                f"not "
-                f"checked"
-            ),
+def verdict(spec: PolicySpec, kueue: KueueInstallation) -> Verdict:
+    """Condition KueueConfigured: all problems in one message; Unknown if Kueue is not readable."""
+    if kueue.read_error:
+        return Verdict(
+            None, KueueReason.UNREADABLE, f"Kueue's settings cannot be read: {kueue.read_error}"
         )
-    if config_map is None:
-        return (
+    if kueue.deployment is None:
+        return Verdict(
             None,
-            "NoSettings",
-            (
-                f"there is no ConfigMap {CONFIG_MAP[1]} in namespace {CONFIG_MAP[0]}: Kueue's "
-                f"settings are not checked"
-            ),
+            KueueReason.NOT_FOUND,
+            f"there is no Deployment {DEPLOYMENT[1]} in namespace {NAMESPACE}: Kueue is not "
+            "installed, or installed elsewhere, so its settings are not checked",
+        )
+    if kueue.config_map is None:
+        return Verdict(
+            None,
+            KueueReason.NO_SETTINGS,
+            f"there is no ConfigMap {CONFIG_MAP[1]} in namespace {NAMESPACE}: Kueue's settings are "
+            "not checked",
         )
     try:
-        found = parse((config_map.get("data") or {}).get(CONFIG_KEY, ""))
+        config = parse((kueue.config_map.get("data") or {}).get(CONFIG_KEY, ""))
     except ValueError as error:
-        return (
+        return Verdict(
             None,
-            "Unreadable",
+            KueueReason.UNREADABLE,
             f"{CONFIG_KEY} in ConfigMap {CONFIG_MAP[1]} cannot be read: {error}",
         )
-    if problems := [
-        *_deployed(deployment),
-        *_settings(spec, found, {**found.gates, **gates_of(deployment)}),
-    ]:
-        return False, problems[0][0], "; ".join(sentence for _, sentence in problems)
-    version = version_of(_container(deployment).get("image", ""))
-    named = f"Kueue {'.'.join(map(str, version))}" if version else "Kueue"
-    return (
+    gates = {**config.feature_gates, **feature_gates_of(kueue.deployment)}
+    problems = [
+        *_deployment_problems(kueue.deployment),
+        *_sharing_problems(spec, config),
+        *_elastic_problems(spec, gates),
+        *_framework_problems(config),
+    ]
+    if problems:
+        message = "; ".join(problem.message for problem in problems)
+        return Verdict(False, problems[0].reason, message)
+    version = version_of(_manager_container(kueue.deployment).get("image", ""))
+    product = f"Kueue {_in_words(version)}" if version else "Kueue"
+    return Verdict(
         True,
-        "AsThePolicyWants",
-        f"{named} is set as the policy wants; it queues {', '.join(sorted(found.frameworks))}",
+        KueueReason.AS_THE_POLICY_WANTS,
+        f"{product} is configured as the policy needs; it queues "
+        f"{', '.join(sorted(config.frameworks))}",
     )
 
 
-def _deployed(deployment: Json) -> Iterator[Problem]:
-    image = _container(deployment).get("image", "")
-    version = version_of(image)
-    least = ".".join(map(str, OLDEST))
-    if version and version < OLDEST:
-        yield (
-            "TooOld",
-            f"Kueue is {'.'.join(map(str, version))} and must be {least} or newer: upgrade it",
+def _deployment_problems(deployment: Json) -> Iterator[Problem]:
+    version = version_of(_manager_container(deployment).get("image", ""))
+    if version and version < OLDEST_VERSION:
+        yield Problem(
+            KueueReason.TOO_OLD,
+            f"Kueue is {_in_words(version)} and must be {_in_words(OLDEST_VERSION)} or newer: "
+            "upgrade it",
         )
     if deployment.get("spec", {}).get("replicas", 1) == 0:
-        yield (
-            "NotRunning",
+        yield Problem(
+            KueueReason.NOT_RUNNING,
             f"Kueue is scaled to 0, so nothing is admitted: scale Deployment {DEPLOYMENT[1]} up",
         )
 
 
-def _settings(spec: PolicySpec, found: Settings, gates: Mapping[str, bool]) -> Iterator[Problem]:
-    cure = f"in ConfigMap {CONFIG_MAP[1]}, then restart Kueue"
-    if not found.waits_for_pods:
-        yield (
-            "WaitForPodsReadyOff",
-            (
-                f"waitForPodsReady is off, so a job whose pods do not all get ready keeps its "
-                f"quota for ever: set waitForPodsReady {cure}"
-            ),
+_WHERE = f"in ConfigMap {CONFIG_MAP[1]}, then restart Kueue"
+
+
+def _sharing_problems(spec: PolicySpec, config: KueueConfig) -> Iterator[Problem]:
+    if not config.waits_for_pods:
+        yield Problem(
+            KueueReason.WAIT_FOR_PODS_READY_OFF,
+            "waitForPodsReady is off, so a job keeps its quota even if its pods never get ready: "
+            f"set waitForPodsReady {_WHERE}",
         )
-    if spec.idleCompute == "FairShare" and not found.fair_sharing:
-        yield (
-            "FairSharingOff",
-            (
-                f"idleCompute is FairShare and Kueue's fairSharing is off, so weights count for "
-                f"nothing: set fairSharing {cure}"
-            ),
+    if spec.idleCompute == "FairShare" and not config.fair_sharing:
+        yield Problem(
+            KueueReason.FAIR_SHARING_OFF,
+            "idleCompute is FairShare and Kueue's fairSharing is off, so weights have no effect: "
+            f"set fairSharing {_WHERE}",
         )
-    # equal weights and weights of 0 order by share too (CompareDRS)
-    if spec.idleCompute == "FirstCome" and found.fair_sharing:
-        yield (
-            "FairSharingOn",
-            (
-                "idleCompute is FirstCome and Kueue's fairSharing is on, so who borrows least "
-                "still goes first, whatever the weights: "
-                f"remove fairSharing {cure}, or set idleCompute: FairShare"
-            ),
+    # With fair sharing on, Kueue orders by share even if all weights are equal or 0
+    # (pkg/cache/scheduler/fair_sharing.go, CompareDRS).
+    if spec.idleCompute == "FirstCome" and config.fair_sharing:
+        yield Problem(
+            KueueReason.FAIR_SHARING_ON,
+            "idleCompute is FirstCome and Kueue's fairSharing is on, so the team that borrows "
+            "least still goes first, whatever the weights: "
+            f"remove fairSharing {_WHERE}, or set idleCompute: FairShare",
         )
-    if not gates.get(ELASTIC, True):
-        yield (
-            "ElasticSlicesOff",
-            (
-                f"feature gate {ELASTIC} is off, so no job can grow or shrink: remove it from "
-                f"featureGates {cure}"
-            ),
+
+
+def _elastic_problems(spec: PolicySpec, gates: Mapping[str, bool]) -> Iterator[Problem]:
+    if not gates.get(ELASTIC_GATE, True):
+        yield Problem(
+            KueueReason.ELASTIC_SLICES_OFF,
+            f"feature gate {ELASTIC_GATE} is off, so no job can grow or shrink: "
+            f"remove it from featureGates {_WHERE}",
         )
-    elif spec.topology and not gates.get(ELASTIC_PLACED, False):
-        yield (
-            "ElasticTopologyOff",
-            (
-                f"the policy has a topology and feature gate {ELASTIC_PLACED} (alpha) is off, so "
-                f"Kueue places an elastic job anew at each "
-                f"size, whatever runs where: add it to featureGates {cure}, or leave topology out "
-                f"where jobs are elastic"
-            ),
+    elif spec.topology and not gates.get(ELASTIC_TOPOLOGY_GATE, False):
+        yield Problem(
+            KueueReason.ELASTIC_TOPOLOGY_OFF,
+            f"the policy has a topology and feature gate {ELASTIC_TOPOLOGY_GATE} (alpha) is off, "
+            "so Kueue places an elastic job at each new size without regard to its running pods: "
+            f"add it to featureGates {_WHERE}, or leave topology out where jobs are elastic",
         )
-    if JOBS not in found.frameworks:
-        yield (
-            "JobsNotQueued",
-            f"{JOBS} is not in integrations.frameworks, so Kueue queues no Jobs: add it {cure}",
+
+
+def _framework_problems(config: KueueConfig) -> Iterator[Problem]:
+    if JOB_FRAMEWORK not in config.frameworks:
+        yield Problem(
+            KueueReason.JOBS_NOT_QUEUED,
+            f"{JOB_FRAMEWORK} is not in integrations.frameworks, so Kueue queues no Jobs: "
+            f"add it {_WHERE}",
         )
-    if PODS not in found.frameworks:
-        why = "so pods with accelerators of kinds that Kueue does not queue run past every quota"
-        yield "PodsNotQueued", f"{PODS} is not in integrations.frameworks, {why}: add it {cure}"
+    if POD_FRAMEWORK not in config.frameworks:
+        yield Problem(
+            KueueReason.PODS_NOT_QUEUED,
+            f"{POD_FRAMEWORK} is not in integrations.frameworks, so pods with accelerators of "
+            f"kinds that Kueue does not queue escape all quotas: add it {_WHERE}",
+        )

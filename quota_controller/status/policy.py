@@ -1,203 +1,192 @@
-"""PURE. What an admin reads of the policy: who takes back, whether it is in place, whether Kueue is
-set as it wants, what there is."""
+"""PURE. The status of the ClusterPolicy: who preempts, whether it is in place, what capacity is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from cede.api import names
-from cede.api.objects import set_condition
+from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy, PolicyStatus, TypeStatus
+from cede.api.reasons import LeaderReason, PolicyReason
 from cede.api.resources import Quota, quantity, total
-from quota_controller.desired.capacity import Supply
+from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
-from quota_controller.desired.kueue_objects import SHARED, keeps_old_topology
-from quota_controller.desired.plan import Plan, Seen
+from quota_controller.desired.desired_object import SHARED
+from quota_controller.desired.kueue_objects import types_with_old_topology
+from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status import kueue_config
-from quota_controller.status.allocation import amounts
+from quota_controller.status.allocation import amounts_of_type
+from quota_controller.status.verdict import Verdict, failed, with_verdict
 
 SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
+_MAX_LISTED_NODES = 3
 
 
-def policy_status(plan: Plan, seen: Seen, clashes: Problems, now: float) -> PolicyStatus | None:
-    """The status of the policy, when there is one."""
-    if not (found := seen.policy):
+def policy_status(
+    plan: Plan, snapshot: Snapshot, write_problems: Problems, now: float
+) -> PolicyStatus | None:
+    """The status of the policy; None when there is no policy.
+
+    `write_problems` are those of the last writes, by owner.
+    """
+    policy = snapshot.policy
+    if policy is None:
         return None
-    generation = found.metadata.generation
-    leads, reason, message = _leads(found, seen.leader)
-    conditions = set_condition(
-        found.status.conditions,
-        SCHEDULER_LEADS,
-        leads,
-        reason,
-        message,
-        generation=generation,
-        now=now,
-    )
-    configured, reason, message = kueue_config.verdict(found.spec, seen.kueue)
-    conditions = set_condition(
-        conditions, KUEUE_CONFIGURED, configured, reason, message, generation=generation, now=now
-    )
-    ready, reason, message = _policy_ready(found, seen, clashes)
-    conditions = set_condition(
-        conditions, names.READY, ready, reason, message, generation=generation, now=now
-    )
-    allocated = total(plan.owns.values())
+    generation = policy.metadata.generation
+    conditions = policy.status.conditions
+    for type_, verdict in (
+        (SCHEDULER_LEADS, _leader_verdict(policy, snapshot.leader)),
+        (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue)),
+        (names.READY, _ready_verdict(policy, snapshot, write_problems)),
+    ):
+        conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)
+    owned = total(plan.owned.values())
     return PolicyStatus(
         observedGeneration=generation,
         conditions=conditions,
-        leader=seen.leader,
-        preemption="Cede" if plan.cede_takes_back else "Kueue",
-        instanceTypes=[_type(one, plan, allocated) for one in plan.supply.values()],
+        leader=snapshot.leader,
+        preemption="Cede" if plan.cede_preempts else "Kueue",
+        instanceTypes=[
+            _type_status(capacity, owned, plan.grants.unallocated)
+            for capacity in plan.capacities.values()
+        ],
     )
 
 
 def unsynced_policy_status(
-    found: ClusterPolicy, troubles: Mapping[str, str], now: float
+    policy: ClusterPolicy, read_errors: Mapping[str, str], now: float
 ) -> PolicyStatus:
-    """The status while kinds cannot be read: the last figures stand. `troubles`: kind → why."""
-    kinds = ", ".join(sorted(troubles))
-    why = next(iter(troubles.values()))
-    cure = (
-        f"install Kueue {'.'.join(map(str, kueue_config.OLDEST))} or newer, or see to the "
-        f"rights of {names.QUOTA_CONTROLLER}"
-    )
-    message = f"{kinds} cannot be read ({why}), so all stays as it is: {cure}"
-    generation = found.metadata.generation
-    conditions = set_condition(
-        found.status.conditions,
-        names.READY,
+    """The status while some kinds cannot be read; the last figures stay.
+
+    `read_errors` has the error by kind.
+    """
+    kinds = ", ".join(sorted(read_errors))
+    error = next(iter(read_errors.values()))
+    oldest = ".".join(map(str, kueue_config.OLDEST_VERSION))
+    verdict = Verdict(
         False,
-        "CannotRead",
-        message,
-        generation=generation,
-        now=now,
+        PolicyReason.CANNOT_READ,
+        f"{kinds} cannot be read ({error}), so nothing is changed: install Kueue {oldest} or "
+        f"newer, or check the rights of {names.QUOTA_CONTROLLER}",
     )
-    return found.status.model_copy(
+    generation = policy.metadata.generation
+    conditions: list[Json] = with_verdict(
+        policy.status.conditions, names.READY, verdict, generation=generation, now=now
+    )
+    return policy.status.model_copy(
         update={"observedGeneration": generation, "conditions": conditions}
     )
 
 
-def _leads(found: ClusterPolicy, leader: str) -> tuple[bool, str, str]:
-    if leader and found.spec.mode == "Observe":
-        return (
+def _leader_verdict(policy: ClusterPolicy, leader: str) -> Verdict:
+    if not leader:
+        seconds = policy.spec.preemption.watchdogSeconds
+        return Verdict(
+            False,
+            LeaderReason.NO_LEADER,
+            f"no scheduler has led for {seconds} s, so Kueue preempts by its own rules and stops "
+            f"whole jobs: check Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}",
+        )
+    if policy.spec.mode == "Observe":
+        return Verdict(
             True,
-            "Observing",
-            "the mode is Observe: take-backs are recorded only, Kueue preempts by its own rules",
+            LeaderReason.OBSERVING,
+            "the mode is Observe: plans are only recorded, and Kueue preempts by its own rules",
         )
-    if leader:
-        return True, "Leads", "jobs cede: Kueue itself preempts nothing"
-    since = found.spec.preemption.watchdogSeconds
-    cure = f"see to Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}"
-    return (
-        False,
-        "NoLeader",
-        (
-            f"no scheduler has led for {since} s, so Kueue preempts by its own rules, by killing: "
-            f"{cure}"
-        ),
-    )
+    return Verdict(True, LeaderReason.LEADS, "jobs cede: Kueue itself preempts nothing")
 
 
-def _policy_ready(found: ClusterPolicy, seen: Seen, clashes: Problems) -> tuple[bool, str, str]:
-    if SHARED in clashes:
-        return False, *clashes[SHARED]
-    if not found.spec.instanceTypes:
-        return (
+def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Problems) -> Verdict:
+    if SHARED in write_problems:
+        return failed(write_problems[SHARED])
+    if not policy.spec.instanceTypes:
+        return Verdict(
             False,
-            "NoInstanceTypes",
-            "instanceTypes is empty, so no quota can be given: name the kinds of node there are",
+            PolicyReason.NO_INSTANCE_TYPES,
+            "instanceTypes is empty, so there is no quota: list the kinds of nodes",
         )
-    overlapping = _overlapping(found)
+    overlapping = _overlapping_types(policy)
     if overlapping:
-        return (
+        return Verdict(
             False,
-            "TypesOverlap",
-            (
-                f"{overlapping} would select the same nodes, which count for the first: tell them "
-                f"apart by nodeLabels"
-            ),
+            PolicyReason.TYPES_OVERLAP,
+            f"{' and '.join(overlapping)} select the same nodes, which count for the first one: "
+            "set nodeLabels that tell them apart",
         )
-    if kept := ", ".join(keeps_old_topology(found, seen.live)):
-        cure = "name the type anew to change its levels or its nodeLabels, or put them back"
-        return (
+    old_topology = types_with_old_topology(policy, snapshot.live)
+    if old_topology:
+        return Verdict(
             False,
-            "TopologyKept",
-            (
-                f"the flavor of {kept} keeps its topology and labels, Kueue lets neither change: "
-                f"{cure}"
-            ),
+            PolicyReason.TOPOLOGY_KEPT,
+            f"the flavor of {', '.join(old_topology)} keeps its topology and labels, because Kueue "
+            "allows no change of them: give the type another name, or restore the topology and "
+            "its nodeLabels",
         )
-    if not seen.root:
-        where = f"Secret {names.ROOT_SECRET} in namespace {names.SYSTEM_NAMESPACE}"
-        cure = (
-            f"put its entry {names.SECRET_KEY} back, or delete the Secret and restart "
-            f"{names.QUOTA_CONTROLLER} and {names.SCHEDULER}"
-        )
-        return (
+    if not snapshot.root_key:
+        return Verdict(
             False,
-            "RootKeyLost",
-            (
-                f"{where} holds no {names.SECRET_KEY}, so a new team gets none and no job can be "
-                f"asked to shrink: {cure}"
-            ),
+            PolicyReason.ROOT_KEY_LOST,
+            f"Secret {names.ROOT_SECRET} in namespace {names.SYSTEM_NAMESPACE} has no entry "
+            f"{names.SECRET_KEY}, so new teams get no key and no job can be asked to shrink: "
+            f"restore the entry, or delete the Secret and restart {names.QUOTA_CONTROLLER} and "
+            f"{names.SCHEDULER}",
         )
-    types = ", ".join(one.name for one in found.spec.instanceTypes)
-    classes = ", ".join(one.name for one in found.spec.priorityClasses) or "none"
-    return True, "InPlace", f"instance types: {types}; priority classes: {classes}"
+    types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
+    classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"
+    message = f"instance types: {types}; priority classes: {classes}"
+    return Verdict(True, PolicyReason.IN_PLACE, message)
 
 
-def _overlapping(found: ClusterPolicy) -> str:
-    """Two types of which one selects everything the other does."""
-    types: Iterable[tuple[str, Mapping[str, str]]] = [
-        (one.name, one.selector) for one in found.spec.instanceTypes
-    ]
-    seen: list[tuple[str, Mapping[str, str]]] = []
-    for name, selector in types:
-        for other, before in seen:
-            if before.items() <= selector.items() or selector.items() <= before.items():
-                return f"{other} and {name}"
-        seen.append((name, selector))
-    return ""
+def _overlapping_types(policy: ClusterPolicy) -> tuple[str, str] | None:
+    """Two types of which one selects every node that the other selects."""
+    for first, second in combinations(policy.spec.instanceTypes, 2):
+        first_labels = first.selector.items()
+        second_labels = second.selector.items()
+        if first_labels <= second_labels or second_labels <= first_labels:
+            return first.name, second.name
+    return None
 
 
-def _type(one: Supply, plan: Plan, allocated: Quota) -> TypeStatus:
-    flavor = one.type.name
-    missing = any(allocated[flavor, name] > one.healthy[name] for name in one.resources)
-    said = []
-    if one.promised:
-        said.append("no node of this type exists: the figures are the policy's")
-    elif missing:
-        said.append(
-            "allocations own more than the healthy nodes hold: every quota is cut in proportion"
-        )
-    if one.damaged:
-        said.append(
-            f"{_some(one.damaged)} offer fewer accelerators or slices than the others: a pod "
-            f"that "
-            f"needs a whole node may wait there"
-        )
-    if one.otherwise:
-        said.append(
-            f"{_some(one.otherwise)} offer other partitions than a whole node of the type: "
-            f"give "
-            f"them a type of their own by nodeLabels"
-        )
+def _type_status(capacity: Capacity, owned: Quota, unallocated: Quota) -> TypeStatus:
     return TypeStatus(
-        name=flavor,
-        nodes=one.nodes,
-        healthyNodes=one.healthy_nodes,
-        message="; ".join(said),
-        whole={name: quantity(name, one.largest[name]) for name in one.resources},
-        healthy={name: quantity(name, one.healthy[name]) for name in one.resources},
-        allocated=amounts(allocated, one),
-        unallocated=amounts(plan.shares.unallocated, one),
+        name=capacity.type.name,
+        nodes=capacity.nodes,
+        healthyNodes=capacity.healthy_nodes,
+        message=_type_message(capacity, owned),
+        whole={name: quantity(name, capacity.largest_node[name]) for name in capacity.resources},
+        healthy={name: quantity(name, capacity.healthy[name]) for name in capacity.resources},
+        allocated=amounts_of_type(owned, capacity),
+        unallocated=amounts_of_type(unallocated, capacity),
     )
 
 
-def _some(nodes: Sequence[str]) -> str:
-    """`2 healthy nodes (a, b)`: the first three by name."""
-    more = ", ..." if len(nodes) > 3 else ""
-    return (
-        f"{len(nodes)} healthy {'node' if len(nodes) == 1 else 'nodes'} "
-        f"({', '.join(nodes[:3])}{more})"
-    )
+def _type_message(capacity: Capacity, owned: Quota) -> str:
+    """What is wrong with the nodes of the type; empty when nothing is."""
+    sentences = []
+    if capacity.declared_only:
+        sentences.append("no node of this type exists: the figures are those of the policy")
+    elif any(
+        owned[capacity.type.name, name] > capacity.healthy[name] for name in capacity.resources
+    ):
+        sentences.append(
+            "allocations own more than the healthy nodes hold: every quota is reduced in proportion"
+        )
+    if capacity.degraded:
+        sentences.append(
+            f"{_describe_nodes(capacity.degraded)} with fewer accelerators or slices than the "
+            "others: a pod that needs a whole node may find none"
+        )
+    if capacity.other_layout:
+        sentences.append(
+            f"{_describe_nodes(capacity.other_layout)} with other partitions than a whole node of "
+            "the type: give such nodes a type of their own by nodeLabels"
+        )
+    return "; ".join(sentences)
+
+
+def _describe_nodes(nodes: Sequence[str]) -> str:
+    """`2 healthy nodes (a, b)`, with the first three names."""
+    noun = "node" if len(nodes) == 1 else "nodes"
+    listed = ", ".join(nodes[:_MAX_LISTED_NODES])
+    more = ", ..." if len(nodes) > _MAX_LISTED_NODES else ""
+    return f"{len(nodes)} healthy {noun} ({listed}{more})"

@@ -1,7 +1,7 @@
-"""A server, a quota_controller and a clock: what the tests of its shell share."""
+"""The quota_controller against a fake API server and a clock: what the tests of its shell share."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,14 +22,16 @@ from cede.api.objects import (
     SECRETS,
     SERVICES,
     Json,
+    Key,
     Kind,
+    condition,
     rfc3339,
 )
 from quota_controller.controller import Controller
 from tests.fakes.api_server import ApiServer
 
 START = 1_800_000_000.0
-MADE = (
+WRITTEN_KINDS = (
     RESOURCE_FLAVORS,
     COHORTS,
     PRIORITY_CLASSES,
@@ -41,10 +43,11 @@ MADE = (
     SECRETS,
     ROLE_BINDINGS,
 )
+MAX_PASSES = 12
 
 
 class World:
-    """A server, a controller and a clock."""
+    """A fake API server, a controller and a clock, with the part of Kueue that it needs."""
 
     def __init__(self, server: ApiServer, controller: Controller) -> None:
         self.server = server
@@ -52,99 +55,124 @@ class World:
         self.now = START
         controller.clock = lambda: self.now
 
-    async def caught_up(self) -> None:
-        """Every cache shows what the server holds."""
+    # --- the controller ---------------------------------------------------------------------------
+    async def sync_caches(self) -> None:
+        """Waits until every cache has what the server has."""
         for cache in self.controller.caches:
             async with asyncio.timeout(5):
-                while _versions(cache.objects.values()) != _versions(self._held(cache.kind)):  # noqa: ASYNC110  # no event says so
+                # no event tells that a cache has caught up
+                while _versions(cache.objects.values()) != _versions(self._watched(cache.kind)):  # noqa: ASYNC110
                     await asyncio.sleep(0)
 
-    def _held(self, kind: Kind) -> list[Json]:
-        ours = kind in self.controller.raw and kind not in (NAMESPACES, SECRETS)
-        labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE} if ours else {}
-        held = [
-            o
-            for o in self.server.objects(kind)
-            if labels.items() <= o["metadata"].get("labels", {}).items()
-        ]
-        return [o for o in held if kind != SECRETS or o["metadata"]["name"] == names.CONTROL_SECRET]
+    def _watched(self, kind: Kind) -> list[Json]:
+        """The server's objects that the controller watches."""
+        objects = self.server.objects(kind)
+        if kind == SECRETS:
+            return [obj for obj in objects if obj["metadata"]["name"] == names.CONTROL_SECRET]
+        if kind in self.controller.live and kind != NAMESPACES:
+            ours = {names.MANAGED_BY: names.MANAGED_BY_CEDE}.items()
+            return [obj for obj in objects if ours <= obj["metadata"].get("labels", {}).items()]
+        return objects
 
     async def settle(self, *, kueue: bool = True) -> list[tuple[str, str]]:
-        """Passes until one writes nothing. Returns what was written."""
-        written = len(self.server.writes())
-        for _ in range(12):
+        """Makes passes until one writes nothing. Returns the (method, path) of all writes."""
+        first = len(self.server.writes())
+        for _ in range(MAX_PASSES):
             if kueue:
-                self.kueue()
-            await self.caught_up()
+                self.run_kueue()
+            await self.sync_caches()
             before = len(self.server.writes())
             await self.controller.reconcile()
             if len(self.server.writes()) == before:
-                return self.server.writes()[written:]
-        raise AssertionError(f"never quiet: {self.server.writes()[-4:]}")
+                return self.server.writes()[first:]
+        raise AssertionError(f"the controller keeps writing: {self.server.writes()[-4:]}")
 
-    def kueue(self, **reserving: int) -> None:
-        """Kueue's part: it takes up queues, and says so."""
+    # --- others in the cluster --------------------------------------------------------------------
+    def run_kueue(self, **reserving: int) -> None:
+        """Kueue reports every queue as active or stopped, and these numbers of workloads."""
         for queue in self.server.objects(CLUSTER_QUEUES):
-            held = queue["spec"].get("stopPolicy") == "Hold"
+            on_hold = queue["spec"].get("stopPolicy") == "Hold"
             active = {
                 "type": "Active",
-                "status": str(not held),
-                "reason": "Stopped" if held else "Ready",
+                "status": str(not on_hold),
+                "reason": "Stopped" if on_hold else "Ready",
                 "message": "m",
             }
-            count = reserving.get(
-                queue["metadata"]["name"], queue.get("status", {}).get("reservingWorkloads", 0)
-            )
-            status = {
-                **queue.get("status", {}),
-                "conditions": [active],
-                "reservingWorkloads": count,
-            }
-            if queue.get("status") != status:
+            before = queue.get("status", {})
+            name = queue["metadata"]["name"]
+            count = reserving.get(name, before.get("reservingWorkloads", 0))
+            status = {**before, "conditions": [active], "reservingWorkloads": count}
+            if before != status:
                 self.server.put(CLUSTER_QUEUES, {**queue, "status": status})
 
-    def renew(self, holder: str = "scheduler-0") -> None:
+    def renew_lease(self, holder: str = "scheduler-0") -> None:
+        """The scheduler renews its lease."""
         spec = {"holderIdentity": holder, "renewTime": rfc3339(self.now, micro=True)}
         meta = {"name": names.SCHEDULER_LEASE, "namespace": names.SYSTEM_NAMESPACE}
         self.server.put(LEASES, {"metadata": meta, "spec": spec})
 
-    def queue(self, name: str = "vision") -> Json:
-        return there(self.server, CLUSTER_QUEUES, ("", name))["spec"]  # type: ignore[no-any-return]
+    # --- what the server has ----------------------------------------------------------------------
+    def queue_spec(self, name: str = "vision") -> Json:
+        spec: Json = existing(self.server, CLUSTER_QUEUES, ("", name))["spec"]
+        return spec
 
-    def nominal(self, name: str = "vision") -> str:
-        return str(
-            self.queue(name)["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]
-        )
+    def nominal_quota(self, name: str = "vision") -> str:
+        """Accelerators in the team's queue."""
+        [group] = self.queue_spec(name)["resourceGroups"]
+        return str(group["flavors"][0]["resources"][0]["nominalQuota"])
+
+    def status(self, name: str = "vision") -> Json:
+        """The status of an allocation."""
+        status: Json = existing(self.server, ALLOCATIONS, ("", name))["status"]
+        return status
+
+    def policy_status(self) -> Json:
+        status: Json = existing(self.server, POLICIES, ("", "default"))["status"]
+        return status
 
     def ready(self, name: str = "vision") -> Json:
-        status = there(self.server, ALLOCATIONS, ("", name))["status"]
-        return next(c for c in status["conditions"] if c["type"] == "Ready")
+        """Condition Ready of an allocation."""
+        return condition_of(self.status(name), "Ready")
 
 
-def there(server: ApiServer, kind: Kind, key: tuple[str, str]) -> Json:
-    found = server.get(kind, key)
-    assert found is not None, f"{kind.kind} {key} is not there"
+def existing(server: ApiServer, kind: Kind, key: Key) -> Json:
+    """The object, which must exist."""
+    obj = server.get(kind, key)
+    assert obj is not None, f"{kind.kind} {key} does not exist"
+    return obj
+
+
+def condition_of(status: Json, type_: str) -> Json:
+    """The condition of a status, which must exist."""
+    conditions: list[Json] = status["conditions"]
+    found = condition(conditions, type_)
+    assert found is not None, f"no condition {type_} in {status}"
     return found
 
 
-def _versions(objects: Any) -> set[Any]:
-    return {
-        (o["metadata"]["uid"], o["metadata"]["resourceVersion"])
-        if isinstance(o, dict)
-        else (o.metadata.uid, o.metadata.resourceVersion)
-        for o in objects
-    }
+def _versions(objects: Iterable[Any]) -> set[tuple[str, str]]:
+    """(uid, resourceVersion) of raw or decoded objects."""
+    versions = set()
+    for obj in objects:
+        if isinstance(obj, dict):
+            versions.add((obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]))
+        else:
+            versions.add((obj.metadata.uid, obj.metadata.resourceVersion))
+    return versions
 
 
+# --- setting up -----------------------------------------------------------------------------------
 @asynccontextmanager
-async def started(server: ApiServer, *, heard: bool = True) -> AsyncIterator[World]:
-    """A controller that listens; with `heard`, one that has heard everything."""
+async def started(server: ApiServer, *, synced: bool = True) -> AsyncIterator[World]:
+    """A controller whose caches run; with `synced`, they have read everything once."""
     async with server.client(names.QUOTA_CONTROLLER) as client:
         world = World(server, Controller(client, asyncio.Event(), lambda: START))
-        tasks = [asyncio.create_task(cache.run()) for cache in world.controller.caches]
+        caches = world.controller.caches
+        tasks = [asyncio.create_task(cache.run()) for cache in caches]
         try:
-            for cache in world.controller.caches if heard else ():
-                await cache.synced.wait()
+            if synced:
+                for cache in caches:
+                    await cache.synced.wait()
             yield world
         finally:
             for task in tasks:
@@ -152,49 +180,48 @@ async def started(server: ApiServer, *, heard: bool = True) -> AsyncIterator[Wor
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@asynccontextmanager
+async def filled() -> AsyncIterator[World]:
+    """A filled server on which a scheduler leads and the controller has written nothing yet."""
+    async with ApiServer() as server:
+        fill(server)
+        async with started(server) as world:
+            world.renew_lease()
+            yield world
+
+
 def fill(server: ApiServer) -> None:
-    """A policy, two allocations, two nodes of four accelerators."""
+    """Puts a policy, two allocations and two nodes of four accelerators each on the server."""
     types = [{"name": "local", "accelerators": 4, "cpu": "2", "memory": "16Gi"}]
     classes = [{"name": "training", "weight": 50}]
-    server.put(
-        POLICIES,
-        {
-            "metadata": {"name": "default"},
-            "spec": {"instanceTypes": types, "priorityClasses": classes},
-        },
-    )
-    allocate(server, "vision", members=[{"kind": "Group", "name": "vision-team"}])
-    allocate(server, "research")
+    spec = {"instanceTypes": types, "priorityClasses": classes}
+    server.put(POLICIES, {"metadata": {"name": "default"}, "spec": spec})
+    put_allocation(server, "vision", members=[{"kind": "Group", "name": "vision-team"}])
+    put_allocation(server, "research")
     for name in ("n1", "n2"):
-        place_node(server, name)
+        put_node(server, name)
 
 
-def allocate(server: ApiServer, name: str, **spec: Any) -> None:
+def put_allocation(server: ApiServer, name: str, **spec: Any) -> None:
+    """Creates or replaces an allocation that owns one node."""
     quotas = [{"instanceType": "local", "count": 1}]
-    old = server.get(ALLOCATIONS, ("", name)) or {"metadata": {"name": name}}
-    server.put(ALLOCATIONS, {**old, "spec": {"quotas": quotas, **spec}})
+    before = server.get(ALLOCATIONS, ("", name)) or {"metadata": {"name": name}}
+    server.put(ALLOCATIONS, {**before, "spec": {"quotas": quotas, **spec}})
 
 
-def place_node(
+def put_node(
     server: ApiServer, name: str, ready: str = "True", heartbeat: str | None = None
 ) -> None:
+    """Creates or replaces a node of four accelerators."""
     labels = {"node.kubernetes.io/instance-type": "local"}
-    holds = {names.GPU: "4", "cpu": "2", "memory": "24Gi"}
-    condition = {
+    ready_condition = {
         "type": "Ready",
         "status": ready,
         "lastTransitionTime": None,
         "lastHeartbeatTime": heartbeat,
     }
-    status = {"allocatable": holds, "conditions": [condition]}
+    status = {
+        "allocatable": {names.GPU: "4", "cpu": "2", "memory": "24Gi"},
+        "conditions": [ready_condition],
+    }
     server.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status})
-
-
-@asynccontextmanager
-async def filled() -> AsyncIterator[World]:
-    """A filled server with a scheduler that leads, nothing made yet."""
-    async with ApiServer() as server:
-        fill(server)
-        async with started(server) as world:
-            world.renew()
-            yield world

@@ -1,7 +1,6 @@
-"""The shell against an API server: what is written when something changes, and what is not."""
+"""The controller against an API server: what it writes when something changes, and what not."""
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,29 +13,26 @@ from cede.api.objects import (
     CLUSTER_ROLE_BINDINGS,
     COHORTS,
     DEPLOYMENTS,
-    EVENTS,
     LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
     POLICIES,
     ROLE_BINDINGS,
-    SECRETS,
     SERVICES,
     rfc3339,
 )
-from elastic_runtime.contract import derive_key
-from quota_controller.controller import ROOT
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
-    MADE,
+    WRITTEN_KINDS,
     World,
-    allocate,
+    condition_of,
+    existing,
     fill,
     filled,
-    place_node,
+    put_allocation,
+    put_node,
     started,
-    there,
 )
 
 
@@ -46,17 +42,15 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
-async def test_from_nothing_to_everything(world: World) -> None:
+async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None:
     await world.settle()
-    made = {
-        (
-            f"{kind.kind} "
-            f"{'/'.join(filter(None, (o['metadata'].get('namespace'), o['metadata']['name'])))}"
-        )
-        for kind in MADE
-        for o in world.server.objects(kind)
-    }
-    assert made == {
+    created = set()
+    for kind in WRITTEN_KINDS:
+        for obj in world.server.objects(kind):
+            namespace = obj["metadata"].get("namespace")
+            prefix = f"{namespace}/" if namespace else ""
+            created.add(f"{kind.kind} {prefix}{obj['metadata']['name']}")
+    assert created == {
         "ResourceFlavor local",
         "Cohort cede",
         "WorkloadPriorityClass training",
@@ -74,27 +68,29 @@ async def test_from_nothing_to_everything(world: World) -> None:
         "Secret research/cede-control",
         "Secret cede-system/cede-root",
     }
-    assert world.ready() | {"lastTransitionTime": "", "message": ""} == {
-        "type": "Ready",
-        "status": "True",
-        "reason": "InPlace",
-        "observedGeneration": 1,
-        "lastTransitionTime": "",
-        "message": "",
+
+
+async def test_the_status_has_condition_and_columns(world: World) -> None:
+    await world.settle()
+    ready = world.ready()
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("True", "InPlace", 1)
+    assert set(ready) == {
+        "type",
+        "status",
+        "reason",
+        "message",
+        "observedGeneration",
+        "lastTransitionTime",
     }
-    assert world.ready()["message"] == (
-        "team vision owns 4 nvidia.com/gpu, 2 cpu, 24 GiB memory; it lends what is idle and borrows"
+    assert ready["message"] == (
+        "team vision owns 4 nvidia.com/gpu, 2 cpu, 24 GiB memory; it lends idle quota and borrows"
     )
-    status = there(world.server, ALLOCATIONS, ("", "vision"))["status"]
-    assert (status["owns"], status["used"], status["lent"], status["borrowed"]) == (
-        "4 gpu",
-        "0 gpu",
-        "0 gpu",
-        "0 gpu",
-    )
+    status = world.status()
+    columns = tuple(status[name] for name in ("owns", "used", "lent", "borrowed"))
+    assert columns == ("4 gpu", "0 gpu", "0 gpu", "0 gpu")
 
 
-async def test_without_kueue_nothing_is_made_and_the_policy_says_why_until_it_is_there() -> None:
+async def test_without_kueue_only_the_policy_reports_it_until_kueue_exists() -> None:
     async def absent(_: web.Request) -> web.Response:
         return refusal(404, "NotFound", "the server could not find the requested resource")
 
@@ -102,59 +98,56 @@ async def test_without_kueue_nothing_is_made_and_the_policy_says_why_until_it_is
         fill(server)
         server.script("GET", CLUSTER_QUEUES.path(), absent)
         server.script("GET", DEPLOYMENTS.path(namespace="kueue-system"), absent)
-        async with started(server, heard=False) as world:
-            while not (written := server.writes()):
+        async with started(server, synced=False) as world:
+            while not server.writes():
                 await asyncio.sleep(0)
                 await world.controller.reconcile()
-            assert written[0] == ("PATCH", POLICIES.path(("", "default"), subresource="status"))
-            assert not [path for _, path in written[1:] if "events" not in path]
-            [ready] = there(server, POLICIES, ("", "default"))["status"]["conditions"]
+            first, *later = server.writes()
+            assert first == ("PATCH", POLICIES.path(("", "default"), subresource="status"))
+            assert not [path for _, path in later if "events" not in path]
+            [ready] = world.policy_status()["conditions"]
             assert "ClusterQueue cannot be read" in ready["message"]
-            world.renew()
+            world.renew_lease()
             for cache in world.controller.caches:
                 await cache.synced.wait()
             await world.settle()
             assert world.ready()["status"] == "True"
 
 
-async def test_nothing_is_written_when_nothing_changed(world: World) -> None:
+# --- changes --------------------------------------------------------------------------------------
+async def test_nothing_is_written_when_nothing_has_changed(world: World) -> None:
     await world.settle()
     world.now += 5
-    world.renew()
-    place_node(world.server, "n1")
+    world.renew_lease()
+    put_node(world.server, "n1")
     assert await world.settle() == []
 
 
-async def test_an_hour_in_which_only_hearts_beat_is_an_hour_without_a_write(world: World) -> None:
+async def test_heartbeats_cause_no_write(world: World) -> None:
     await world.settle()
     before = len(world.server.writes())
     for minute in range(60):
         world.now += 60
-        world.renew()
-        place_node(world.server, "n1", heartbeat=f"2027-01-01T00:{minute:02}:00Z")
-        await world.caught_up()
+        world.renew_lease()
+        put_node(world.server, "n1", heartbeat=f"2027-01-01T00:{minute:02}:00Z")
+        await world.sync_caches()
         await world.controller.reconcile()
     assert world.server.writes()[before:] == []
 
 
-async def test_an_allocation_carries_the_finalizer_before_anything_is_made_for_it(
-    world: World,
-) -> None:
+async def test_the_finalizer_is_added_before_any_object_is_created(world: World) -> None:
     written = await world.settle()
     first_queue = written.index(("PATCH", CLUSTER_QUEUES.path(("", "vision"))))
     assert written.index(("PATCH", ALLOCATIONS.path(("", "vision")))) < first_queue
 
 
-async def test_a_change_is_one_write_to_the_queue_and_its_statuses(world: World) -> None:
+async def test_a_change_writes_only_the_objects_that_it_concerns(world: World) -> None:
     await world.settle()
-    allocate(
-        world.server,
-        "vision",
-        quotas=[{"instanceType": "local", "accelerators": 2}],
-        members=[{"kind": "Group", "name": "x"}],
-    )
+    quotas = [{"instanceType": "local", "accelerators": 2}]
+    members = [{"kind": "Group", "name": "x"}]
+    put_allocation(world.server, "vision", quotas=quotas, members=members)
     written = {path for _, path in await world.settle() if "events" not in path}
-    assert world.nominal() == "2"
+    assert world.nominal_quota() == "2"
     assert written == {
         CLUSTER_QUEUES.path(("", "vision")),
         COHORTS.path(("", "cede")),
@@ -165,158 +158,106 @@ async def test_a_change_is_one_write_to_the_queue_and_its_statuses(world: World)
     }
 
 
-@pytest.mark.parametrize(("gives", "gets"), [("vision", "research"), ("research", "vision")])
-async def test_quota_that_moves_is_given_up_before_it_is_given(
-    world: World, gives: str, gets: str
+@pytest.mark.parametrize(("donor", "receiver"), [("vision", "research"), ("research", "vision")])
+async def test_quota_is_reduced_before_it_is_given_to_another_team(
+    world: World, donor: str, receiver: str
 ) -> None:
-    """Else for a moment Kueue could admit more than there is."""
+    """Otherwise Kueue could admit more than exists for a moment."""
     await world.settle()
-    allocate(world.server, gives, quotas=[{"instanceType": "local", "accelerators": 1}])
-    allocate(world.server, gets, quotas=[{"instanceType": "local", "accelerators": 7}])
+    for name, accelerators in ((donor, 1), (receiver, 7)):
+        quotas = [{"instanceType": "local", "accelerators": accelerators}]
+        put_allocation(world.server, name, quotas=quotas)
     written = [path for _, path in await world.settle() if path.startswith(CLUSTER_QUEUES.path())]
-    assert written == [CLUSTER_QUEUES.path(("", name)) for name in (gives, gets)]
+    assert written == [CLUSTER_QUEUES.path(("", name)) for name in (donor, receiver)]
 
 
-async def test_capacity_that_a_team_gets_is_taken_from_all_first(world: World) -> None:
-    allocate(world.server, "research", quotas=[])
+async def test_unallocated_capacity_is_reduced_before_a_team_gets_it(world: World) -> None:
+    put_allocation(world.server, "research", quotas=[])
     await world.settle()
-    allocate(world.server, "research")
-    written = [
-        path
-        for _, path in await world.settle()
-        if path.startswith((CLUSTER_QUEUES.path(), COHORTS.path()))
-    ]
+    put_allocation(world.server, "research")
+    queues_and_cohorts = (CLUSTER_QUEUES.path(), COHORTS.path())
+    written = [path for _, path in await world.settle() if path.startswith(queues_and_cohorts)]
     assert written == [COHORTS.path(("", "cede")), CLUSTER_QUEUES.path(("", "research"))]
 
 
-async def test_usage_is_told_and_who_lends_it(world: World) -> None:
+async def test_usage_is_reported_by_borrower_and_lender(world: World) -> None:
     await world.settle()
-    queue = there(world.server, CLUSTER_QUEUES, ("", "research"))
-    reserved = [
-        {"name": "local", "resources": [{"name": names.GPU, "total": "7", "borrowed": "3"}]}
-    ]
-    world.server.put(
-        CLUSTER_QUEUES, {**queue, "status": {**queue["status"], "flavorsReservation": reserved}}
-    )
+    queue = existing(world.server, CLUSTER_QUEUES, ("", "research"))
+    accelerators = {"name": names.GPU, "total": "7", "borrowed": "3"}
+    reserved = [{"name": "local", "resources": [accelerators]}]
+    status = {**queue["status"], "flavorsReservation": reserved}
+    world.server.put(CLUSTER_QUEUES, {**queue, "status": status})
     await world.settle()
-    research, vision = (
-        there(world.server, ALLOCATIONS, ("", name))["status"] for name in ("research", "vision")
-    )
-    assert (research["used"], research["borrowed"], vision["lent"]) == ("7 gpu", "3 gpu", "3 gpu")
+    research = world.status("research")
+    assert (research["used"], research["borrowed"]) == ("7 gpu", "3 gpu")
+    assert world.status("vision")["lent"] == "3 gpu"
 
 
-async def test_lost_nodes_lower_every_quota_and_it_is_said_and_undone(world: World) -> None:
+async def test_a_lost_node_reduces_every_quota_until_it_is_back(world: World) -> None:
     await world.settle()
-    place_node(world.server, "n2", ready="Unknown")
+    put_node(world.server, "n2", ready="Unknown")
     await world.settle()
-    assert (world.nominal("vision"), world.nominal("research")) == ("2", "2")
+    assert (world.nominal_quota("vision"), world.nominal_quota("research")) == ("2", "2")
     assert world.ready()["reason"] == "Short"
     assert "2 nvidia.com/gpu" in world.ready()["message"]
-    place_node(world.server, "n2")
+    put_node(world.server, "n2")
     await world.settle()
-    assert (world.nominal("vision"), world.nominal("research")) == ("4", "4")
+    assert (world.nominal_quota("vision"), world.nominal_quota("research")) == ("4", "4")
     assert world.ready()["reason"] == "InPlace"
 
 
-# --- delete ---------------------------------------------------------------------------------------
-async def test_deleting_holds_drains_and_leaves_the_namespace_and_its_jobs(world: World) -> None:
+# --- deletion -------------------------------------------------------------------------------------
+async def test_deletion_drains_the_queue_and_keeps_the_namespace(world: World) -> None:
     await world.settle()
-    world.kueue(vision=2)
+    world.run_kueue(vision=2)
     await world.controller.client.delete(ALLOCATIONS, ("", "vision"))
     await world.settle()
-    assert world.queue()["stopPolicy"] == "Hold"
-    assert (
-        world.ready()["reason"],
-        "2 workloads still hold its quota" in world.ready()["message"],
-    ) == ("Draining", True)
-    world.kueue(vision=0)
+    assert world.queue_spec()["stopPolicy"] == "Hold"
+    assert world.ready()["reason"] == "Draining"
+    assert "2 workloads still use its quota" in world.ready()["message"]
+    world.run_kueue(vision=0)
     await world.settle()
     assert world.server.get(ALLOCATIONS, ("", "vision")) is None
-    assert {o["metadata"]["name"] for o in world.server.objects(CLUSTER_QUEUES)} == {"research"}
-    assert {
-        o["metadata"].get("namespace")
-        for kind in (LOCAL_QUEUES, SERVICES)
-        for o in world.server.objects(kind)
-    } == {"research"}
-    labels = there(world.server, NAMESPACES, ("", "vision"))["metadata"]["labels"]
-    assert labels == {names.MANAGED_BY: names.MANAGED_BY_CEDE}, "nobody's team any more"
-    allocate(world.server, "vision")
+    queues = {queue["metadata"]["name"] for queue in world.server.objects(CLUSTER_QUEUES)}
+    assert queues == {"research"}
+    for kind in (LOCAL_QUEUES, SERVICES):
+        namespaces = {obj["metadata"].get("namespace") for obj in world.server.objects(kind)}
+        assert namespaces == {"research"}
+    labels = existing(world.server, NAMESPACES, ("", "vision"))["metadata"]["labels"]
+    assert labels == {names.MANAGED_BY: names.MANAGED_BY_CEDE}, "it belongs to no team"
+    put_allocation(world.server, "vision")
     await world.settle()
-    assert world.ready()["status"] == "True", "what we made we may use again"
+    assert world.ready()["status"] == "True", "a namespace that Cede created may be used again"
 
 
-async def test_deleting_works_without_a_policy(world: World) -> None:
+async def test_deletion_works_without_a_policy(world: World) -> None:
     await world.settle()
     world.server.remove(POLICIES, ("", "default"))
     await world.controller.client.delete(ALLOCATIONS, ("", "vision"))
     await world.settle()
     assert world.server.get(ALLOCATIONS, ("", "vision")) is None
     assert world.ready("research")["reason"] == "NoPolicy"
-    assert world.nominal("research") == "4", "quotas stay as they are"
-
-
-async def test_news_is_an_event_once(world: World) -> None:
-    await world.settle()
-    told = [e["note"] for e in world.server.objects(EVENTS) if e["regarding"]["name"] == "vision"]
-    assert told == [world.ready()["message"]]
-
-
-# --- keys -----------------------------------------------------------------------------------------
-async def test_a_lost_root_key_is_said_and_stops_nothing_but_new_keys(world: World) -> None:
-    meta = {"name": ROOT[1], "namespace": ROOT[0]}
-    await world.settle()
-    had = there(world.server, SECRETS, ("vision", "cede-control"))["data"]
-    # a restart
-    world.controller.root = b""
-    world.server.put(SECRETS, {"metadata": meta, "data": {"keys": "eA=="}})
-    allocate(world.server, "late")
-    await world.settle()
-    status = there(world.server, POLICIES, ("", "default"))["status"]
-    [ready] = [c for c in status["conditions"] if c["type"] == "Ready"]
-    assert (ready["reason"], "put its entry key back" in ready["message"]) == ("RootKeyLost", True)
-    assert there(world.server, SECRETS, ("vision", "cede-control"))["data"] == had
-    assert world.ready("late")["status"] == "True", "quota does not hang on it"
-    assert world.server.get(SECRETS, ("late", "cede-control")) is None
-    world.server.put(
-        SECRETS, {"metadata": meta, "data": {"key": base64.b64encode(b"k" * 64).decode()}}
-    )
-    await world.settle()
-    assert world.server.get(SECRETS, ("late", "cede-control"))
-
-
-async def test_the_root_key_is_made_once_and_namespaces_derive_theirs(world: World) -> None:
-    await world.settle()
-    root = base64.b64decode(there(world.server, SECRETS, ROOT)["data"]["key"])
-    assert len(root) == 64
-    assert bytes.fromhex(root.decode())
-    control = there(world.server, SECRETS, ("vision", "cede-control"))["data"]["key"]
-    assert base64.b64decode(control) == derive_key(root, "vision")
-    async with started(world.server) as second:
-        assert await second.settle() == [], "another leader finds it and changes nothing"
+    assert world.nominal_quota("research") == "4", "quotas stay as they are"
 
 
 # --- the watchdog ---------------------------------------------------------------------------------
-async def test_without_a_leader_kueue_preempts_by_its_own_rules_until_one_is_back(
-    world: World,
-) -> None:
-    never = {"Never"}
-    stock = {"Any", "LowerPriority"}
+async def test_without_a_leader_kueue_preempts_until_one_is_back(world: World) -> None:
+    off = {"Never"}
+    kueues_own = {"Any", "LowerPriority"}
     await world.settle()
-    assert set(world.queue()["preemption"].values()) == never
+    assert set(world.queue_spec()["preemption"].values()) == off
     world.now += 119
     assert await world.settle() == [], "not yet"
     world.now += 2
     await world.settle()
-    assert set(world.queue()["preemption"].values()) == stock
-    status = there(world.server, POLICIES, ("", "default"))["status"]
+    assert set(world.queue_spec()["preemption"].values()) == kueues_own
+    status = world.policy_status()
     assert (status["preemption"], status.get("leader", "")) == ("Kueue", "")
-    assert (
-        "no scheduler has led for 120 s"
-        in next(c for c in status["conditions"] if c["type"] == "SchedulerLeads")["message"]
-    )
-    world.renew("scheduler-1")
+    leads = condition_of(status, "SchedulerLeads")
+    assert "no scheduler has led for 120 s" in leads["message"]
+    world.renew_lease("scheduler-1")
     await world.settle()
-    assert set(world.queue()["preemption"].values()) == never
+    assert set(world.queue_spec()["preemption"].values()) == off
 
 
 async def test_a_scheduler_with_a_slow_clock_still_leads(world: World) -> None:
@@ -327,11 +268,11 @@ async def test_a_scheduler_with_a_slow_clock_still_leads(world: World) -> None:
         spec = {"holderIdentity": "s", "renewTime": rfc3339(world.now - 3600, micro=True)}
         world.server.put(LEASES, {"metadata": meta, "spec": spec})
         await world.settle()
-        assert world.queue()["preemption"]["reclaimWithinCohort"] == "Never"
+        assert world.queue_spec()["preemption"]["reclaimWithinCohort"] == "Never"
 
 
-async def test_the_next_pass_comes_when_the_watchdog_would_strike(world: World) -> None:
+async def test_the_next_pass_is_in_time_for_the_watchdog(world: World) -> None:
     await world.settle()
     world.now += 110
-    await world.caught_up()
+    await world.sync_caches()
     assert 9 < await world.controller.reconcile() < 11

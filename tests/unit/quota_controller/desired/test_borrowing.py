@@ -1,4 +1,4 @@
-"""The account of who holds what of whom adds up, and nobody may use what is still lent."""
+"""Who borrows from whom adds up, limits are as written, and lent quota is not used twice."""
 
 from typing import Any
 
@@ -6,134 +6,177 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cede.api.allocation import AllocationSpec
 from cede.api.names import GPU
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota
-from quota_controller.desired.borrowing import account, free, lent, usage
-from quota_controller.desired.capacity import Shares
-from quota_controller.desired.plan import plan
-from tests.unit.quota_controller.desired.test_capacity import node
-from tests.unit.quota_controller.desired.test_plan import (
+from cede.api.team_quota import Sharing, TypeQuota
+from quota_controller.desired.borrowing import (
+    attribute,
+    available_quota,
+    borrowing_limits,
+    cohort_usage,
+    queue_usage,
+)
+from quota_controller.desired.capacity import capacities
+from quota_controller.desired.grants import Grants, owned_quota
+from quota_controller.desired.plan import make_plan
+from tests.builders.quotas import (
+    G6,
+    GI,
+    P5,
+    P5_GPU,
     allocation,
-    amounts,
     as_live,
+    node,
     policy,
-    queue,
-    seen,
+    queue_spec,
+    quota_entries,
+    reservation,
+    snapshot,
 )
 
-KEY = ("p5", GPU)
 
-
-def reserves(total: int, borrowed: int = 0) -> Json:
-    return {
-        "flavorsReservation": [
-            {
-                "name": "p5",
-                "resources": [{"name": GPU, "total": str(total), "borrowed": str(borrowed)}],
-            }
-        ]
-    }
-
-
-def test_usage_is_kueues_own_count() -> None:
-    reserved = [
-        {
-            "name": "p5",
-            "resources": [
-                {"name": GPU, "total": "7", "borrowed": "3"},
-                {"name": "cpu", "total": "1500m"},
-            ],
-        }
+def test_usage_is_what_kueue_reports_as_reserved() -> None:
+    resources = [
+        {"name": GPU, "total": "7", "borrowed": "3"},
+        {"name": "cpu", "total": "1500m"},
     ]
-    used, borrowed = usage({"status": {"flavorsReservation": reserved}})
+    status = {"flavorsReservation": [{"name": "p5", "resources": resources}]}
+    used, borrowed = queue_usage({"status": status})
     assert (used["p5", GPU], used["p5", "cpu"], borrowed["p5", GPU]) == (7, 1500, 3)
-    assert usage(None) == ({}, {})
+    assert queue_usage(None) == ({}, {})
 
 
-def test_who_lends_is_told_in_proportion_to_what_is_idle() -> None:
-    idle = {"a": Quota({KEY: 4}), "b": Quota({KEY: 12})}
-    assert lent(idle, Quota({KEY: 4})) == {"a": {KEY: 1}, "b": {KEY: 3}}
+def test_lenders_lend_in_proportion_to_their_idle_quota() -> None:
+    idle = {"a": Quota({P5_GPU: 4}), "b": Quota({P5_GPU: 12})}
+    assert attribute(Quota({P5_GPU: 4}), idle) == {"a": {P5_GPU: 1}, "b": {P5_GPU: 3}}
 
 
 @pytest.mark.parametrize(
-    ("unallocated", "strategy", "borrowed", "expected"),
+    ("unallocated", "strategy", "borrowed", "lent"),
     [
-        pytest.param(4, "LendAndBorrow", 3, 0, id="unallocated capacity lends first"),
-        pytest.param(4, "LendAndBorrow", 6, 2, id="then who lends"),
-        pytest.param(4, "DontLend", 4, 0, id="who does not lend has nothing out"),
-        pytest.param(4, "DontLend", 6, 2, id="unless it is out from before"),
+        pytest.param(4, "LendAndBorrow", 3, 0, id="unallocated capacity is lent first"),
+        pytest.param(4, "LendAndBorrow", 6, 2, id="then quota of lenders"),
+        pytest.param(4, "DontLend", 4, 0, id="a team that does not lend has lent nothing"),
+        pytest.param(4, "DontLend", 6, 2, id="unless it was lent before"),
     ],
 )
-def test_what_is_borrowed_comes_from(
-    unallocated: int, strategy: str, borrowed: int, expected: int
+def test_borrowed_quota_is_attributed_to(
+    unallocated: int, strategy: str, borrowed: int, lent: int
 ) -> None:
     teams = [allocation("owner", sharing={"strategy": strategy}), allocation("borrower")]
-    shares = Shares(
-        {"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: unallocated})
-    )
-    live: Any = {(CLUSTER_QUEUES, ("", "borrower")): {"status": reserves(8 + borrowed, borrowed)}}
-    found = account(teams, shares, live, shares_unallocated=True)
-    assert (found.lent["owner"][KEY], found.borrowed["borrower"][KEY]) == (expected, borrowed)
+    granted = {"owner": Quota({P5_GPU: 8}), "borrower": Quota({P5_GPU: 8})}
+    live: Any = {
+        (CLUSTER_QUEUES, ("", "borrower")): {"status": reservation(8 + borrowed, borrowed)}
+    }
+    grants = Grants(granted, Quota({P5_GPU: unallocated}))
+    usage = cohort_usage(teams, grants, live, share_unallocated=True)
+    assert (usage.lent["owner"][P5_GPU], usage.borrowed["borrower"][P5_GPU]) == (lent, borrowed)
 
 
 @pytest.mark.parametrize(
     ("borrowed", "limit"),
     [
-        pytest.param(0, "0", id="nothing is out"),
-        pytest.param(5, "5", id="what is out stays lent until it comes back"),
+        pytest.param(0, "0", id="nothing is lent"),
+        pytest.param(5, "5", id="lent quota stays lent until it is released"),
     ],
 )
-def test_who_stops_lending_cannot_use_at_once_what_others_hold(borrowed: int, limit: str) -> None:
+def test_a_team_that_stops_lending_gets_lent_quota_back_later(borrowed: int, limit: str) -> None:
     teams = [allocation("owner", sharing={"strategy": "DontLend"}), allocation("borrower")]
     nodes = [node("a"), node("b")]
-    live = as_live(plan(seen(teams, nodes=nodes)), borrower=reserves(8 + borrowed, borrowed))
-    decided = plan(seen(teams, nodes=nodes, live=live))
-    assert amounts(queue(decided, "owner"))[GPU]["lendingLimit"] == limit
+    first = make_plan(snapshot(teams, nodes=nodes))
+    live = as_live(first, borrower=reservation(8 + borrowed, borrowed))
+    plan = make_plan(snapshot(teams, nodes=nodes, live=live))
+    assert quota_entries(queue_spec(plan, "owner"))[GPU]["lendingLimit"] == limit
 
 
-def test_unallocated_capacity_that_is_not_shared_lends_nothing() -> None:
+@pytest.mark.parametrize(("shared", "lent"), [(True, 0), (False, 4)])
+def test_unallocated_capacity_that_is_not_shared_lends_nothing(shared: bool, lent: int) -> None:
     teams = [allocation("owner"), allocation("borrower")]
     nodes = [node("a"), node("b"), node("c")]
-    live = as_live(plan(seen(teams, nodes=nodes)), borrower=reserves(12, 4))
-    for shared, owner in ((True, 0), (False, 4)):
-        found = plan(seen(teams, nodes=nodes, live=live, found=policy(shareUnallocated=shared)))
-        assert found.account.lent["owner"][KEY] == owner
+    live = as_live(make_plan(snapshot(teams, nodes=nodes)), borrower=reservation(12, 4))
+    cluster_policy = policy(shareUnallocated=shared)
+    plan = make_plan(snapshot(teams, nodes=nodes, live=live, cluster_policy=cluster_policy))
+    assert plan.usage.lent["owner"][P5_GPU] == lent
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 50)), st.integers(0, 200))
-def test_nobody_lends_more_than_is_idle(idle: dict[str, int], borrowed: int) -> None:
-    found = lent({n: Quota({KEY: v}) for n, v in idle.items()}, Quota({KEY: borrowed}))
-    given_ = {name: quota[KEY] for name, quota in found.items()}
-    assert all(given_[name] <= value for name, value in idle.items())
-    assert sum(given_.values()) == min(borrowed, sum(idle.values()))
+def test_no_team_lends_more_than_its_idle_quota(idle: dict[str, int], borrowed: int) -> None:
+    idle_quota = {name: Quota({P5_GPU: value}) for name, value in idle.items()}
+    by_lender = attribute(Quota({P5_GPU: borrowed}), idle_quota)
+    lent = {name: quota[P5_GPU] for name, quota in by_lender.items()}
+    assert all(lent[name] <= value for name, value in idle.items())
+    assert sum(lent.values()) == min(borrowed, sum(idle.values()))
 
 
 @pytest.mark.parametrize(
     ("sharing", "own_used", "others", "expected"),
     [
-        pytest.param({}, 0, (0, 0), 20, id="all that is idle, unallocated too"),
-        pytest.param({}, 8, (0, 0), 12, id="its own is used"),
-        pytest.param({}, 0, (12, 4), 8, id="what others have borrowed is out"),
-        pytest.param({}, 0, (20, 12), 0, id="all is out"),
+        pytest.param({}, 0, (0, 0), 20, id="all that is idle, unallocated capacity too"),
+        pytest.param({}, 8, (0, 0), 12, id="minus its own usage"),
+        pytest.param({}, 0, (12, 4), 8, id="minus what others borrow"),
+        pytest.param({}, 0, (20, 12), 0, id="nothing is idle"),
         pytest.param({"borrowLimitPercent": 25}, 0, (0, 0), 10, id="its own and its limit"),
         pytest.param({"borrowLimitPercent": 25}, 9, (0, 0), 1, id="what is left of its limit"),
         pytest.param({"strategy": "Lend"}, 2, (0, 0), 6, id="its own only"),
         pytest.param({"strategy": "DontLend"}, 2, (12, 4), 6, id="its own, whatever others borrow"),
     ],
 )
-def test_what_the_next_job_could_have(
+def test_what_the_next_job_could_use(
     sharing: Json, own_used: int, others: tuple[int, int], expected: int
 ) -> None:
-    """Eight are the team's, eight another's, four nobody's."""
+    """The team owns eight, another team eight, and four are unallocated."""
     team = allocation("owner", sharing=sharing)
-    shares = Shares({"owner": Quota({KEY: 8}), "borrower": Quota({KEY: 8})}, Quota({KEY: 4}))
+    granted = {"owner": Quota({P5_GPU: 8}), "borrower": Quota({P5_GPU: 8})}
+    own_borrowed = max(0, own_used - 8)
     live: Any = {
-        (CLUSTER_QUEUES, ("", "owner")): {"status": reserves(own_used, max(0, own_used - 8))},
-        (CLUSTER_QUEUES, ("", "borrower")): {"status": reserves(*others)},
+        (CLUSTER_QUEUES, ("", "owner")): {"status": reservation(own_used, own_borrowed)},
+        (CLUSTER_QUEUES, ("", "borrower")): {"status": reservation(*others)},
     }
-    found = account([team, allocation("borrower")], shares, live, shares_unallocated=True)
-    limit = {"borrowLimitPercent": Quota({KEY: 2}), "strategy": Quota()}.get(
-        next(iter(sharing), "")
+    usage = cohort_usage(
+        [team, allocation("borrower")],
+        Grants(granted, Quota({P5_GPU: 4})),
+        live,
+        share_unallocated=True,
     )
-    assert free(team, shares.granted["owner"], limit, found)[KEY] == expected
+    capacity_of = capacities([P5], [])
+    limit = borrowing_limits(team.spec, granted["owner"], capacity_of)
+    assert available_quota(team, granted["owner"], limit, usage)[P5_GPU] == expected
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"),
+    [
+        pytest.param({}, None, id="no limit"),
+        pytest.param({"borrowLimitPercent": 50}, (4, 95_000, 950), id="percent of each resource"),
+        pytest.param({"borrowLimitPercent": 0}, (0, 0, 0), id="nothing"),
+        pytest.param({"borrowLimitPercent": 300}, (24, 570_000, 5700), id="more than is owned"),
+        pytest.param(
+            {"borrowLimits": [{"instanceType": "p5", "accelerators": 2}]},
+            (2, 47_500, 475),
+            id="amounts",
+        ),
+        pytest.param(
+            {"borrowLimits": [{"instanceType": "g6", "count": 1}]},
+            (0, 0, 0),
+            id="only types in the list",
+        ),
+        pytest.param({"strategy": "Lend"}, (0, 0, 0), id="lends only"),
+        pytest.param({"strategy": "DontLend"}, (0, 0, 0), id="shares nothing"),
+    ],
+)
+def test_borrowing_limits(
+    sharing: dict[str, object], expected: tuple[int, int, int] | None
+) -> None:
+    capacity_of = capacities([P5, G6], [])
+    spec = AllocationSpec(
+        quotas=[TypeQuota(instanceType="p5", count=1)], sharing=Sharing.model_validate(sharing)
+    )
+    limits = borrowing_limits(spec, owned_quota(spec, capacity_of), capacity_of)
+    if expected is None:
+        assert limits is None
+    else:
+        assert limits is not None
+        memory = limits["p5", "memory"] // GI
+        assert (limits["p5", GPU], limits["p5", "cpu"], memory) == expected

@@ -1,122 +1,128 @@
-"""Whose namespace it is, whose team, and what an allocation names that the policy does not know:
-told with the cure."""
-
-from typing import Any
+"""Conflicts about teams and namespaces, and names that the policy does not have, with the cure."""
 
 import pytest
 
 from cede.api import names
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, Json
-from quota_controller.desired.plan import plan
-from tests.unit.quota_controller.desired.test_plan import allocation, as_live, only, seen
+from cede.api.reasons import AllocationReason
+from quota_controller.desired.plan import make_plan
+from tests.builders.quotas import allocation, as_live, find_object, live_namespace, snapshot
 
 
 # --- namespaces -----------------------------------------------------------------------------------
-def namespace(name: str = "vision", **labels: str) -> dict[Any, Json]:
-    return {(NAMESPACES, ("", name)): {"metadata": {"name": name, "uid": "u", "labels": labels}}}
-
-
-def test_a_strangers_namespace_is_left_alone_and_the_cure_is_said() -> None:
-    decided = plan(seen([allocation()], live=namespace()))
-    assert decided.problems["vision"][0] == "NamespaceExists"
-    assert "adopt: true" in decided.problems["vision"][1]
-    assert not [t for t in decided.targets if t.key[0] == "vision" or t.kind == NAMESPACES]
+def test_a_namespace_of_somebody_else_is_left_unchanged() -> None:
+    plan = make_plan(snapshot([allocation()], live=live_namespace()))
+    problem = plan.problems["vision"]
+    assert problem.reason == AllocationReason.NAMESPACE_EXISTS
+    assert "set namespace.adopt to true" in problem.message
+    assert not [d for d in plan.objects if d.key[0] == "vision" or d.kind == NAMESPACES]
 
 
 def test_an_adopted_namespace_gets_our_labels_and_keeps_its_manager() -> None:
-    live = namespace(**{names.MANAGED_BY: "helm"})
-    decided = plan(seen([allocation(namespace={"name": "vision", "adopt": True})], live=live))
-    assert only(decided, "Namespace", "vision").body["metadata"]["labels"] == {
+    live = live_namespace(**{names.MANAGED_BY: "helm"})
+    adopting = allocation(namespace={"name": "vision", "adopt": True})
+    plan = make_plan(snapshot([adopting], live=live))
+    assert find_object(plan, "Namespace", "vision").body["metadata"]["labels"] == {
         names.TEAM: "vision",
         names.ALLOCATION: "vision",
     }
-    assert not decided.problems
+    assert not plan.problems
+
+
+def test_a_namespace_that_is_being_deleted_is_reported() -> None:
+    live = live_namespace(**{names.TEAM: "vision", names.ALLOCATION: "vision"})
+    live[NAMESPACES, ("", "vision")]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    problem = make_plan(snapshot([allocation()], live=live)).problems["vision"]
+    assert problem.reason == AllocationReason.NAMESPACE_TERMINATING
 
 
 @pytest.mark.parametrize(
-    ("labels", "first"),
+    ("labels", "owner"),
     [
-        pytest.param({}, "a", id="the first by age, then name"),
+        pytest.param({}, "a", id="the oldest, then the first by name"),
         pytest.param({names.ALLOCATION: "b"}, "b", id="the one that has it"),
     ],
 )
-def test_two_allocations_for_one_namespace(labels: dict[str, str], first: str) -> None:
+def test_one_of_two_allocations_gets_the_namespace(labels: dict[str, str], owner: str) -> None:
     both = [allocation(name, namespace={"name": "lab", "adopt": True}) for name in "ab"]
-    decided = plan(seen(both, live=namespace("lab", **labels)))
-    [(loser, (reason, why))] = decided.problems.items()
-    assert (loser != first, reason) == (True, "NamespaceTaken")
-    assert f"belongs to allocation {first}" in why
-    assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
+    plan = make_plan(snapshot(both, live=live_namespace("lab", **labels)))
+    [(loser, problem)] = plan.problems.items()
+    assert (loser != owner, problem.reason) == (True, AllocationReason.NAMESPACE_TAKEN)
+    assert f"belongs to allocation {owner}" in problem.message
+    assert {d.owner for d in plan.objects if d.kind == LOCAL_QUEUES} == {owner}
 
 
 @pytest.mark.parametrize(
-    ("labels", "first"),
+    ("labels", "owner"),
     [
-        pytest.param({}, "a", id="the first by age, then name"),
+        pytest.param({}, "a", id="the oldest, then the first by name"),
         pytest.param(
-            {names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team already"
+            {names.TEAM: "lab", names.ALLOCATION: "b"}, "b", id="the one that has the team"
         ),
         pytest.param(
-            {names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a team it had before is no claim"
+            {names.TEAM: "other", names.ALLOCATION: "b"}, "a", id="a former team does not count"
         ),
     ],
 )
-def test_two_allocations_for_one_team(labels: dict[str, str], first: str) -> None:
+def test_one_of_two_allocations_gets_the_team(labels: dict[str, str], owner: str) -> None:
     both = [allocation(name, team="lab", namespace={"name": f"lab-{name}"}) for name in "ab"]
-    decided = plan(seen(both, live=namespace("lab-b", **labels) if labels else {}))
-    [(loser, (reason, why))] = decided.problems.items()
-    assert (loser != first, reason) == (True, "TeamTaken")
-    assert (
-        f"team lab has allocation {first} already: put its quotas there and delete this one, or "
-        f"name another team"
-    ) == why
-    assert {t.owner for t in decided.targets if t.kind == LOCAL_QUEUES} == {first}
+    live = live_namespace("lab-b", **labels) if labels else {}
+    plan = make_plan(snapshot(both, live=live))
+    [(loser, problem)] = plan.problems.items()
+    assert (loser != owner, problem.reason) == (True, AllocationReason.TEAM_TAKEN)
+    assert problem.message == (
+        f"team lab already has allocation {owner}: add the quotas there and delete this one, or "
+        "name another team"
+    )
+    assert {d.owner for d in plan.objects if d.kind == LOCAL_QUEUES} == {owner}
 
 
-def test_a_namespace_that_is_named_no_more_gives_up_our_labels_and_lives() -> None:
-    before = as_live(plan(seen([allocation()])))
-    decided = plan(seen([allocation(namespace={"name": "other"})], live=before))
-    assert decided.abandoned == ((("", "vision"), "u"),)
-    gone = {kind.kind for kind, _, _ in decided.unwanted(before)}
-    assert gone == {"LocalQueue", "Service", "Secret"}
+def test_a_namespace_that_is_no_longer_named_loses_our_labels_only() -> None:
+    before = as_live(make_plan(snapshot([allocation()])))
+    plan = make_plan(snapshot([allocation(namespace={"name": "other"})], live=before))
+    assert plan.abandoned_namespaces == ((("", "vision"), "u"),)
+    deleted = {kind.kind for kind, _, _ in plan.unwanted(before)}
+    assert deleted == {"LocalQueue", "Service", "Secret"}
 
 
-# --- what the policy does not know ----------------------------------------------------------------
+def test_a_renamed_team_keeps_its_namespace() -> None:
+    renamed = allocation(team="seeing")
+    first_plan = make_plan(snapshot([renamed]))
+    assert first_plan.objects[-1].key[0] == "seeing", "a new one has the name of the team"
+    renamed.status.namespace = "vision"
+    plan = make_plan(snapshot([renamed], live=as_live(make_plan(snapshot([allocation()])))))
+    labels = find_object(plan, "Namespace", "vision").body["metadata"]["labels"]
+    assert labels[names.TEAM] == "seeing"
+    assert not plan.abandoned_namespaces
+
+
+# --- names that the policy does not have ----------------------------------------------------------
 @pytest.mark.parametrize(
     ("spec", "reason", "cure"),
     [
         pytest.param(
             {"quotas": [{"instanceType": "x", "count": 1}]},
-            "UnknownInstanceType",
+            AllocationReason.UNKNOWN_INSTANCE_TYPE,
             "use one of p5",
             id="type",
         ),
         pytest.param(
             {"quotas": [{"instanceType": "p5", "partitions": {"nvidia.com/mig-1g.10gb": 1}}]},
-            "UnknownPartition",
-            "name it in the type's",
+            AllocationReason.UNKNOWN_PARTITION,
+            "add it to the type's partitions",
             id="partition",
         ),
         pytest.param(
             {"maxPriorityClass": "vip"},
-            "UnknownPriorityClass",
+            AllocationReason.UNKNOWN_PRIORITY_CLASS,
             "use one of training, sweep",
             id="class",
         ),
     ],
 )
-def test_unknown_names_are_said_with_those_that_are_known(
-    spec: Json, reason: str, cure: str
+def test_unknown_names_are_reported_with_the_known_ones(
+    spec: Json, reason: AllocationReason, cure: str
 ) -> None:
-    found_reason, why = plan(seen([allocation(**spec)])).problems["vision"]
-    assert found_reason == reason
-    assert cure in why
-
-
-def test_a_team_that_is_renamed_keeps_its_namespace() -> None:
-    renamed = allocation(team="seeing")
-    assert plan(seen([renamed])).targets[-1].key[0] == "seeing", "a new one is named as the team"
-    renamed.status.namespace = "vision"
-    decided = plan(seen([renamed], live=as_live(plan(seen([allocation()])))))
-    assert only(decided, "Namespace", "vision").body["metadata"]["labels"][names.TEAM] == "seeing"
-    assert not decided.abandoned
+    problem = make_plan(snapshot([allocation(**spec)])).problems["vision"]
+    assert problem.reason == reason
+    assert cure in problem.message

@@ -1,4 +1,4 @@
-"""What differs between a live object and ours, who changed it, and how that is told."""
+"""What differs between a live and a desired object, who changed it, and how that is described."""
 
 from typing import Any
 
@@ -7,42 +7,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api.objects import Json
-from quota_controller.desired.drift import differences, edits, in_words, lowers, manager_of, says
+from quota_controller.desired.drift import (
+    describe_edits,
+    differences,
+    foreign_edits,
+    last_manager,
+    lowers_quota,
+    matches,
+)
 
-US = "cede-quota-controller"
+OWN_MANAGER = "cede-quota-controller"
 
 
 @pytest.mark.parametrize(
-    ("live", "ours", "expected"),
+    ("live", "desired", "expected"),
     [
-        pytest.param({"a": 1, "theirs": 2}, {"a": 1}, [], id="in a map others may add"),
+        pytest.param({"a": 1, "theirs": 2}, {"a": 1}, [], id="others may add to a map"),
         pytest.param({"a": 2}, {"a": 1}, ["a was 2, is 1 again"], id="a value"),
-        pytest.param({}, {"a": "x"}, ["a was absent, is x again"], id="a field that is gone"),
+        pytest.param({}, {"a": "x"}, ["a was absent, is x again"], id="a removed field"),
         pytest.param(
-            {"a": [1]},
-            {"a": [1, 2]},
-            ["a was [1], is [1, 2] again"],
-            id="a list of another length is told whole",
+            {"a": [1]}, {"a": [1, 2]}, ["a was [1], is [1, 2] again"], id="a list of another length"
         ),
         pytest.param(
             {"a": [{"b": 1, "c": 2}]},
             {"a": [{"b": 1}]},
             ["a[0].c was 2, is absent again"],
-            id="a list is wholly ours",
+            id="others may not add inside a list",
         ),
         pytest.param(
             {"a": [{"nominalQuota": "4"}]},
             {"a": [{"nominalQuota": "4000m"}]},
             [],
-            id="amounts as amounts",
+            id="amounts are compared by value",
         ),
         pytest.param(
             {"a": [{"nominalQuota": 8}]},
             {"a": [{"nominalQuota": "4"}]},
             ["a[0].nominalQuota was 8, is 4 again"],
-            id="amounts",
+            id="another amount",
         ),
-        pytest.param({"weight": 50}, {"weight": "50"}, [], id="numbers too"),
+        pytest.param({"weight": 50}, {"weight": "50"}, [], id="a number is an amount"),
         pytest.param(
             {"a": "x" * 80},
             {"a": "y"},
@@ -52,8 +56,8 @@ US = "cede-quota-controller"
         pytest.param({"a": None}, {"a": {"b": 1}}, ['a was null, is {"b": 1} again'], id="null"),
     ],
 )
-def test_what_differs(live: Json, ours: Json, expected: list[str]) -> None:
-    assert [one.in_words() for one in differences(live, ours)] == expected
+def test_differences(live: Json, desired: Json, expected: list[str]) -> None:
+    assert [difference.describe() for difference in differences(live, desired)] == expected
 
 
 VALUES = st.recursive(
@@ -65,21 +69,22 @@ VALUES = st.recursive(
 )
 
 
-@given(live=VALUES, ours=VALUES)
-def test_it_says_it_when_nothing_differs_and_after_ours_is_written(live: Any, ours: Any) -> None:
-    assert says(ours, ours)
-    assert says(live, ours) == (not list(differences(live, ours)))
-    for one in differences(live, ours):
-        assert one.in_words()
-        assert one.live != one.ours
+@given(live=VALUES, desired=VALUES)
+def test_an_object_matches_when_nothing_differs(live: Any, desired: Any) -> None:
+    assert matches(desired, desired)
+    assert matches(live, desired) == (not list(differences(live, desired)))
+    for difference in differences(live, desired):
+        assert difference.describe()
+        assert difference.live != difference.desired
 
 
+# --- the author of a change -----------------------------------------------------------------------
 def managed(manager: str, fields: Json, time: str = "2027-01-01T00:00:00Z") -> Json:
     return {"manager": manager, "fieldsV1": fields, "time": time}
 
 
 @pytest.mark.parametrize(
-    ("fields", "path", "holds"),
+    ("fields", "path", "covered"),
     [
         pytest.param(
             {"f:spec": {"f:stopPolicy": {}}}, ("spec", "stopPolicy"), True, id="the field"
@@ -88,7 +93,7 @@ def managed(manager: str, fields: Json, time: str = "2027-01-01T00:00:00Z") -> J
             {"f:spec": {"f:resourceGroups": {}}},
             ("spec", "resourceGroups", 0, "flavors"),
             True,
-            id="a whole above it",
+            id="a parent",
         ),
         pytest.param(
             {"f:spec": {"f:other": {}}}, ("spec", "stopPolicy"), False, id="another field"
@@ -97,46 +102,38 @@ def managed(manager: str, fields: Json, time: str = "2027-01-01T00:00:00Z") -> J
             {"f:items": {'k:{"name":"b"}': {"f:value": {}}}},
             ("items", 1, "value"),
             True,
-            id="an entry by its key",
+            id="an item by its key",
         ),
         pytest.param(
             {"f:items": {'k:{"name":"b"}': {"f:value": {}}}},
             ("items", 0, "value"),
             False,
-            id="another entry",
+            id="another item",
         ),
         pytest.param(
-            {"f:items": {'v:"b"': {}}},
-            ("items", 0),
-            False,
-            id="an entry by its value is not known by place",
+            {"f:items": {'v:"b"': {}}}, ("items", 0), False, id="an item by value has no position"
         ),
     ],
 )
-def test_who_holds_a_field(fields: Json, path: tuple[str | int, ...], *, holds: bool) -> None:
+def test_the_manager_of_a_field(
+    fields: Json, path: tuple[str | int, ...], *, covered: bool
+) -> None:
     live = {
         "metadata": {"managedFields": [managed("ann", fields)]},
         "items": [{"name": "a"}, {"name": "b"}],
         "spec": {},
     }
-    assert manager_of(live, path) == ("ann" if holds else "")
+    assert last_manager(live, path) == ("ann" if covered else "")
 
 
-def test_the_last_who_wrote_it_is_named() -> None:
+def test_the_last_of_several_managers_is_named() -> None:
     fields: Json = {"f:a": {}}
-    live = {
-        "metadata": {
-            "managedFields": [
-                managed("late", fields, "2027-01-02T00:00:00Z"),
-                managed("early", fields),
-            ]
-        }
-    }
-    assert manager_of(live, ("a",)) == "late"
+    entries = [managed("late", fields, "2027-01-02T00:00:00Z"), managed("early", fields)]
+    assert last_manager({"metadata": {"managedFields": entries}}, ("a",)) == "late"
 
 
-HELD: Json = {
-    "metadata": {"managedFields": [managed("ann", {"f:b": {}}), managed(US, {"f:a": {}})]},
+LIVE: Json = {
+    "metadata": {"managedFields": [managed("ann", {"f:b": {}}), managed(OWN_MANAGER, {"f:a": {}})]},
     "a": 1,
     "b": 1,
     "c": 1,
@@ -144,55 +141,61 @@ HELD: Json = {
 
 
 @pytest.mark.parametrize(
-    ("ours", "said", "changed"),
+    ("desired", "last_applied", "changed"),
     [
         pytest.param(
-            {"a": 1, "b": 2}, {"a": 1, "b": 2}, ["b"], id="what we said last is said no more"
+            {"a": 1, "b": 2}, {"a": 1, "b": 2}, ["b"], id="differs from what was applied last"
         ),
         pytest.param({"a": 3, "b": 1}, {"a": 1, "b": 1}, [], id="only the plan has changed"),
         pytest.param(
-            {"a": 3, "b": 2, "c": 2}, None, ["b"], id="without memory: what another holds"
+            {"a": 3, "b": 2, "c": 2}, None, ["b"], id="after a restart: fields of other managers"
         ),
     ],
 )
-def test_an_edit_is_what_we_did_not_do(ours: Json, said: Json | None, changed: list[str]) -> None:
-    assert [one.path[0] for one in edits(HELD, ours, said, manager=US)] == changed
+def test_edits_by_others(desired: Json, last_applied: Json | None, changed: list[str]) -> None:
+    edits = foreign_edits(LIVE, desired, last_applied, manager=OWN_MANAGER)
+    assert [edit.path[0] for edit in edits] == changed
 
 
-def test_edits_in_words() -> None:
-    ours: Json = dict.fromkeys("abc", 2)
-    found = list(differences(HELD, ours))
-    assert (
-        in_words(HELD, found, manager=US)
-        == "changed by ann: a was 1, is 2 again, b was 1, is 2 again, c was 1, is 2 again"
-    )
-    assert (
-        in_words(HELD, found, manager=US, secret=True)
-        == "changed by ann: a was changed, b was changed, c was changed"
-    )
-    many = list(differences({}, {f"f{i}": i for i in range(9)}))
-    assert in_words({"metadata": {}}, many, manager=US).endswith(
-        "f3 was absent, is 3 again, and 5 more"
+def test_edits_are_described_with_author_and_values() -> None:
+    edits = list(differences(LIVE, dict.fromkeys("abc", 2)))
+    assert describe_edits(LIVE, edits, manager=OWN_MANAGER) == (
+        "changed by ann: a was 1, is 2 again, b was 1, is 2 again, c was 1, is 2 again"
     )
 
 
-def queue(**amounts: int | str) -> Json:
+def test_edits_of_a_secret_are_described_without_values() -> None:
+    edits = list(differences(LIVE, dict.fromkeys("abc", 2)))
+    assert describe_edits(LIVE, edits, manager=OWN_MANAGER, secret=True) == (
+        "changed by ann: a was changed, b was changed, c was changed"
+    )
+
+
+def test_many_edits_are_counted() -> None:
+    edits = list(differences({}, {f"f{i}": i for i in range(9)}))
+    description = describe_edits({"metadata": {}}, edits, manager=OWN_MANAGER)
+    assert description.endswith("f3 was absent, is 3 again, and 5 more")
+
+
+# --- the order of writing -------------------------------------------------------------------------
+def queue(**quotas: int | str) -> Json:
+    """A ClusterQueue with this nominal quota of `gpu` by flavor."""
     flavors = [
         {"name": name, "resources": [{"name": "gpu", "nominalQuota": value}]}
-        for name, value in amounts.items()
+        for name, value in quotas.items()
     ]
     return {"spec": {"resourceGroups": [{"coveredResources": ["gpu"], "flavors": flavors}]}}
 
 
 @pytest.mark.parametrize(
-    ("live", "ours", "lower"),
+    ("live", "desired", "lower"),
     [
         pytest.param(queue(a=4), queue(a="2"), True, id="less"),
         pytest.param(queue(a=4), queue(a=4, b=2), False, id="more"),
-        pytest.param(queue(a=4, b=1), queue(a=5), True, id="a type is gone"),
+        pytest.param(queue(a=4, b=1), queue(a=5), True, id="a type is removed"),
         pytest.param({"spec": {}}, queue(a=1), False, id="a queue without quota"),
-        pytest.param(None, queue(a=1), False, id="nothing there"),
+        pytest.param(None, queue(a=1), False, id="no queue"),
     ],
 )
-def test_what_gives_up_quota(live: Json | None, ours: Json, *, lower: bool) -> None:
-    assert lowers(live, ours) is lower
+def test_lower_quota_is_detected(live: Json | None, desired: Json, *, lower: bool) -> None:
+    assert lowers_quota(live, desired) is lower

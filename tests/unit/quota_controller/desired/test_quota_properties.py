@@ -1,4 +1,4 @@
-"""What must hold of quota on every cluster, whatever its nodes, DaemonSets and allocations."""
+"""What holds for quota on every cluster, whatever its nodes, DaemonSets and allocations."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,15 +11,15 @@ from cede.api.kueue import Node
 from cede.api.names import GPU
 from cede.api.pods import DaemonSet, daemon_requests
 from cede.api.resources import Resources, amount
-from quota_controller.desired import capacity
-from quota_controller.desired.capacity import divided, owned, shared_out, supplies
-from tests.unit.cede_api.test_pods import daemon
-from tests.unit.quota_controller.desired.test_capacity import G6, P5, node
+from quota_controller.desired.borrowing import borrowing_limits
+from quota_controller.desired.capacity import CPU_AND_MEMORY, capacities, is_healthy, slices
+from quota_controller.desired.grants import grant, largest_remainder, owned_quota
+from tests.builders.quotas import G6, P5, daemon_set, node
 
-nodes = st.lists(
+NODES = st.lists(
     st.builds(
         node,
-        kind=st.sampled_from(["p5", "g6", "stranger"]),
+        instance_type=st.sampled_from(["p5", "g6", "other"]),
         gpus=st.integers(0, 16),
         cpu=st.integers(0, 400_000).map("{}m".format),
         memory=st.integers(0, 2**44).map(str),
@@ -28,7 +28,7 @@ nodes = st.lists(
     ),
     max_size=8,
 )
-entries = st.one_of(
+ENTRIES = st.one_of(
     st.fixed_dictionaries({"count": st.integers(0, 20)}),
     st.fixed_dictionaries(
         {"accelerators": st.integers(0, 64)},
@@ -39,113 +39,147 @@ entries = st.one_of(
     ),
     st.fixed_dictionaries({"cpu": st.integers(0, 900).map(str)}),
 )
-specs = st.builds(
+SPECS = st.builds(
     lambda p5, g6, percent: AllocationSpec.model_validate(
         {
             "quotas": [{"instanceType": "p5", **p5}, {"instanceType": "g6", **g6}],
             "sharing": {"borrowLimitPercent": percent},
         }
     ),
-    entries,
-    entries,
+    ENTRIES,
+    ENTRIES,
     st.one_of(st.none(), st.integers(0, 500)),
 )
 
 
-@given(nodes, st.dictionaries(st.sampled_from("abcdef"), specs, max_size=6))
-def test_quotas_never_promise_more_than_healthy_nodes_hold(
-    live: list[Node], specs: dict[str, AllocationSpec]
+@given(NODES, st.dictionaries(st.sampled_from("abcdef"), SPECS, max_size=6))
+def test_granted_quotas_never_exceed_the_healthy_nodes(
+    nodes: list[Node], specs: dict[str, AllocationSpec]
 ) -> None:
-    supply = supplies([P5, G6], live)
-    owners = {name: owned(spec, supply) for name, spec in specs.items()}
-    shares = shared_out(owners, supply)
-    for flavor, here in supply.items():
-        for resource in here.resources:
-            key = (flavor, resource)
-            each = {name: quota[key] for name, quota in shares.granted.items()}
-            assert all(0 <= value <= owners[name][key] for name, value in each.items())
-            assert shares.unallocated[key] >= 0
-            if not here.promised:
-                assert sum(each.values()) + shares.unallocated[key] == here.healthy[resource]
-            short = sum(owner[key] for owner in owners.values()) - sum(each.values())
-            assert short == 0 or shares.unallocated[key] == 0, "unallocated first"
+    capacity_of = capacities([P5, G6], nodes)
+    owned = {name: owned_quota(spec, capacity_of) for name, spec in specs.items()}
+    grants = grant(owned, capacity_of)
+    for type_name, capacity in capacity_of.items():
+        for resource in capacity.resources:
+            key = (type_name, resource)
+            unallocated = grants.unallocated[key]
+            granted = {name: quota[key] for name, quota in grants.granted.items()}
+            assert all(0 <= value <= owned[name][key] for name, value in granted.items())
+            assert unallocated >= 0
+            if not capacity.declared_only:
+                assert sum(granted.values()) + unallocated == capacity.healthy[resource]
+            missing = sum(quota[key] for quota in owned.values()) - sum(granted.values())
+            assert missing == 0 or unallocated == 0, "unallocated capacity is reduced first"
 
 
-def packed(pod: Resources, live: list[Node], daemons: list[DaemonSet]) -> int:
-    """How many of these pods the healthy nodes of a type hold together."""
+@given(NODES, SPECS)
+def test_a_borrowing_limit_is_never_negative(nodes: list[Node], spec: AllocationSpec) -> None:
+    capacity_of = capacities([P5, G6], nodes)
+    limits = borrowing_limits(spec, owned_quota(spec, capacity_of), capacity_of)
+    assert limits is None or min(limits.values(), default=0) >= 0
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**15)), st.integers(0, 10**15))
+def test_a_division_gives_all_that_is_available_and_no_more(
+    requests: dict[str, int], available: int
+) -> None:
+    shares = largest_remainder(requests, available)
+    assert sum(shares.values()) == min(available, sum(requests.values()))
+    assert all(0 <= shares[name] <= request for name, request in requests.items())
+
+
+# --- admitted pods find a node --------------------------------------------------------------------
+def pods_on_nodes(pod: Resources, nodes: list[Node], daemons: list[DaemonSet]) -> int:
+    """How many of these pods the healthy nodes can run together."""
     count = 0
-    for one in filter(capacity.is_healthy, live):
-        taken = daemon_requests(tuple(daemons), one)
-        has = {
-            name: max(0, amount(name, one.status.allocatable[name]) - taken[name]) for name in pod
-        }
-        count += min(has[name] // value for name, value in pod.items() if value)
+    for healthy_node in filter(is_healthy, nodes):
+        allocatable = healthy_node.status.allocatable
+        taken = daemon_requests(tuple(daemons), healthy_node)
+        available = {name: max(0, amount(name, allocatable[name]) - taken[name]) for name in pod}
+        count += min(available[name] // value for name, value in pod.items() if value)
     return count
 
 
-def admitted(pod: Resources, quota: Resources) -> int:
+def pods_in_quota(pod: Resources, quota: Resources) -> int:
+    """How many of these pods the quota admits."""
     return min(quota[name] // value for name, value in pod.items() if value)
 
 
-sizes = st.builds(
+P5_NODES = st.builds(
     node,
     gpus=st.integers(1, 16),
     cpu=st.integers(1000, 400_000).map("{}m".format),
     memory=st.integers(2**34, 2**44).map(str),
     ready=st.sampled_from(["True", "True", "False"]),
 )
-daemons = st.lists(st.just(daemon()), max_size=3)
+DAEMON_SETS = st.lists(st.just(daemon_set()), max_size=3)
 
 
-@given(st.lists(sizes, min_size=1, max_size=8), daemons)
-def test_pods_of_one_accelerator_and_its_share_of_a_node_all_find_room(
-    live: list[Node], agents: list[DaemonSet]
+@given(st.lists(P5_NODES, min_size=1, max_size=8), DAEMON_SETS)
+def test_admitted_pods_of_one_accelerator_all_fit(
+    nodes: list[Node], daemons: list[DaemonSet]
 ) -> None:
-    supply = supplies([P5], live, agents)["p5"]
-    pod = Counter({name: value // supply.whole[GPU] for name, value in supply.whole.items()})
-    assert admitted(pod, supply.healthy) <= packed(pod, live, agents)
+    """A pod that takes one accelerator and its share of a node."""
+    capacity = capacities([P5], nodes, daemons)["p5"]
+    whole_node = capacity.whole_node
+    pod = Counter({name: value // whole_node[GPU] for name, value in whole_node.items()})
+    assert pods_in_quota(pod, capacity.healthy) <= pods_on_nodes(pod, nodes, daemons)
 
 
-@given(st.lists(sizes, min_size=1, max_size=8), st.integers(0, 16), daemons)
-def test_whole_node_pods_all_find_room_where_no_node_has_lost_an_accelerator(
-    live: list[Node], gpus: int, agents: list[DaemonSet]
+@given(st.lists(P5_NODES, min_size=1, max_size=8), st.integers(0, 16), DAEMON_SETS)
+def test_admitted_whole_node_pods_all_fit_if_no_accelerator_is_lost(
+    nodes: list[Node], gpus: int, daemons: list[DaemonSet]
 ) -> None:
-    alike = [
-        replace(one, status=replace(one.status, allocatable={**one.status.allocatable, GPU: gpus}))
-        for one in live
+    same_gpus = [
+        replace(n, status=replace(n.status, allocatable={**n.status.allocatable, GPU: gpus}))
+        for n in nodes
     ]
-    supply = supplies([P5], alike, agents)["p5"]
-    assert not supply.damaged
-    if +supply.whole:
-        assert admitted(supply.whole, supply.healthy) <= packed(supply.whole, alike, agents)
+    capacity = capacities([P5], same_gpus, daemons)["p5"]
+    assert not capacity.degraded
+    pod = capacity.whole_node
+    if +pod:
+        assert pods_in_quota(pod, capacity.healthy) <= pods_on_nodes(pod, same_gpus, daemons)
 
 
-ONE = "nvidia.com/mig-1g.10gb"
-THREE = "nvidia.com/mig-3g.40gb"
-MIG = P5.model_copy(update={"partitions": {ONE: 28, THREE: 8}})
+# --- partitions -----------------------------------------------------------------------------------
+ONE_SLICE = "nvidia.com/mig-1g.10gb"
+THREE_SLICES = "nvidia.com/mig-3g.40gb"
+PARTITIONED_P5 = P5.model_copy(update={"partitions": {ONE_SLICE: 28, THREE_SLICES: 8}})
 LAYOUTS = [
-    {GPU: gpus, ONE: ones, THREE: threes}
-    for gpus, ones, threes in ((8, 0, 0), (0, 56, 0), (0, 0, 16), (0, 32, 8), (4, 28, 0))
+    {GPU: gpus, ONE_SLICE: one_slice, THREE_SLICES: three_slices}
+    for gpus, one_slice, three_slices in (
+        (8, 0, 0),
+        (0, 56, 0),
+        (0, 0, 16),
+        (0, 32, 8),
+        (4, 28, 0),
+    )
 ]
-partitioned = st.lists(
+PARTITIONED_NODES = st.lists(
     st.builds(
-        lambda live, parts: replace(
-            live, status=replace(live.status, allocatable=live.status.allocatable | parts)
+        lambda n, layout: replace(
+            n, status=replace(n.status, allocatable=n.status.allocatable | layout)
         ),
-        sizes,
+        P5_NODES,
         st.one_of(
             st.sampled_from(LAYOUTS),
-            st.fixed_dictionaries({ONE: st.integers(0, 56), THREE: st.integers(0, 16)}),
+            st.fixed_dictionaries(
+                {ONE_SLICE: st.integers(0, 56), THREE_SLICES: st.integers(0, 16)}
+            ),
         ),
     ),
     min_size=1,
     max_size=12,
 )
-of_partitions = st.builds(
-    lambda gpus, one, three: AllocationSpec.model_validate(
+PARTITION_SPECS = st.builds(
+    lambda gpus, one_slice, three_slices: AllocationSpec.model_validate(
         {
             "quotas": [
-                {"instanceType": "p5", "accelerators": gpus, "partitions": {ONE: one, THREE: three}}
+                {
+                    "instanceType": "p5",
+                    "accelerators": gpus,
+                    "partitions": {ONE_SLICE: one_slice, THREE_SLICES: three_slices},
+                }
             ],
         }
     ),
@@ -155,70 +189,30 @@ of_partitions = st.builds(
 )
 
 
-@given(partitioned, st.lists(of_partitions, max_size=4))
-def test_quotas_of_partitions_never_promise_more_than_healthy_nodes_hold(
-    live: list[Node], specs: list[AllocationSpec]
+@given(PARTITIONED_NODES, st.lists(PARTITION_SPECS, max_size=4))
+def test_granted_partitions_never_exceed_the_healthy_nodes(
+    nodes: list[Node], specs: list[AllocationSpec]
 ) -> None:
-    supply = supplies([MIG], live)
-    shares = shared_out(
-        {str(number): owned(spec, supply) for number, spec in enumerate(specs)}, supply
-    )
-    for resource in supply["p5"].resources:
+    capacity_of = capacities([PARTITIONED_P5], nodes)
+    owned = {str(number): owned_quota(spec, capacity_of) for number, spec in enumerate(specs)}
+    grants = grant(owned, capacity_of)
+    for resource in capacity_of["p5"].resources:
         key = ("p5", resource)
-        given_out = sum(quota[key] for quota in shares.granted.values()) + shares.unallocated[key]
-        assert given_out <= sum(
-            amount(resource, one.status.allocatable[resource])
-            for one in live
-            if capacity.is_healthy(one)
-        )
-        assert (
-            min([shares.unallocated[key], *(quota[key] for quota in shares.granted.values())]) >= 0
-        )
+        shares = [grants.unallocated[key], *(quota[key] for quota in grants.granted.values())]
+        allocatable = [
+            amount(resource, n.status.allocatable[resource]) for n in nodes if is_healthy(n)
+        ]
+        assert sum(shares) <= sum(allocatable)
+        assert min(shares) >= 0
 
 
-def test_nodes_partitioned_in_three_ways_promise_what_each_of_them_offers() -> None:
-    offers = [(0, 32, 8), (0, 56, 0), *5 * [(0, 0, 16)]]
-    has = node().status.allocatable
-    live = [
-        replace(
-            node(), status=replace(node().status, allocatable={**has, GPU: g, ONE: o, THREE: t})
-        )
-        for g, o, t in offers
-    ]
-    healthy = supplies([MIG], live)["p5"].healthy
-    assert (healthy[GPU], healthy[ONE], healthy[THREE]) == (0, 32 + 56, 8 + 5 * 16)
-
-
-@given(partitioned, st.sampled_from([GPU, ONE, THREE]))
-def test_pods_of_one_kind_of_partition_and_its_share_of_a_node_all_find_room(
-    live: list[Node], kind: str
-) -> None:
-    supply = supplies([MIG], live)["p5"]
-    part = capacity.slices(MIG, {kind: 1})
-    pod = Counter(
-        {
-            kind: 1,
-            **{
-                name: supply.whole[name] * part // supply.whole_slices
-                for name in ("cpu", "memory")
-                if supply.whole_slices
-            },
-        }
-    )
-    assert admitted(pod, supply.healthy) <= packed(pod, live, [])
-
-
-@given(nodes, specs)
-def test_a_borrowing_limit_is_never_negative(live: list[Node], spec: AllocationSpec) -> None:
-    supply = supplies([P5, G6], live)
-    limits = capacity.borrowing_limits(spec, owned(spec, supply), supply)
-    assert limits is None or min(limits.values(), default=0) >= 0
-
-
-@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**15)), st.integers(0, 10**15))
-def test_a_division_gives_out_all_there_is_and_no_more(
-    wishes: dict[str, int], available: int
-) -> None:
-    out = divided(wishes, available)
-    assert sum(out.values()) == min(available, sum(wishes.values()))
-    assert all(0 <= out[name] <= wish for name, wish in wishes.items())
+@given(PARTITIONED_NODES, st.sampled_from([GPU, ONE_SLICE, THREE_SLICES]))
+def test_admitted_pods_of_one_partition_all_fit(nodes: list[Node], resource: str) -> None:
+    """A pod that takes one partition of a kind and its share of a node."""
+    capacity = capacities([PARTITIONED_P5], nodes)["p5"]
+    share = slices(PARTITIONED_P5, {resource: 1})
+    pod = Counter({resource: 1})
+    for name in CPU_AND_MEMORY:
+        if capacity.whole_node_slices:
+            pod[name] = capacity.whole_node[name] * share // capacity.whole_node_slices
+    assert pods_in_quota(pod, capacity.healthy) <= pods_on_nodes(pod, nodes, [])

@@ -1,4 +1,4 @@
-"""What Kueue's own configuration must say, and what is told when it does not."""
+"""Which settings of Kueue do not fit a policy, with the cure; and no file breaks the controller."""
 
 import pytest
 import yaml
@@ -9,17 +9,19 @@ from cede.api.objects import Json
 from cede.api.policy import PolicySpec
 from quota_controller.status.kueue_config import (
     CONFIG_KEY,
-    Kueue,
-    gates_of,
+    KueueInstallation,
+    feature_gates_of,
     parse,
     verdict,
     version_of,
 )
 from tests.paths import TREE
 
-LOCAL = yaml.safe_load((TREE / "deploy" / "local" / "kueue" / "settings.yaml").read_text())
-TEXT: str = LOCAL["data"][CONFIG_KEY]
-OLD = """apiVersion: config.kueue.x-k8s.io/v1beta1
+LOCAL_CONFIG_MAP = yaml.safe_load(
+    (TREE / "deploy" / "local" / "kueue" / "settings.yaml").read_text()
+)
+LOCAL_CONFIG: str = LOCAL_CONFIG_MAP["data"][CONFIG_KEY]
+V1BETA1_CONFIG = """apiVersion: config.kueue.x-k8s.io/v1beta1
 waitForPodsReady: {enable: true, timeout: 5m}
 fairSharing: {enable: true, preemptionStrategies: [LessThanInitialShare]}
 integrations: {frameworks: [batch/job]}
@@ -29,90 +31,93 @@ integrations: {frameworks: [batch/job]}
 def deployment(
     image: str = "registry.k8s.io/kueue/kueue:v0.19.2", args: tuple[str, ...] = (), **spec: object
 ) -> Json:
-    containers = [
-        {"name": "side"},
-        {
-            "name": "manager",
-            "image": image,
-            "command": ["/manager"],
-            "args": ["--zap-log-level=2", *args],
-        },
-    ]
-    return {"spec": {"template": {"spec": {"containers": containers}}, **spec}}
+    """Kueue's Deployment."""
+    manager = {
+        "name": "manager",
+        "image": image,
+        "command": ["/manager"],
+        "args": ["--zap-log-level=2", *args],
+    }
+    pod = {"containers": [{"name": "sidecar"}, manager]}
+    return {"spec": {"template": {"spec": pod}, **spec}}
 
 
-THERE = deployment()
+DEPLOYMENT = deployment()
 
 
-def settings(text: str = TEXT) -> Json:
+def config_map(text: str = LOCAL_CONFIG) -> Json:
+    """Kueue's ConfigMap with this configuration file."""
     return {"data": {CONFIG_KEY: text}}
 
 
-def without(*keys: str, text: str = TEXT, **more: object) -> Json:
-    found = {k: v for k, v in yaml.safe_load(text).items() if k not in keys}
-    return settings(yaml.safe_dump(found | more))
+def config_without(*keys: str, text: str = LOCAL_CONFIG, **changes: object) -> Json:
+    """Kueue's ConfigMap without these sections and with these changed."""
+    config = {k: v for k, v in yaml.safe_load(text).items() if k not in keys}
+    return config_map(yaml.safe_dump(config | changes))
 
 
-def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
-    right, reason, sentence = verdict(PolicySpec(), Kueue(LOCAL, deployment()))
-    assert (right, reason) == (True, "AsThePolicyWants")
-    assert sentence.startswith("Kueue 0.19.2 is set as the policy wants; it queues batch/job, ")
+def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
+    result = verdict(PolicySpec(), KueueInstallation(LOCAL_CONFIG_MAP, deployment()))
+    assert (result.status, result.reason) == (True, "AsThePolicyWants")
+    assert result.message.startswith(
+        "Kueue 0.19.2 is configured as the policy needs; it queues batch/job, "
+    )
 
 
 @pytest.mark.parametrize(
-    ("spec", "found", "there", "reason", "cure"),
+    ("spec", "config", "kueue", "reason", "cure"),
     [
         pytest.param(
             {},
-            without("fairSharing"),
-            THERE,
+            config_without("fairSharing"),
+            DEPLOYMENT,
             "FairSharingOff",
             "set fairSharing in",
-            id="weights without effect",
+            id="weights have no effect",
         ),
         pytest.param(
             {"idleCompute": "FirstCome"},
-            settings(),
-            THERE,
+            config_map(),
+            DEPLOYMENT,
             "FairSharingOn",
             "set idleCompute: FairShare",
-            id="by share",
+            id="fair sharing despite FirstCome",
         ),
         pytest.param(
             {},
-            settings(OLD.replace("{enable: true, timeout", "{enable: false, timeout")),
-            THERE,
+            config_map(V1BETA1_CONFIG.replace("{enable: true, timeout", "{enable: false, timeout")),
+            DEPLOYMENT,
             "WaitForPodsReadyOff",
             "set waitForPodsReady",
-            id="gangs for ever",
+            id="waitForPodsReady is off",
         ),
         pytest.param(
             {},
-            without(text=OLD, waitForPodsReady=None),
-            THERE,
+            config_without(text=V1BETA1_CONFIG, waitForPodsReady=None),
+            DEPLOYMENT,
             "WaitForPodsReadyOff",
             "set waitForPodsReady",
-            id="null",
+            id="waitForPodsReady is null",
         ),
         pytest.param(
             {},
-            settings(OLD.replace("{enable: true, pre", "{pre")),
-            THERE,
+            config_map(V1BETA1_CONFIG.replace("{enable: true, pre", "{pre")),
+            DEPLOYMENT,
             "FairSharingOff",
             "set fairSharing",
             id="v1beta1",
         ),
         pytest.param(
             {},
-            without(featureGates={"ElasticJobsViaWorkloadSlices": False}),
-            THERE,
+            config_without(featureGates={"ElasticJobsViaWorkloadSlices": False}),
+            DEPLOYMENT,
             "ElasticSlicesOff",
             "remove it",
             id="gate in the file",
         ),
         pytest.param(
             {},
-            settings(),
+            config_map(),
             deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlices=false",)),
             "ElasticSlicesOff",
             "remove it",
@@ -120,31 +125,31 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
         ),
         pytest.param(
             {"topology": ["rack"]},
-            settings(),
-            THERE,
+            config_map(),
+            DEPLOYMENT,
             "ElasticTopologyOff",
             "leave topology out",
-            id="placed anew at each size",
+            id="placement is lost",
         ),
         pytest.param(
             {},
-            without(integrations={"frameworks": ["pod"]}),
-            THERE,
+            config_without(integrations={"frameworks": ["pod"]}),
+            DEPLOYMENT,
             "JobsNotQueued",
             "batch/job",
-            id="no jobs",
+            id="Jobs are not queued",
         ),
         pytest.param(
             {},
-            without(integrations={"frameworks": ["batch/job"]}),
-            THERE,
+            config_without(integrations={"frameworks": ["batch/job"]}),
+            DEPLOYMENT,
             "PodsNotQueued",
-            "past every quota",
-            id="no pods",
+            "escape all quotas",
+            id="pods are not queued",
         ),
         pytest.param(
             {},
-            settings(),
+            config_map(),
             deployment("kueue:v0.18.3"),
             "TooOld",
             "must be 0.19.2 or newer: upgrade",
@@ -152,7 +157,7 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
         ),
         pytest.param(
             {},
-            settings(),
+            config_map(),
             deployment(replicas=0),
             "NotRunning",
             "scale Deployment",
@@ -160,87 +165,76 @@ def test_the_settings_we_test_with_are_as_a_policy_wants_them() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_cure(
-    spec: Json, found: Json, there: Json, reason: str, cure: str
+def test_a_setting_that_does_not_fit_is_reported_with_its_cure(
+    spec: Json, config: Json, kueue: Json, reason: str, cure: str
 ) -> None:
-    right, why, sentence = verdict(PolicySpec.model_validate(spec), Kueue(found, there))
-    assert (right, why) == (False, reason)
-    assert cure in sentence
+    result = verdict(PolicySpec.model_validate(spec), KueueInstallation(config, kueue))
+    assert (result.status, result.reason) == (False, reason)
+    assert cure in result.message
 
 
-def test_with_its_gate_on_elastic_jobs_may_have_a_topology() -> None:
-    gates = deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlicesWithTAS=true",))
-    assert verdict(PolicySpec(topology=["rack"]), Kueue(settings(), gates))[0] is True
+def test_with_its_feature_gate_elastic_jobs_may_have_a_topology() -> None:
+    kueue = deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlicesWithTAS=true",))
+    result = verdict(PolicySpec(topology=["rack"]), KueueInstallation(config_map(), kueue))
+    assert result.status is True
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
-    _, _, sentence = verdict(
-        PolicySpec(),
-        Kueue(
-            without("fairSharing", integrations={"frameworks": ["pod"]}), deployment("kueue:0.1.0")
-        ),
-    )
-    assert all(part in sentence for part in ("must be 0.19.2", "set fairSharing", "batch/job"))
+def test_all_problems_are_in_one_message() -> None:
+    config = config_without("fairSharing", integrations={"frameworks": ["pod"]})
+    result = verdict(PolicySpec(), KueueInstallation(config, deployment("kueue:0.1.0")))
+    for fragment in ("must be 0.19.2", "set fairSharing", "batch/job"):
+        assert fragment in result.message
 
 
 @pytest.mark.parametrize(
-    ("found", "there", "trouble", "reason"),
+    ("config", "kueue", "error", "reason"),
     [
-        pytest.param(settings(), None, "", "NotFound", id="Kueue is elsewhere or not at all"),
-        pytest.param(None, THERE, "", "NoSettings", id="no ConfigMap"),
-        pytest.param(settings("a: ["), THERE, "", "Unreadable", id="no YAML"),
-        pytest.param(settings("[]"), THERE, "", "Unreadable", id="no object"),
+        pytest.param(config_map(), None, "", "NotFound", id="no Deployment"),
+        pytest.param(None, DEPLOYMENT, "", "NoSettings", id="no ConfigMap"),
+        pytest.param(config_map("a: ["), DEPLOYMENT, "", "Unreadable", id="no YAML"),
+        pytest.param(config_map("[]"), DEPLOYMENT, "", "Unreadable", id="no object"),
         pytest.param(
-            settings("!!int ''"), THERE, "", "Unreadable", id="YAML its parser stumbles on"
+            config_map("!!int ''"), DEPLOYMENT, "", "Unreadable", id="a tag that PyYAML rejects"
         ),
-        pytest.param(None, None, "403 Forbidden: no", "Unreadable", id="not allowed to look"),
+        pytest.param(None, None, "403 Forbidden: no", "Unreadable", id="no right to read"),
     ],
 )
-def test_what_cannot_be_known_is_said_plainly(
-    found: Json | None, there: Json | None, trouble: str, reason: str
+def test_settings_that_cannot_be_read_are_unknown(
+    config: Json | None, kueue: Json | None, error: str, reason: str
 ) -> None:
-    right, why, sentence = verdict(PolicySpec(), Kueue(found, there, trouble))
-    assert (right, why) == (None, reason)
-    assert trouble in sentence
+    result = verdict(PolicySpec(), KueueInstallation(config, kueue, error))
+    assert (result.status, result.reason) == (None, reason)
+    assert error in result.message
 
 
-def test_defaults_are_kueues() -> None:
-    found = parse("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
-    assert (found.waits_for_pods, found.fair_sharing, found.gates, found.frameworks) == (
-        True,
-        False,
-        {},
-        ("batch/job",),
-    )
+def test_defaults_are_those_of_kueue() -> None:
+    config = parse("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+    assert config.waits_for_pods is True
+    assert config.fair_sharing is False
+    assert config.feature_gates == {}
+    assert config.frameworks == ("batch/job",)
 
 
-@given(
-    st.text()
-    | st.recursive(
-        st.none() | st.booleans() | st.text(max_size=4),
-        lambda one: (
-            st.lists(one)
-            | st.dictionaries(
-                st.sampled_from(
-                    [
-                        "apiVersion",
-                        "waitForPodsReady",
-                        "fairSharing",
-                        "featureGates",
-                        "integrations",
-                        "frameworks",
-                        "enable",
-                    ]
-                ),
-                one,
-            )
-        ),
-    ).map(yaml.safe_dump)
+KEYS = [
+    "apiVersion",
+    "waitForPodsReady",
+    "fairSharing",
+    "featureGates",
+    "integrations",
+    "frameworks",
+    "enable",
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=4),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS), inner),
 )
-def test_no_file_brings_us_down(text: str) -> None:
-    right, _, sentence = verdict(PolicySpec(), Kueue(settings(text), THERE))
-    assert right in (True, False, None)
-    assert sentence
+
+
+@given(st.text() | VALUES.map(yaml.safe_dump))
+def test_every_file_has_a_verdict(text: str) -> None:
+    result = verdict(PolicySpec(), KueueInstallation(config_map(text), DEPLOYMENT))
+    assert result.status in (True, False, None)
+    assert result.message
 
 
 @pytest.mark.parametrize(
@@ -255,7 +249,7 @@ def test_no_file_brings_us_down(text: str) -> None:
         ("", None),
     ],
 )
-def test_the_version_is_the_tags(image: str, expected: tuple[int, ...] | None) -> None:
+def test_the_version_is_the_image_tag(image: str, expected: tuple[int, ...] | None) -> None:
     assert version_of(image) == expected
 
 
@@ -267,5 +261,7 @@ def test_the_version_is_the_tags(image: str, expected: tuple[int, ...] | None) -
         (("--feature-gates", "A=False"), {"A": False}),
     ],
 )
-def test_gates_of_the_command_line(args: tuple[str, ...], expected: dict[str, bool]) -> None:
-    assert gates_of(deployment(args=args)) == expected
+def test_feature_gates_of_the_command_line(
+    args: tuple[str, ...], expected: dict[str, bool]
+) -> None:
+    assert feature_gates_of(deployment(args=args)) == expected

@@ -1,0 +1,111 @@
+"""PURE. What an allocation owns, and how healthy capacity is granted when it is less than owned."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api.allocation import AllocationSpec
+from cede.api.resources import Quota, Resources, amount
+from cede.api.team_quota import TypeQuota
+from quota_controller.desired.capacity import CPU_AND_MEMORY, Capacity, slices
+
+
+def entry_quota(entry: TypeQuota, capacity: Capacity) -> Resources:
+    """What one entry of `quotas` or `borrowLimits` amounts to, rounded down.
+
+    That is whole nodes if the entry has a count, else the amounts in it. CPU and memory that it
+    leaves out follow its accelerators and partitions in proportion to a whole node; without those,
+    each follows the other. Accelerators follow nothing.
+    """
+    whole_node = capacity.whole_node
+    if entry.count is not None:
+        return Counter({name: whole_node[name] * entry.count for name in capacity.resources})
+    accelerators = {
+        name: count
+        for name, count in (entry.partitions or {}).items()
+        if name in capacity.resources
+    }
+    if entry.accelerators is not None:
+        accelerators[capacity.type.accelerator] = entry.accelerators
+    amounts = dict(accelerators)
+    for name, text in (("cpu", entry.cpu), ("memory", entry.memory)):
+        if text is not None:
+            amounts[name] = amount(name, text)
+    if accelerators:
+        share = slices(capacity.type, accelerators)
+        whole = capacity.whole_node_slices
+    else:
+        basis = "cpu" if "cpu" in amounts else "memory"
+        share = amounts.get(basis, 0)
+        whole = whole_node[basis]
+    for name in CPU_AND_MEMORY:
+        proportional = whole_node[name] * share // whole if whole else 0
+        amounts.setdefault(name, proportional)
+    return Counter({name: amounts.get(name, 0) for name in capacity.resources})
+
+
+def owned_quota(spec: AllocationSpec, capacities: Mapping[str, Capacity]) -> Quota:
+    """What an allocation owns by its spec, whether or not the nodes are healthy."""
+    return sum_of_entries(spec.quotas, capacities)
+
+
+def sum_of_entries(entries: Iterable[TypeQuota], capacities: Mapping[str, Capacity]) -> Quota:
+    """The entries by (instance type, resource), without zeros and types unknown to the policy."""
+    quota = Quota()
+    for entry in entries:
+        capacity = capacities.get(entry.instanceType)
+        if capacity is None:
+            continue
+        for name, value in entry_quota(entry, capacity).items():
+            if value:
+                quota[entry.instanceType, name] += value
+    return quota
+
+
+def largest_remainder(requests: Mapping[str, int], available: int) -> dict[str, int]:
+    """Every request in full if all fit, else in proportion, in whole units.
+
+    The units that are left over go to the largest remainders first, then by name.
+    """
+    requested = sum(requests.values())
+    if requested <= available:
+        return dict(requests)
+    shares = {name: request * available // requested for name, request in requests.items()}
+    left_over = available - sum(shares.values())
+
+    def order(name: str) -> tuple[int, str]:
+        remainder = requests[name] * available % requested
+        return -remainder, name
+
+    for name in sorted(requests, key=order)[:left_over]:
+        shares[name] += 1
+    return shares
+
+
+@dataclass(frozen=True)
+class Grants:
+    """The quota that every queue gets now, and the healthy capacity that is in no allocation."""
+
+    granted: Mapping[str, Quota] = field(default_factory=dict)
+    unallocated: Quota = field(default_factory=Quota)
+
+
+def grant(owned: Mapping[str, Quota], capacities: Mapping[str, Capacity]) -> Grants:
+    """Quotas whose sum is at most what the healthy nodes have.
+
+    If healthy capacity shrinks, the unallocated part is reduced first, then every quota in
+    proportion. A type without nodes is granted in full, and none of it is unallocated.
+    """
+    granted: dict[str, Quota] = {name: Quota() for name in owned}
+    unallocated = Quota()
+    for type_name, capacity in capacities.items():
+        for resource in capacity.resources:
+            key = (type_name, resource)
+            requests = {name: quota[key] for name, quota in owned.items()}
+            requested = sum(requests.values())
+            available = requested if capacity.declared_only else capacity.healthy[resource]
+            shares = largest_remainder(requests, available)
+            for name, value in shares.items():
+                granted[name][key] = value
+            unallocated[key] = available - sum(shares.values())
+    return Grants(granted, unallocated)

@@ -1,0 +1,44 @@
+"""PURE. A team's namespace and what Cede puts into it."""
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES
+from quota_controller.desired.desired_object import DesiredObject, desired_object
+
+
+def namespace_objects(allocation: ComputeAllocation, key_entry: str) -> list[DesiredObject]:
+    """The namespace, its local queue, the Service of the jobs' pods and the control Secret.
+
+    `key_entry` is the base64 content of the Secret; there is no Secret if it is empty.
+    """
+    owner = allocation.metadata.name
+    namespace = allocation.namespace
+    local_queue = desired_object(
+        LOCAL_QUEUES, (namespace, names.LOCAL_QUEUE), owner, {"spec": {"clusterQueue": owner}}
+    )
+    service_spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {names.ELASTIC_POD: "true"},
+    }
+    service = desired_object(
+        SERVICES, (namespace, names.PEERS_SERVICE), owner, {"spec": service_spec}
+    )
+    secret = desired_object(
+        SECRETS,
+        (namespace, names.CONTROL_SECRET),
+        owner,
+        {"type": "Opaque", "data": {names.SECRET_KEY: key_entry}},
+    )
+    objects = [_namespace(allocation), local_queue, service]
+    return [*objects, secret] if key_entry else objects
+
+
+def _namespace(allocation: ComputeAllocation) -> DesiredObject:
+    owner = allocation.metadata.name
+    reference = allocation.spec.namespace
+    labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
+    # an adopted namespace keeps the manager that it has
+    if not (reference and reference.adopt):
+        labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
+    return desired_object(NAMESPACES, ("", allocation.namespace), owner, {}, labels)

@@ -1,0 +1,137 @@
+"""The queues, flavors, topologies and priority classes that a policy and allocations become."""
+
+import pytest
+
+from cede.api.names import GPU
+from cede.api.objects import PRIORITY_CLASSES, TOPOLOGIES
+from quota_controller.desired.kueue_objects import types_with_old_topology
+from quota_controller.desired.plan import make_plan
+from tests.builders.quotas import (
+    allocation,
+    as_live,
+    find_object,
+    node,
+    policy,
+    queue_spec,
+    quota_entries,
+    snapshot,
+)
+
+
+def test_the_queue_has_what_the_allocation_says() -> None:
+    team = allocation(sharing={"borrowLimitPercent": 50}, fairShareWeight=7)
+    spec = queue_spec(make_plan(snapshot([team], nodes=[node()])))
+    assert spec == {
+        "cohortName": "cede",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "vision"}},
+        "preemption": {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"},
+        "fairSharing": {"weight": "7"},
+        "stopPolicy": "None",
+        "resourceGroups": [
+            {
+                "coveredResources": [GPU, "cpu", "memory"],
+                "flavors": [
+                    {
+                        "name": "p5",
+                        "resources": [
+                            {"name": GPU, "nominalQuota": "8", "borrowingLimit": "4"},
+                            {"name": "cpu", "nominalQuota": "180", "borrowingLimit": "90"},
+                            {"name": "memory", "nominalQuota": "1800Gi", "borrowingLimit": "900Gi"},
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    assert "queueingStrategy" not in spec, "that field is the scheduler's"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "borrowing", "lending"),
+    [
+        pytest.param("LendAndBorrow", None, None, id="lends all, borrows without limit"),
+        pytest.param("Lend", "0", None, id="lends all, borrows nothing"),
+        pytest.param("DontLend", "0", "0", id="neither"),
+    ],
+)
+def test_limits_by_strategy(strategy: str, borrowing: str | None, lending: str | None) -> None:
+    team = allocation(sharing={"strategy": strategy})
+    spec = queue_spec(make_plan(snapshot([team], nodes=[node()])))
+    for entry in quota_entries(spec).values():
+        assert (entry.get("borrowingLimit"), entry.get("lendingLimit")) == (borrowing, lending)
+
+
+@pytest.mark.parametrize(
+    ("leader", "mode", "own", "expected"),
+    [
+        pytest.param("s", "Enforce", "LowerPriority", ("Never", "Never"), id="Cede preempts"),
+        pytest.param("", "Enforce", "LowerPriority", ("Any", "LowerPriority"), id="no leader"),
+        pytest.param("s", "Observe", "LowerPriority", ("Any", "LowerPriority"), id="Observe"),
+        pytest.param("", "Enforce", "Never", ("Any", "Never"), id="never within the team"),
+    ],
+)
+def test_who_preempts(leader: str, mode: str, own: str, expected: tuple[str, str]) -> None:
+    team = allocation(preemptOwnTasks=own)
+    plan = make_plan(snapshot([team], cluster_policy=policy(mode=mode), leader=leader))
+    preemption = queue_spec(plan)["preemption"]
+    assert (preemption["reclaimWithinCohort"], preemption["withinClusterQueue"]) == expected
+
+
+@pytest.mark.parametrize(("shared", "expected"), [(True, "8"), (False, "0")])
+def test_shared_unallocated_capacity_is_quota_of_the_cohort(shared: bool, expected: str) -> None:
+    cluster_policy = policy(shareUnallocated=shared)
+    nodes = [node("a"), node("b")]
+    plan = make_plan(snapshot([allocation()], cluster_policy=cluster_policy, nodes=nodes))
+    cohort = find_object(plan, "Cohort", "cede").body["spec"]
+    assert quota_entries(cohort)[GPU]["nominalQuota"] == expected
+
+
+def test_two_kinds_of_accelerator_are_in_one_resource_group() -> None:
+    types = [
+        {"name": "p5", "accelerators": 8},
+        {"name": "trn", "accelerator": "aws.amazon.com/neuron", "accelerators": 16},
+    ]
+    plan = make_plan(snapshot([allocation()], cluster_policy=policy(instanceTypes=types)))
+    [group] = queue_spec(plan)["resourceGroups"]
+    resources = ["aws.amazon.com/neuron", GPU, "cpu", "memory"]
+    assert group["coveredResources"] == resources
+    [flavor] = group["flavors"]
+    assert flavor["name"] == "p5", "a type that the allocation does not name is not in its queue"
+    assert [entry["name"] for entry in flavor["resources"]] == resources, "Kueue requires one order"
+
+
+def test_first_come_gives_all_classes_and_teams_the_same_weight() -> None:
+    cluster_policy = policy(ordering="FirstCome", idleCompute="FirstCome")
+    plan = make_plan(snapshot([allocation()], cluster_policy=cluster_policy))
+    assert [d.body["value"] for d in plan.objects if d.kind == PRIORITY_CLASSES] == [0, 0]
+    assert queue_spec(plan)["fairSharing"] == {"weight": "1"}
+
+
+def test_the_queue_of_an_inactive_allocation_is_on_hold() -> None:
+    plan = make_plan(snapshot([allocation(active=False)]))
+    assert queue_spec(plan)["stopPolicy"] == "Hold"
+
+
+# --- topology -------------------------------------------------------------------------------------
+def test_all_flavors_refer_to_the_topology() -> None:
+    cluster_policy = policy(topology=["rack", "kubernetes.io/hostname"])
+    plan = make_plan(snapshot(cluster_policy=cluster_policy))
+    [topology] = [d for d in plan.objects if d.kind == TOPOLOGIES]
+    assert topology.body["spec"] == {
+        "levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    }
+    flavor = find_object(plan, "ResourceFlavor", "p5")
+    assert flavor.body["spec"]["topologyName"] == topology.key[1]
+
+
+@pytest.mark.parametrize("topology", [["block"], []], ids=["another", "none any more"])
+def test_a_flavor_keeps_its_topology(topology: list[str]) -> None:
+    """Kueue rejects a change of it."""
+    before = as_live(make_plan(snapshot(cluster_policy=policy(topology=["rack"]))))
+    changed = policy(topology=topology)
+    plan = make_plan(snapshot(cluster_policy=changed, live=before))
+    flavor = find_object(plan, "ResourceFlavor", "p5")
+    assert flavor.matches(before[flavor.object_id])
+    assert not plan.unwanted(before), "the topology that a flavor refers to is not deleted"
+    assert types_with_old_topology(changed, before) == ["p5"], "the policy's status reports it"
+    assert types_with_old_topology(policy(topology=["rack"]), before) == []

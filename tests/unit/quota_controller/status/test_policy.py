@@ -1,0 +1,120 @@
+"""The status of the ClusterPolicy reports what is wrong and what to do."""
+
+from dataclasses import replace
+
+import pytest
+
+from cede.api.objects import Json, condition
+from cede.api.policy import PolicyStatus
+from cede.api.reasons import PolicyReason, Reason, WriteReason
+from quota_controller.desired.conflicts import Problem, Problems
+from quota_controller.desired.desired_object import SHARED
+from quota_controller.desired.plan import Snapshot, make_plan
+from quota_controller.status.kueue_config import KueueInstallation
+from quota_controller.status.policy import (
+    KUEUE_CONFIGURED,
+    SCHEDULER_LEADS,
+    policy_status,
+    unsynced_policy_status,
+)
+from tests.builders.quotas import allocation, as_live, node, policy, snapshot
+
+NOW = 1_800_000_000.0
+
+
+def status_of(cluster: Snapshot, problems: Problems | None = None) -> PolicyStatus:
+    status = policy_status(make_plan(cluster), cluster, problems or {}, NOW)
+    assert status is not None
+    return status
+
+
+def condition_of(status: PolicyStatus, type_: str) -> Json:
+    found = condition(status.conditions, type_)
+    assert found is not None
+    return found
+
+
+OVERLAPPING_TYPES = [
+    {"name": "a", "nodeLabels": {"x": "1"}},
+    {"name": "b", "nodeLabels": {"x": "1", "y": "2"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problems", "reason"),
+    [
+        pytest.param({}, {}, PolicyReason.IN_PLACE, id="in place"),
+        pytest.param({"instanceTypes": []}, {}, PolicyReason.NO_INSTANCE_TYPES, id="no types"),
+        pytest.param(
+            {},
+            {SHARED: Problem(WriteReason.NOT_OURS, "ResourceFlavor p5 exists")},
+            WriteReason.NOT_OURS,
+            id="an object is not written",
+        ),
+        pytest.param(
+            {"instanceTypes": OVERLAPPING_TYPES},
+            {},
+            PolicyReason.TYPES_OVERLAP,
+            id="one type selects the nodes of another",
+        ),
+    ],
+)
+def test_ready_has_the_reason(spec: Json, problems: Problems, reason: Reason) -> None:
+    status = status_of(snapshot([allocation()], cluster_policy=policy(**spec)), problems)
+    assert condition_of(status, "Ready")["reason"] == reason
+    assert condition_of(status, SCHEDULER_LEADS)["reason"] == "Leads"
+
+
+def test_a_kept_topology_is_reported() -> None:
+    before = as_live(make_plan(snapshot(cluster_policy=policy(topology=["rack"]))))
+    status = status_of(snapshot(cluster_policy=policy(topology=["block"]), live=before))
+    assert condition_of(status, "Ready")["reason"] == PolicyReason.TOPOLOGY_KEPT
+
+
+@pytest.mark.parametrize(
+    ("mode", "leader", "expected"),
+    [
+        pytest.param("Enforce", "s-0", ("True", "Leads", "Cede"), id="leads"),
+        pytest.param("Observe", "s-0", ("True", "Observing", "Kueue"), id="observes"),
+        pytest.param("Enforce", "", ("False", "NoLeader", "Kueue"), id="no leader"),
+    ],
+)
+def test_who_preempts_is_reported(mode: str, leader: str, expected: tuple[str, str, str]) -> None:
+    status = status_of(snapshot(cluster_policy=policy(mode=mode), leader=leader))
+    leads = condition_of(status, SCHEDULER_LEADS)
+    assert (leads["status"], leads["reason"], status.preemption) == expected
+
+
+def test_nodes_with_another_partition_layout_are_listed() -> None:
+    partition = "nvidia.com/mig-1g.10gb"
+    types = [{"name": "p5", "accelerators": 8, "partitions": {partition: 56}}]
+    nodes = [node("a"), node("b"), node("c", gpus=0, partitions={partition: 56})]
+    cluster = snapshot([allocation()], cluster_policy=policy(instanceTypes=types), nodes=nodes)
+    [type_status] = status_of(cluster).instanceTypes
+    expected = "1 healthy node (c) with other partitions than a whole node"
+    assert expected in type_status.message
+
+
+def test_degraded_nodes_are_listed() -> None:
+    nodes = [node(name, gpus=8 if name == "a" else 7) for name in "abcde"]
+    [type_status] = status_of(snapshot(nodes=nodes)).instanceTypes
+    assert "4 healthy nodes (b, c, d, ...) with fewer accelerators" in type_status.message
+
+
+def test_unreadable_settings_of_kueue_are_reported() -> None:
+    kueue = KueueInstallation(read_error="403 Forbidden: configmaps")
+    configured = condition_of(status_of(replace(snapshot(), kueue=kueue)), KUEUE_CONFIGURED)
+    assert (configured["status"], configured["message"]) == (
+        "Unknown",
+        "Kueue's settings cannot be read: 403 Forbidden: configmaps",
+    )
+
+
+def test_while_kueue_is_not_installed_the_last_figures_stay() -> None:
+    before = policy().model_copy(update={"status": PolicyStatus(leader="s-0")})
+    error = "404 NotFound: the server could not find the resource"
+    status = unsynced_policy_status(before, {"ClusterQueue": error}, NOW)
+    ready = condition_of(status, "Ready")
+    assert (ready["status"], ready["reason"], status.leader) == ("False", "CannotRead", "s-0")
+    assert "ClusterQueue cannot be read (404" in ready["message"]
+    assert "install Kueue 0.19.2 or newer" in ready["message"]

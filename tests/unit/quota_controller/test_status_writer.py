@@ -1,0 +1,19 @@
+"""Statuses are applied in a form that the API server stores, and news is an event once."""
+
+from cede.api.objects import EVENTS
+from quota_controller.status_writer import without_empty_maps
+from tests.harness.quota_controller import filled
+
+
+def test_empty_maps_are_not_applied() -> None:
+    """For `{}` in place of a map of the same manager, API server 1.36 stores null."""
+    status = {"free": {}, "quotas": [{"free": {}, "used": {"cpu": "1"}}]}
+    assert without_empty_maps(status) == {"quotas": [{"used": {"cpu": "1"}}]}
+
+
+async def test_a_change_of_ready_is_one_event() -> None:
+    async with filled() as world:
+        await world.settle()
+        events = world.server.objects(EVENTS)
+        notes = [event["note"] for event in events if event["regarding"]["name"] == "vision"]
+        assert notes == [world.ready()["message"]]
