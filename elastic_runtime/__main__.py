@@ -30,7 +30,7 @@ in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
 a command that cannot be changed, asked to save by SIGUSR1 before it is stopped:
   python -m elastic_runtime --signal USR1 --done saved.txt -- any command
 
-How to port a script: docs/runtime.md in Cede's repository."""
+How to port a script: docs/porting.md in Cede's repository."""
 
 
 def verify(directory: Path) -> int:

@@ -192,11 +192,11 @@ class Coordinator:
 
     def _awaits_last_report(self) -> bool:
         job_finished = self.progress.finished
-        heard_after = self._clock() - LAST_REPORT_TIMEOUT_S
+        reported_after = self._clock() - LAST_REPORT_TIMEOUT_S
         others = [member for member in self.view.members.values() if member.index]
         return any(
             not (member.finished or (member.parked and not job_finished))
-            and member.reported_at > heard_after
+            and member.reported_at > reported_after
             for member in others
         )
 
@@ -269,7 +269,7 @@ class Coordinator:
         )
 
     def metrics(self) -> str:
-        return metrics.of_job(self.status(), self.progress.tally)
+        return metrics.format_job(self.status(), self.progress.tally)
 
 
 def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:

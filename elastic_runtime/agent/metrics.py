@@ -69,7 +69,7 @@ class Tally:
             self.seconds[_CAUSE_OF_STATE[state]] += seconds
 
 
-def of_job(status: Status, tally: Tally) -> str:
+def format_job(status: Status, tally: Tally) -> str:
     """The metrics that pod 0 adds to its own."""
     done = tally.done
     rate = 0.0
@@ -115,7 +115,7 @@ def of_job(status: Status, tally: Tally) -> str:
     )
 
 
-def of_pod(step: int, deaths: int, hangs: int, slowest_answer_s: float) -> str:
+def format_pod(step: int, deaths: int, hangs: int, slowest_answer_s: float) -> str:
     """The metrics of every pod. `slowest_answer_s`: of the recent answers of its processes."""
     return _text(
         [

@@ -240,4 +240,4 @@ class WorkerPool:
         slowest_answer_s = max(
             (worker.pulse().slowest_answer_s for worker in self.workers), default=0.0
         )
-        return metrics.of_pod(self.state.step, self.all_deaths, self.hangs, slowest_answer_s)
+        return metrics.format_pod(self.state.step, self.all_deaths, self.hangs, slowest_answer_s)

@@ -1,6 +1,6 @@
 """The metrics of a job add up, and every family is described."""
 
-from elastic_runtime.agent.metrics import CAUSES, Tally, of_job, of_pod, work_since
+from elastic_runtime.agent.metrics import CAUSES, Tally, format_job, format_pod, work_since
 from elastic_runtime.contract import State, Status
 from elastic_runtime.messages import WorkDone
 
@@ -22,7 +22,7 @@ def test_seconds_by_cause_add_up() -> None:
     tally.add_state(2.0, State.STOPPING)
     tally.add_state(5.0, State.STOPPED)
     status = Status(state=State.TRAINING, step=10, stepSeconds=0.3, size=4)
-    metrics = parse(of_job(status, tally))
+    metrics = parse(format_job(status, tally))
     by_cause = {cause: metrics[f'seconds_total{{cause="{cause}"}}'] for cause in CAUSES}
     assert by_cause == {"train": 3.0, "resize": 0.05, "recover": 0.4, "save": 2.01, "wait": 9.0}
     assert metrics["resizes_total"] == 1
@@ -36,7 +36,7 @@ def test_seconds_by_cause_add_up() -> None:
 
 def test_job_that_does_not_train_has_no_pace() -> None:
     status = Status(state=State.STOPPED, stepSeconds=0.3)
-    assert parse(of_job(status, Tally()))["samples_per_second"] == 0
+    assert parse(format_job(status, Tally()))["samples_per_second"] == 0
 
 
 def test_work_is_counted_once_and_from_0_for_a_new_agent() -> None:
@@ -48,7 +48,7 @@ def test_work_is_counted_once_and_from_0_for_a_new_agent() -> None:
 
 
 def test_every_family_has_its_help_and_type() -> None:
-    text = of_job(Status(), Tally()) + of_pod(3, 1, 1, 0.02)
+    text = format_job(Status(), Tally()) + format_pod(3, 1, 1, 0.02)
     lines = text.splitlines()
     helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
     typed = [line.split()[2] for line in lines if line.startswith("# TYPE")]
@@ -61,5 +61,5 @@ def test_every_family_has_its_help_and_type() -> None:
 def test_counter_of_weeks_still_counts_milliseconds() -> None:
     tally = Tally()
     tally.add_work(WorkDone(1, 1, 2_345_678.125))
-    metrics = parse(of_job(Status(), tally))
+    metrics = parse(format_job(Status(), tally))
     assert metrics['seconds_total{cause="train"}'] == 2_345_678.125

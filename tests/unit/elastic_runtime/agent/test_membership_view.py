@@ -1,0 +1,70 @@
+"""What the coordinator takes over from a pod's report."""
+
+from dataclasses import replace
+
+import pytest
+
+from elastic_runtime.agent.membership_view import Member, View, merge_report
+from elastic_runtime.messages import CoordinatorState, MemberReport, Record, StoreOpened
+
+NOW = 100.0
+REPORT = MemberReport(1, "life-1", "10.0.0.1", generation=3, members=(1, 2), ready=True)
+JOB = merge_report(View(record=Record(3, (1, 2), ("life-1", "life-2"))), REPORT, 50.0)
+
+
+def test_member_has_the_fields_of_its_report() -> None:
+    member = JOB.members[1]
+    for name in Member.__dataclass_fields__:
+        if name not in ("reported_at", "first_reported_at"):
+            assert getattr(member, name) == getattr(REPORT, name)
+    assert (member.reported_at, member.first_reported_at) == (50.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "changed_at", "first_reported_at"),
+    [
+        pytest.param(REPORT, 50.0, 50.0, id="heartbeat"),
+        pytest.param(replace(REPORT, step=7), 50.0, 50.0, id="step"),
+        pytest.param(replace(REPORT, leaving=True), NOW, 50.0, id="terminates"),
+        pytest.param(replace(REPORT, ready=False), NOW, 50.0, id="not ready any more"),
+        pytest.param(replace(REPORT, incarnation="life-9"), NOW, NOW, id="restarted"),
+        pytest.param(replace(REPORT, index=5), NOW, NOW, id="another pod"),
+    ],
+)
+def test_times(report: MemberReport, changed_at: float, first_reported_at: float) -> None:
+    job = merge_report(JOB, report, NOW)
+    member = job.members[report.index]
+    assert job.changed_at == changed_at
+    assert (member.reported_at, member.first_reported_at) == (NOW, first_reported_at)
+
+
+def test_first_report_of_a_break_sets_its_time() -> None:
+    broken = replace(REPORT, broken=3)
+    job = merge_report(merge_report(JOB, broken, NOW), replace(broken, index=2), NOW + 1)
+    assert job.broke_at == NOW
+    assert merge_report(JOB, replace(REPORT, broken=2), NOW).broke_at is None
+
+
+def test_requested_size_is_recovered_only_if_none_is_known() -> None:
+    kept = replace(REPORT, kept=CoordinatorState(wanted=2, cession="c-1"))
+    job = merge_report(JOB, kept, NOW)
+    assert (job.wanted, job.cession) == (2, "c-1")
+    newer = replace(job, wanted=1, cession="c-2")
+    job = merge_report(newer, kept, NOW)
+    assert (job.wanted, job.cession) == (1, "c-2")
+
+
+@pytest.mark.parametrize(
+    ("index", "opened", "store"),
+    [
+        pytest.param(1, StoreOpened(3, 7), "10.0.0.1:7", id="first member"),
+        pytest.param(2, StoreOpened(3, 7), "", id="another member"),
+        pytest.param(1, StoreOpened(2, 7), "", id="older generation"),
+        pytest.param(1, None, "", id="none"),
+    ],
+)
+def test_store_is_that_of_the_first_member(
+    index: int, opened: StoreOpened | None, store: str
+) -> None:
+    job = merge_report(JOB, replace(REPORT, index=index, store=opened), NOW)
+    assert job.record.store == store
