@@ -26,7 +26,8 @@ def without_copy(pieces: Sequence[Piece]) -> list[Piece]:
         tensor = piece.tensor.cpu().contiguous()
         start = tensor.storage_offset() * tensor.element_size()
         storage = tensor.untyped_storage()[start : start + tensor.nbytes]
-        alone = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, tensor.shape)  # type: ignore[call-overload]
+        alone = torch.empty(0, dtype=tensor.dtype)
+        alone.set_(storage, 0, tensor.shape)  # type: ignore[call-overload]
         live.append(replace(piece, tensor=alone))
     return live
 

@@ -151,7 +151,8 @@ def open_store() -> tuple[Any, int]:
 
     A rank serves it, for this generation only.
     """
-    # all addresses: torch does not know the pod's own
-    store = TCPStore("0.0.0.0", 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)  # noqa: S104
+    # torch does not know the pod's own address
+    any_address = "0.0.0.0"  # noqa: S104
+    store = TCPStore(any_address, 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)
     _store_ports.append(int(store.port))
     return store, int(store.port)

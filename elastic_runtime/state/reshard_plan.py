@@ -47,23 +47,23 @@ def shard_group_size(world: int, minimum: int) -> int:
 
 def plan_moves(
     rows: Sequence[int],
-    held: Mapping[int, Sequence[Shard]],
+    available: Mapping[int, Sequence[Shard]],
     needed: Mapping[int, Sequence[Shard]],
     row_bytes: Sequence[int],
 ) -> list[Move] | None:
-    """How each rank of `needed` gets its shards from the ranks of `held`.
+    """How each rank of `needed` gets its shards from those that are `available`, both by rank.
 
-    None when some rows are on no rank. `rows` and `row_bytes` are by tensor. A rank copies what it
-    holds from itself, and receives the rest from the rank that sends least so far.
+    None when some rows are on no rank. `rows` and `row_bytes` are by tensor. A rank copies rows of
+    its own shards itself, and receives others from the rank that sends least so far.
     """
     moves: list[Move] = []
-    bytes_sent = dict.fromkeys(held, 0)
+    bytes_sent = dict.fromkeys(available, 0)
     for tensor, target, shard in _wanted(rows, needed):
         first, last = shard.rows(rows[tensor])
         while first < last:
             sources = [
                 (source, source_shard)
-                for source, shards in held.items()
+                for source, shards in available.items()
                 for source_shard in shards
                 if _contains(source_shard.rows(rows[tensor]), first)
             ]
@@ -100,31 +100,31 @@ def _contains(bounds: tuple[int, int], row: int) -> bool:
     return bounds[0] <= row < bounds[1]
 
 
-def is_complete(rows: Sequence[int], held: Mapping[int, Sequence[Shard]]) -> bool:
+def is_complete(rows: Sequence[int], available: Mapping[int, Sequence[Shard]]) -> bool:
     """Whether every row of every tensor is on some rank."""
-    if not held:
+    if not available:
         return False
-    return plan_moves(rows, held, {-1: [Shard(0, 1)]}, [0] * len(rows)) is not None
+    return plan_moves(rows, available, {-1: [Shard(0, 1)]}, [0] * len(rows)) is not None
 
 
 def plan_handover(
-    held: Mapping[int, Shard], next_ranks: Sequence[int], shard_count: int
+    shards: Mapping[int, Shard], next_ranks: Sequence[int], next_total: int
 ) -> dict[int, list[Shard]]:
     """The shards that staying ranks copy before others leave, so that they hold the whole state.
 
-    `held`: by old rank. `next_ranks`: by old rank, its rank in the next generation, -1 if it
-    leaves. `shard_count`: of the next generation. Each staying rank takes the shard that it will
-    have. The shards of ranks that have not joined yet are dealt to the staying ranks in turn.
-    Empty if the staying ranks hold every shard already.
+    `shards`: by old rank. `next_ranks`: by old rank, its rank in the next generation, -1 if it
+    leaves. `next_total`: of the next generation's shards. Each staying rank takes the shard that
+    it will have. The shards of ranks that have not joined yet are dealt to the staying ranks in
+    turn. Empty if the staying ranks hold every shard already.
     """
     staying = [old for old, new in enumerate(next_ranks) if new >= 0]
     if not staying:
         return {}
-    old_total = held[staying[0]].total
-    if {held[old] for old in staying} == {Shard(number, old_total) for number in range(old_total)}:
+    old_total = shards[staying[0]].total
+    if {shards[old].number for old in staying} == set(range(old_total)):
         return {}
-    needed = {old: [Shard(next_ranks[old] % shard_count, shard_count)] for old in staying}
-    covered = {shard.number for shards in needed.values() for shard in shards}
-    for turn, number in enumerate(sorted(set(range(shard_count)) - covered)):
-        needed[staying[turn % len(staying)]].append(Shard(number, shard_count))
+    needed = {old: [Shard(next_ranks[old] % next_total, next_total)] for old in staying}
+    covered = {shard.number for targets in needed.values() for shard in targets}
+    for turn, number in enumerate(sorted(set(range(next_total)) - covered)):
+        needed[staying[turn % len(staying)]].append(Shard(number, next_total))
     return needed

@@ -63,7 +63,7 @@ class PeerCopies:
             [tensor.to("cpu", copy=True) for tensor in own.tensors],
             _deep_copy(own.unsplit),
         )
-        neighbour = Shard((own.shard.number - 1) % own.shard.total, own.shard.count)
+        neighbour = Shard((own.shard.number - 1) % own.shard.total, own.shard.total)
         neighbour_tensors = own.table.allocate(neighbour, "cpu")
         moves = _moves_to_neighbours(group, own.table.row_counts)
         sources = {own.shard: copied.tensors}

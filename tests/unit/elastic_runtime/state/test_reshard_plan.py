@@ -44,8 +44,8 @@ def test_shard_groups_have_equal_sizes_and_at_least_the_minimum(
 
 
 def test_a_survivor_keeps_its_rows_and_receives_its_neighbours() -> None:
-    held = {rank: [Shard(rank, 4)] for rank in range(4)}
-    assert plan_moves([8], held, {0: [Shard(0, 2)], 2: [Shard(1, 2)]}, [4]) == [
+    available = {rank: [Shard(rank, 4)] for rank in range(4)}
+    assert plan_moves([8], available, {0: [Shard(0, 2)], 2: [Shard(1, 2)]}, [4]) == [
         Move(0, 0, Shard(0, 4), 0, Shard(0, 2), 0, 2),
         Move(0, 1, Shard(1, 4), 0, Shard(0, 2), 2, 4),
         Move(0, 2, Shard(2, 4), 2, Shard(1, 2), 4, 6),
@@ -54,18 +54,18 @@ def test_a_survivor_keeps_its_rows_and_receives_its_neighbours() -> None:
 
 
 def test_ranks_with_the_same_shard_share_the_sending() -> None:
-    held = {0: [Shard(0, 1)], 1: [Shard(0, 1)]}
-    moves = plan_moves([4, 4], held, {2: [Shard(0, 1)]}, [4, 4])
+    available = {0: [Shard(0, 1)], 1: [Shard(0, 1)]}
+    moves = plan_moves([4, 4], available, {2: [Shard(0, 1)]}, [4, 4])
     assert moves
     assert {move.source for move in moves} == {0, 1}
 
 
 def test_rows_that_no_rank_holds_are_lost() -> None:
-    held = {0: [Shard(0, 3)], 2: [Shard(2, 3)]}
-    assert plan_moves([9], held, {0: [Shard(0, 2)]}, [4]) is None
-    assert not is_complete([9], held)
-    assert is_complete([2], held) is False
-    assert is_complete([9], {**held, 1: [Shard(1, 3)]})
+    available = {0: [Shard(0, 3)], 2: [Shard(2, 3)]}
+    assert plan_moves([9], available, {0: [Shard(0, 2)]}, [4]) is None
+    assert not is_complete([9], available)
+    assert is_complete([2], available) is False
+    assert is_complete([9], {**available, 1: [Shard(1, 3)]})
 
 
 @given(
@@ -78,9 +78,9 @@ def test_after_a_plan_every_rank_has_every_row_of_its_shard(
     rows: list[int], old_total: int, new_total: int, data: st.DataObject
 ) -> None:
     copies = data.draw(st.integers(1, 2))
-    held = {rank: [Shard(rank % old_total, old_total)] for rank in range(old_total * copies)}
+    available = {rank: [Shard(rank % old_total, old_total)] for rank in range(old_total * copies)}
     needed = {rank: [Shard(rank, new_total)] for rank in range(new_total)}
-    moves = plan_moves(rows, held, needed, [1] * len(rows))
+    moves = plan_moves(rows, available, needed, [1] * len(rows))
     assert moves is not None
     for rank, (shard,) in needed.items():
         for tensor, count in enumerate(rows):
@@ -94,7 +94,7 @@ def test_after_a_plan_every_rank_has_every_row_of_its_shard(
     for move in moves:
         first, last = move.source_shard.rows(rows[move.tensor])
         assert first <= move.first < move.last <= last
-        assert move.source_shard in held[move.source]
+        assert move.source_shard in available[move.source]
 
 
 @given(st.integers(1, 6), st.integers(1, 2), st.data())
@@ -105,9 +105,9 @@ def test_staying_ranks_hold_the_whole_state_before_others_leave(
     staying = sorted(data.draw(st.sets(st.integers(0, world - 1), min_size=1)))
     new_total = data.draw(st.integers(1, 6))
     next_ranks = [staying.index(rank) if rank in staying else -1 for rank in range(world)]
-    held = {rank: Shard(rank % total, total) for rank in range(world)}
-    handed_over = plan_handover(held, next_ranks, new_total)
+    available = {rank: Shard(rank % total, total) for rank in range(world)}
+    handed_over = plan_handover(available, next_ranks, new_total)
     assert set(handed_over) <= set(staying)
-    after = {rank: [held[rank], *handed_over.get(rank, [])] for rank in staying}
+    after = {rank: [available[rank], *handed_over.get(rank, [])] for rank in staying}
     assert is_complete([12, 5, 1], after)
-    assert handed_over == {} or {held[rank] for rank in staying} != set(held.values())
+    assert handed_over == {} or {available[rank] for rank in staying} != set(available.values())
