@@ -131,7 +131,7 @@ def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(
         job.resize(1)
         job.trains(1)
         job.resize(2)
-        assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.said()
+        assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.output()
     finally:
         job.kill()
     assert (

@@ -1,5 +1,5 @@
-"""A command that knows nothing of us is asked to go gently, and its job answers as any other
-does."""
+"""A command that does not use elastic_runtime is asked by a signal to save, and its job reports
+to Cede as any other job does."""
 
 import os
 import subprocess
@@ -19,23 +19,24 @@ pytestmark = pytest.mark.processes
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-name, wish = "said-" + os.environ["JOB_COMPLETION_INDEX"], []
-signal.signal(signal.SIGUSR1, lambda *_: wish.append(1))
+events = "events-" + os.environ["JOB_COMPLETION_INDEX"]
+signals = []
+signal.signal(signal.SIGUSR1, lambda *_: signals.append(1))
 assert "LOCAL_RANK" not in os.environ
 
-def say(what):
-    with open(name, "a") as file:
-        file.write(what + "\\n")
+def record(event):
+    with open(events, "a") as file:
+        file.write(event + "\\n")
 
-say("began")
+record("began")
 while not Path("end").exists():
     time.sleep(0.02)
-    if wish:
-        say("saved")
-        if sys.argv[1] == "leaves":
+    if signals:
+        record("saved")
+        if sys.argv[1] == "exits":
             sys.exit(7)
         Path("done").touch()
-        wish.clear()
+        signals.clear()
 sys.exit(int(sys.argv[2]))
 """
 
@@ -47,75 +48,76 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.kill()
 
 
-def runs(job: Job, how: str, code: int = 0) -> None:
+def set_command(job: Job, after_saving: str, exit_code: int = 0) -> None:
+    """`after_saving`: "exits" or "stays"."""
     job.command = [
         "--signal",
         "USR1",
         "--done",
-        "done" if how == "stays" else "",
+        "done" if after_saving == "stays" else "",
         "--",
         sys.executable,
         "train.py",
-        how,
-        str(code),
+        after_saving,
+        str(exit_code),
     ]
 
 
-def lines(job: Job, index: int) -> list[str]:
-    path = job.directory / f"said-{index}"
+def events(job: Job, index: int) -> list[str]:
+    path = job.directory / f"events-{index}"
     return path.read_text().split() if path.exists() else []
 
 
-def test_size_0_asks_every_command_once_and_is_answered_by_its_end(job: Job) -> None:
-    runs(job, "leaves")
+def test_size_0_signals_every_command_once_and_waits_for_its_exit(job: Job) -> None:
+    set_command(job, "exits")
     job.start(0, 1)
     job.until(lambda s: s.state == State.TRAINING and s.size == 2)
-    job.until(lambda s: all(lines(job, i) == ["began"] for i in (0, 1)))
+    job.until(lambda s: all(events(job, i) == ["began"] for i in (0, 1)))
     job.resize(0)
     stopped = job.until(lambda s: s.ceded(0))
     assert (stopped.size, stopped.parked) == (0, (0, 1))
-    assert [lines(job, i) for i in (0, 1)] == [["began", "saved"]] * 2
-    # taken back: it begins again
+    assert [events(job, i) for i in (0, 1)] == [["began", "saved"]] * 2
+    # When the request is cancelled, the command is started again.
     job.resize(2)
     job.until(lambda s: s.state == State.TRAINING and s.size == 2)
-    job.until(lambda s: all(lines(job, i) == ["began", "saved", "began"] for i in (0, 1)))
+    job.until(lambda s: all(events(job, i) == ["began", "saved", "began"] for i in (0, 1)))
     assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST, contract.EXIT_LEFT_ON_REQUEST]
-    assert [lines(job, i)[-1] for i in (0, 1)] == ["saved", "saved"]
+    assert [events(job, i)[-1] for i in (0, 1)] == ["saved", "saved"]
 
 
-def test_a_file_it_touches_is_an_answer_and_it_may_stay(job: Job) -> None:
-    runs(job, "stays")
-    # of an earlier time: no answer to this wish
+def test_a_command_may_touch_a_file_when_it_has_saved_and_stay(job: Job) -> None:
+    set_command(job, "stays")
+    # A file from before the signal does not count.
     (job.directory / "done").touch()
     job.start(0)
-    job.until(lambda s: s.state == State.TRAINING and lines(job, 0) == ["began"])
+    job.until(lambda s: s.state == State.TRAINING and events(job, 0) == ["began"])
     job.resize(0)
     assert job.until(lambda s: s.ceded(0)).parked == (0,)
-    assert lines(job, 0) == ["began", "saved"]
+    assert events(job, 0) == ["began", "saved"]
     job.resize(1)
     job.until(lambda s: s.state == State.TRAINING)
-    # it went on all the while
-    assert lines(job, 0) == ["began", "saved"]
+    # The command was never restarted.
+    assert events(job, 0) == ["began", "saved"]
     (job.directory / "end").touch()
     assert job.pods[0].wait(20) == 0
 
 
-def test_its_own_failure_is_its_pods_and_is_not_tried_again(job: Job) -> None:
-    runs(job, "leaves", code=5)
+def test_a_command_that_fails_ends_its_pod_with_its_exit_code(job: Job) -> None:
+    set_command(job, "exits", exit_code=5)
     job.start(0)
-    job.until(lambda s: lines(job, 0) == ["began"])
+    job.until(lambda s: events(job, 0) == ["began"])
     (job.directory / "end").touch()
     assert job.pods[0].wait(20) == 5
-    assert lines(job, 0) == ["began"]
+    assert events(job, 0) == ["began"]
 
 
-def test_a_signal_that_is_none_is_refused() -> None:
+def test_an_unknown_signal_is_refused() -> None:
     with pytest.raises(ValueError, match="name of a signal"):
         script("BANG", "", ["sleep", "9"])
 
 
-def test_on_this_machine_too(job: Job) -> None:
-    """By the command itself: two pods, ended by SIGTERM."""
+def test_a_local_job_runs_a_command_too(job: Job) -> None:
+    """Two pods, ended by SIGTERM."""
     command = [
         "--local",
         "2",
@@ -126,15 +128,15 @@ def test_on_this_machine_too(job: Job) -> None:
         "--",
         sys.executable,
         "train.py",
-        "leaves",
+        "exits",
         "0",
     ]
     with subprocess.Popen(
         [sys.executable, "-m", "elastic_runtime", *command], cwd=job.directory, env=job.env
     ) as running:
-        while not all(lines(job, i) for i in (0, 1)):
+        while not all(events(job, i) for i in (0, 1)):
             assert running.poll() is None
             os.sched_yield()
         running.terminate()
     assert running.returncode == contract.EXIT_LEFT_ON_REQUEST
-    assert [lines(job, i) for i in (0, 1)] == [["began", "saved"]] * 2
+    assert [events(job, i) for i in (0, 1)] == [["began", "saved"]] * 2

@@ -1,5 +1,5 @@
-"""Real processes that hang: each is found, shown and started again, and costs the step in flight
-only."""
+"""Processes that hang: each is detected, its stacks are logged, and it is restarted. That costs the
+step in flight."""
 
 import json
 import os
@@ -16,23 +16,17 @@ from tests.harness import local_job
 from tests.harness.local_job import Job, check_exactly_once, children, undisturbed_losses
 
 pytestmark = pytest.mark.processes
-
-HANGS = """
+HANG = """
 import os, time
 from pathlib import Path
 
-def wait_for_ever(lock):
-    while lock.exists():
+def hang_while_exists(file):
+    while file.exists():
         time.sleep(0.05)
 """
 BACKWARD = "        step.backward("
-SCRIPT = HANGS + local_job.SCRIPT.replace(
-    BACKWARD,
-    (
-        f'        wait_for_ever(Path("hang-" + os.environ.get("{contract.INDEX_ENV}", '
-        f'"")))\n{BACKWARD}'
-    ),
-)
+CALL = f'        hang_while_exists(Path("hang-" + os.environ.get("{contract.INDEX_ENV}", "")))\n'
+SCRIPT = HANG + local_job.SCRIPT.replace(BACKWARD, CALL + BACKWARD)
 
 
 @pytest.fixture
@@ -48,42 +42,40 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], lis
     return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
 
 
-def said(job: Job, index: int, message: str) -> list[dict[str, str]]:
+def log_lines(job: Job, index: int, message: str) -> list[dict[str, str]]:
     """The lines of a pod's log with this message."""
-    lines = (
-        line
-        for line in (job.directory / f"pod-{index}.txt").read_text().splitlines()
-        if line.startswith("{")
-    )
-    return [found for found in map(json.loads, lines) if found["message"] == message]
+    text = (job.directory / f"pod-{index}.txt").read_text()
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [line for line in lines if line["message"] == message]
 
 
-def test_a_frozen_rank_and_one_in_an_endless_loop_are_shown_and_replaced(
+def test_a_frozen_rank_is_detected_and_restarted(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
+    """And then a rank in an endless loop."""
     job.start(0, 1, 2)
     first = job.trains(3, beyond=12)
-    # it holds everything, and says nothing
     os.kill(children(job.pods[1].pid)[0], signal.SIGSTOP)
     job.until(lambda s: s.generation > first.generation)
-    assert "has not answered" in said(job, 1, "rank hangs")[0]["why"]
-    assert "stopped" in said(job, 1, "stacks")[0]["stacks"]
+    assert "has not answered" in log_lines(job, 1, "rank hangs")[0]["why"]
+    assert "stopped" in log_lines(job, 1, "stacks")[0]["stacks"]
     second = job.trains(3, beyond=12)
     lock = job.directory / "hang-2"
     lock.touch()
     third = job.until(lambda s: s.generation > second.generation)
-    assert "others wait for its step" in said(job, 2, "rank hangs")[0]["why"]
-    assert any("in wait_for_ever" in line["stacks"] for line in said(job, 2, "stacks"))
-    # those of all ranks of the job, both times
-    assert [len(said(job, i, "stacks")) for i in (0, 1)] == [2, 2]
+    assert "others wait for its step" in log_lines(job, 2, "rank hangs")[0]["why"]
+    stacks = [line["stacks"] for line in log_lines(job, 2, "stacks")]
+    assert any("in hang_while_exists" in text for text in stacks)
+    # Both times every pod logged the stacks of its ranks.
+    assert [len(log_lines(job, index, "stacks")) for index in (0, 1)] == [2, 2]
     lock.unlink()
     assert job.trains(3).step > third.step
-    assert [len(said(job, i, "rank died")) for i in range(3)] == [0, 1, 1]
+    assert [len(log_lines(job, index, "rank died")) for index in range(3)] == [0, 1, 1]
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
-def test_a_frozen_parent_is_left_out_and_taken_back(
+def test_a_frozen_agent_is_left_out_and_rejoins(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2)
@@ -92,7 +84,7 @@ def test_a_frozen_parent_is_left_out_and_taken_back(
     job.trains(2)
     os.kill(job.pods[2].pid, signal.SIGCONT)
     job.trains(3)
-    # nobody can be told anything, and nobody need be: the ranks train on
+    # Without the coordinator the ranks train on.
     os.kill(job.pods[0].pid, signal.SIGSTOP)
     before = max(line["step"] for line in job.lines("steps-*"))
     while max(line["step"] for line in job.lines("steps-1-0")) < before + 20:

@@ -1,5 +1,5 @@
-"""Real processes, real torch, on this machine: whatever happens to a job, its steps, samples and
-losses are those of an undisturbed run."""
+"""Jobs of real processes: whatever happens, their steps, samples and losses are those of an
+undisturbed run."""
 
 import os
 import subprocess
@@ -38,18 +38,18 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script, run plainly."""
+    """The losses of the first steps of the same script, run without an agent."""
     return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
 
 
-def test_a_job_that_shrinks_and_grows_trains_as_if_it_had_not(
+def test_a_job_that_shrinks_and_grows_loses_nothing(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2, 3)
     job.trains(4)
     ranks = [children(job.pods[i].pid) for i in (0, 1)]
-    asked = job.resize(2)
-    assert (asked.wanted, asked.cession) == (2, "c1")
+    status = job.resize(2)
+    assert (status.wanted, status.cession) == (2, "c1")
     shrunk = job.until(
         lambda s: s.ceded(2) and s.parked == (2, 3) and s.durableStep > 0 and s.pauseSeconds > 0
     )
@@ -57,22 +57,21 @@ def test_a_job_that_shrinks_and_grows_trains_as_if_it_had_not(
     assert shrunk.stepSeconds > 0
     assert shrunk.loss > 0
     job.trains(2)
-    # level, not event
+    # To request the same size again changes nothing.
     assert job.resize(2).generation == job.trains(2).generation
     job.resize(4)
     job.trains(4)
-    # nobody was restarted
-    assert ranks == [children(job.pods[i].pid) for i in (0, 1)]
+    assert ranks == [children(job.pods[i].pid) for i in (0, 1)], "no process was restarted"
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
-def test_a_killed_rank_costs_the_step_in_flight_only(
+def test_a_killed_rank_costs_only_the_step_in_flight(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2)
     first = job.trains(3)
-    # it leads, and holds the store
+    # The leading rank, which holds the store.
     job.kill_rank(0)
     second = job.until(
         lambda s: (
@@ -90,29 +89,29 @@ def test_a_killed_rank_costs_the_step_in_flight_only(
     check_exactly_once(job, undisturbed)
 
 
-def test_a_lost_pod_0_is_replaced_without_the_disk(
+def test_a_lost_pod_0_is_replaced_without_a_checkpoint(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2)
     job.trains(3)
     job.resize(3)
-    was = job.trains(3)
+    before = job.trains(3)
     job.kill_pod(0)
     job.start(0)
-    again = job.trains(3)
-    assert again.step > was.step
-    assert again.durableStep == 0
-    assert (again.wanted, again.cession) == (3, "c1")
-    # and once more, in the middle of a shrink
+    after = job.trains(3)
+    assert after.step > before.step
+    assert after.durableStep == 0
+    assert (after.wanted, after.cession) == (3, "c1")
+    # Again, in the middle of a shrink.
     job.resize(2)
     job.kill_pod(0)
     job.start(0)
-    assert job.trains(2).step > again.step
+    assert job.trains(2).step > after.step
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
-def test_a_stopped_job_goes_on_where_it_was_and_ends_well(
+def test_a_stopped_job_continues_from_its_last_step_and_ends(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1)
@@ -121,17 +120,17 @@ def test_a_stopped_job_goes_on_where_it_was_and_ends_well(
     before = check_exactly_once(job, undisturbed)
     job.steps = before + 60
     job.start(0, 1)
-    again = job.until(lambda s: s.durableStep == before)
-    # no number is used twice, though nobody is left who knew it
-    assert again.generation > first.generation
+    resumed = job.until(lambda s: s.durableStep == before)
+    # The journal knows the newest generation: no number is used twice.
+    assert resumed.generation > first.generation
     job.resize(2)
-    # beyond the wanted size: it waits outside, and ends with the others
+    # Beyond the requested size: the pod waits, and ends with the others.
     job.start(2)
     assert [pod.wait(40) for pod in job.pods.values()] == [0, 0, 0]
     assert check_exactly_once(job, undisturbed) == before + 60
 
 
-def test_size_0_saves_parks_everybody_and_can_be_taken_back(
+def test_size_0_saves_and_parks_all_pods_and_can_be_cancelled(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1)
@@ -141,24 +140,20 @@ def test_size_0_saves_parks_everybody_and_can_be_taken_back(
     assert (stopped.state, stopped.size, stopped.parked) == (State.STOPPED, 0, (0, 1))
     assert stopped.durableStep == stopped.step > 0
     job.kill_pod(0)
-    # the new one knows nothing but what the others tell it
+    # The new coordinator knows only what the other pods report.
     job.start(0)
-    again = job.until(lambda s: s.ceded(0))
-    assert (again.step, again.durableStep, again.digest) == (
-        stopped.step,
-        stopped.step,
-        stopped.digest,
-    )
+    reported = job.until(lambda s: s.ceded(0))
+    assert reported.step == reported.durableStep == stopped.step
+    assert reported.digest == stopped.digest
     job.resize(2)
     assert job.trains(2).step > stopped.step
     [first] = [line for line in job.lines("steps-1-0") if line["step"] == stopped.step + 1]
-    # it was stopped, not paused
-    assert "pause_ms" not in first
+    assert "pause_ms" not in first, "it was stopped, not paused"
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
-def test_a_pod_that_is_told_to_go_leaves_at_the_end_of_a_step(
+def test_a_terminated_pod_leaves_at_the_end_of_a_step(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2)
@@ -173,28 +168,27 @@ def test_a_pod_that_is_told_to_go_leaves_at_the_end_of_a_step(
     check_exactly_once(job, undisturbed)
 
 
-def test_when_pod_0_is_sent_away_first_the_others_train_on_and_still_save_when_they_are_sent(
+def test_pods_train_on_and_save_after_pod_0_was_terminated(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1, 2)
     job.trains(3)
     job.pods[0].terminate()
-    # of more than 0.06 s
+    # More than 2 s: 40 steps of more than 0.06 s.
     job.trains(2, beyond=40)
     assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST] * 3
-    found = restore.newest_intact(job.directory / "save")
-    assert found
-    assert found.step == check_exactly_once(job, undisturbed)
+    newest = restore.newest_intact(job.directory / "save")
+    assert newest
+    assert newest.step == check_exactly_once(job, undisturbed)
 
 
-def test_a_job_whose_script_fails_at_the_same_step_whenever_it_is_tried_gives_up_as_a_whole(
+def test_a_job_gives_up_when_its_script_always_fails_at_one_step(
     tmp_path: Path,
 ) -> None:
-    """It goes back to its save and comes as far again; the pods that did not fail end with the
-    first."""
-    fails = "    if step.number == 3 and session.rank == 0: raise SystemExit('no such file')\n"
+    """It restarts from its checkpoint and fails again. Pods that did not fail end too."""
+    failure = "    if step.number == 3 and session.rank == 0: raise SystemExit('no such file')\n"
     (tmp_path / "train.py").write_text(
-        SCRIPT.replace("    for batch in step:\n", fails + "    for batch in step:\n")
+        SCRIPT.replace("    for batch in step:\n", failure + "    for batch in step:\n")
     )
     command = [
         sys.executable,
@@ -209,38 +203,38 @@ def test_a_job_whose_script_fails_at_the_same_step_whenever_it_is_tried_gives_up
         "0.01",
     ]
     env = os.environ | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1", contract.GRACE_ENV: "4"}
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150
     )
-    assert done.returncode == 1
-    assert "pod 0 gave up (exit code 1)" in done.stderr
+    assert result.returncode == 1
+    assert "pod 0 gave up (exit code 1)" in result.stderr
 
 
-def test_the_command_runs_resizes_and_stops_a_job_of_this_machine(tmp_path: Path) -> None:
+def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    of = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]
+    command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]
     env = os.environ | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
 
-    def ask(*words: str) -> Status:
-        return contract.decode_status(
-            subprocess.run([*of, *words], cwd=tmp_path, env=env, capture_output=True).stdout
-            or b"{}"
-        )
+    def ask(*arguments: str) -> Status:
+        result = subprocess.run([*command, *arguments], cwd=tmp_path, env=env, capture_output=True)
+        return contract.decode_status(result.stdout or b"{}")
+
+    def wait_until(condition: Callable[[Status], bool]) -> None:
+        end = time.monotonic() + 60
+        while not condition(ask("status")) and time.monotonic() < end:
+            time.sleep(0.1)
 
     with subprocess.Popen(
-        [*of, "--local", "2", "train.py", str(FOREVER), "0.01"],
+        [*command, "--local", "2", "train.py", str(FOREVER), "0.01"],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.DEVNULL,
-    ) as running:
+    ) as local_job:
         try:
-            end = time.monotonic() + 30
-            while ask("status").size != 2 and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_until(lambda status: status.size == 2)
             assert ask("resize", "1").wanted == 1
-            while not ask("status").ceded(1) and time.monotonic() < end:
-                time.sleep(0.1)
+            wait_until(lambda status: status.ceded(1))
             assert ask("status").size == 1
         finally:
-            running.terminate()
-    assert running.returncode == contract.EXIT_LEFT_ON_REQUEST
+            local_job.terminate()
+    assert local_job.returncode == contract.EXIT_LEFT_ON_REQUEST

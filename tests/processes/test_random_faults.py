@@ -1,8 +1,6 @@
-"""Resize after resize, with a rank killed now and then: nothing is lost, and nothing piles up in a
-process that lives through all of it.
+"""Many resizes, with a rank killed now and then: nothing is lost, and no process leaks.
 
-The suite's form is short. The long one, of sizes 1 to 8:  CEDE_RESIZES=500 pytest
-tests/processes/test_random_faults.py -s
+The long form, of sizes 1 to 8: CEDE_RESIZES=500 pytest tests/processes/test_random_faults.py -s
 """
 
 import os
@@ -27,23 +25,23 @@ LARGEST = 8 if RESIZES > 50 else 3
 SEED = 5
 MEGABYTE = 1 << 20
 
-# a loss near 0 could not be compared
+# A loss near 0 could not be compared.
 SAVING = SCRIPT.replace("journal=", "save_every=7, journal=").replace("lr=1e-4", "lr=1e-5")
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a process holds."""
+class Usage:
+    """What a process uses."""
 
-    # kind → how many
+    # Kind → how many.
     descriptors: dict[str, int]
     threads: int
     processes: int
-    # MB, resident
-    memory: float
+    # Resident.
+    memory_mb: float
 
     @classmethod
-    def of(cls, pid: int) -> "Held":
+    def measure(cls, pid: int) -> "Usage":
         status = dict(
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         )
@@ -55,14 +53,13 @@ class Held:
         )
 
     @classmethod
-    def least(cls, seen: Sequence["Held"]) -> "Held":
-        """What it holds when least is under way: connections come and go, and groups that were
-        dropped close on threads."""
+    def minimum(cls, usages: Sequence["Usage"]) -> "Usage":
+        """Connections come and go, and dropped groups close on threads: the least is compared."""
         return cls(
-            min((one.descriptors for one in seen), key=lambda by_kind: sum(by_kind.values())),
-            min(one.threads for one in seen),
-            min(one.processes for one in seen),
-            min(one.memory for one in seen),
+            min((usage.descriptors for usage in usages), key=lambda kinds: sum(kinds.values())),
+            min(usage.threads for usage in usages),
+            min(usage.processes for usage in usages),
+            min(usage.memory_mb for usage in usages),
         )
 
     @property
@@ -71,12 +68,12 @@ class Held:
 
 
 def descriptors(pid: int) -> dict[str, int]:
-    found = Counter[str]()
+    counts = Counter[str]()
     for path in Path(f"/proc/{pid}/fd").iterdir():
-        # closed meanwhile
+        # It may be closed meanwhile.
         with suppress(FileNotFoundError):
-            found[re.sub(r"\d+", "", os.readlink(path))] += 1
-    return dict(found)
+            counts[re.sub(r"\d+", "", os.readlink(path))] += 1
+    return dict(counts)
 
 
 @pytest.fixture
@@ -87,65 +84,66 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.kill()
 
 
-def test_many_resizes_and_kills_lose_nothing_and_leave_nothing(
+def measure_usage(job: Job) -> list[Usage]:
+    """Of the processes that live through the whole test, the agents of all pods and rank 0, when
+    the job has its largest size."""
+    job.resize(LARGEST)
+    samples: list[list[Usage]] = []
+    for _ in range(10):
+        job.trains(LARGEST, beyond=1)
+        pids = [*(pod.pid for pod in job.pods.values()), children(job.pods[0].pid)[0]]
+        samples.append([Usage.measure(pid) for pid in pids])
+    return [Usage.minimum(usages) for usages in zip(*samples, strict=True)]
+
+
+def check_no_leak(before: Sequence[Usage], after: Sequence[Usage]) -> None:
+    for old, new in zip(before, after, strict=True):
+        assert new.processes == old.processes, (old, new)
+        assert new.threads <= old.threads + 1, (old, new)
+        assert new.opened <= old.opened + 4, (old, new)
+        assert new.memory_mb < old.memory_mb + 16, (old, new)
+
+
+def resize_randomly(job: Job, chance: random.Random) -> bool:
+    """To a random size; sometimes a rank is killed in the middle or afterwards: then True."""
+    size = chance.randint(1, LARGEST)
+    before = job.resize(size)
+    is_kill = size > 1 and chance.random() < 0.2
+    if is_kill:
+        if chance.random() < 0.5:
+            job.trains(size, beyond=0)
+        index = chance.randrange(1, size)
+        if index in job.pods and children(job.pods[index].pid):
+            job.kill_rank(index)
+    assert job.trains(size, beyond=1).step > before.step
+    return is_kill
+
+
+def test_many_resizes_and_kills_lose_nothing_and_leak_nothing(
     job: Job, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    chance = random.Random(SEED)  # noqa: S311  the same resizes every time
+    # The same resizes every time.
+    chance = random.Random(SEED)  # noqa: S311
     job.start(*range(LARGEST))
     job.trains(LARGEST, beyond=1)
-
-    def held() -> list[Held]:
-        """By those that live through all of it, at the largest size: the parents of all pods, and
-        rank 0."""
-        job.resize(LARGEST)
-        seen: list[list[Held]] = []
-        for _ in range(10):
-            job.trains(LARGEST, beyond=1)
-            seen.append(
-                [
-                    Held.of(pid)
-                    for pid in [
-                        *(pod.pid for pod in job.pods.values()),
-                        children(job.pods[0].pid)[0],
-                    ]
-                ]
-            )
-        return [Held.least(of) for of in zip(*seen, strict=True)]
-
     began = time.monotonic()
     kills = 0
-    first = list[Held]()
+    first = list[Usage]()
     for count in range(RESIZES):
         if count == min(50, RESIZES // 2):
-            first = held()
-        size = chance.randint(1, LARGEST)
-        before = job.resize(size)
-        # at any moment of the resize, or after it
-        if size > 1 and chance.random() < 0.2:
-            kills += 1
-            if chance.random() < 0.5:
-                job.trains(size, beyond=0)
-            if (index := chance.randrange(1, size)) in job.pods and children(job.pods[index].pid):
-                job.kill_rank(index)
-        assert job.trains(size, beyond=1).step > before.step
-    last = held()
+            first = measure_usage(job)
+        kills += resize_randomly(job, chance)
+    last = measure_usage(job)
     print(
-        f"{RESIZES} resizes, {kills} kills in {time.monotonic() - began:.0f} s; pod 0's parent "
-        f"{first[0]} then {last[0]}; "
-        f"its rank {first[-1]} then {last[-1]}"
+        f"{RESIZES} resizes, {kills} kills in {time.monotonic() - began:.0f} s; agent of pod 0: "
+        f"{first[0]} then {last[0]}; its rank: {first[-1]} then {last[-1]}"
     )
-    for a, b in zip(first, last, strict=True):
-        assert (b.processes, b.threads <= a.threads + 1, b.opened <= a.opened + 4) == (
-            a.processes,
-            True,
-            True,
-        ), (a, b)
-        assert b.memory < a.memory + 16, (a, b)
+    check_no_leak(first, last)
     job.stop()
     assert [path.name for path in (job.directory / "save").glob(".*")] == []
-    saved = restore.newest_intact(job.directory / "save")
+    newest = restore.newest_intact(job.directory / "save")
     committed = check_exactly_once(
         job, partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SAVING, [])
     )
-    assert saved
-    assert saved.step == committed
+    assert newest
+    assert newest.step == committed

@@ -1,5 +1,4 @@
-"""Sharded jobs of real processes: their losses, steps and samples are those of one process that
-holds everything."""
+"""Sharded jobs: losses, steps and samples are those of one process that holds everything."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,128 +7,19 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime.contract import State
-from tests.harness.local_job import LOST, Job, check_exactly_once, children, undisturbed_losses
+from tests.harness.local_job import (
+    LOST,
+    SCRIPTS,
+    Job,
+    check_exactly_once,
+    children,
+    undisturbed_losses,
+)
 
 pytestmark = pytest.mark.processes
-
-SCRIPT = """
-import sys, time, torch
-from torch.distributed.fsdp import fully_shard
-from elastic_runtime import Session, Sharded
-torch.set_num_threads(1)
-torch.manual_seed(0)
-data, noise = torch.randn(97, 64), torch.randn(97, 8)  # (samples, width)
-model = torch.nn.Sequential(torch.nn.Linear(64, 63), torch.nn.Dropout(0.1), torch.nn.Tanh(), torch.nn.Linear(63, 8))
-optimizer = torch.optim.AdamW([{"params": model[0].parameters(), "lr": 2e-4}, {"params": model[3].parameters()}], lr=1e-4)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
-
-def wrap(model, mesh):
-    fully_shard(model[0], mesh=mesh)
-    fully_shard(model, mesh=mesh)
-
-session = Session(
-    model, optimizer, samples=97, micro_batches=10, micro_batch_size=3, lr_schedulers=[schedule], strategy=STRATEGY,
-    checkpoint="save", journal="log",
-)
-for step in session.steps(int(sys.argv[1])):
-    for batch in step:
-        time.sleep(float(sys.argv[2]))  # a step that takes its time
-        step.backward((model(data[batch.indices]) - noise[batch.indices]).square().mean())
-    step.clip(0.5)
-"""
-
-
-@pytest.fixture
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT.replace("STRATEGY", request.param))
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script, replicated, run plainly."""
-    return partial(
-        undisturbed_losses,
-        tmp_path_factory.mktemp("undisturbed"),
-        SCRIPT.replace("STRATEGY", "None"),
-        [],
-    )
-
-
-STRATEGIES = pytest.mark.parametrize(
-    "job", ["Sharded(wrap)", "Sharded(wrap, shard_group_size=2)"], ids=["fsdp", "hsdp"], indirect=True
-)
-NO_COPIES = pytest.mark.parametrize(
-    "job", ["Sharded(wrap, peer_copy_every=4)"], ids=["spares"], indirect=True
-)
-COPIES = pytest.mark.parametrize("job", ["Sharded(wrap, shard_group_size=2)"], ids=["hsdp"], indirect=True)
-
-
-@STRATEGIES
-def test_a_sharded_job_of_any_size_trains_as_if_it_were_one_process(
-    job: Job, undisturbed: Callable[[int], list[float]]
-) -> None:
-    job.start(0, 1, 2, 3)
-    job.trains(4)
-    ranks = children(job.pods[0].pid)
-    for size in (1, 3, 2, 4):
-        job.resize(size)
-        job.trains(size, beyond=2)
-    # nobody was restarted
-    assert ranks == children(job.pods[0].pid)
-    job.stop()
-    check_exactly_once(job, undisturbed)
-
-
-@COPIES
-def test_a_lost_part_comes_from_its_copy_and_costs_the_step_in_flight_only(
-    job: Job, undisturbed: Callable[[int], list[float]]
-) -> None:
-    (job.directory / "train.py").write_text(job.script.replace('checkpoint="save", ', ""))
-    job.start(0, 1, 2, 3)
-    first = job.trains(4)
-    job.kill_rank(2)
-    second = job.goes_on(first, 4)
-    job.kill_pod(3)
-    # who hold one copy
-    job.goes_on(second, 3)
-    job.start(3)
-    third = job.trains(4)
-    # the one that coordinates
-    job.kill_pod(0)
-    job.start(0)
-    job.goes_on(third, 4)
-    job.stop()
-    check_exactly_once(job, undisturbed)
-
-
-@NO_COPIES
-def test_a_lost_part_without_a_copy_takes_the_job_back_to_the_newest_spares(
-    job: Job, undisturbed: Callable[[int], list[float]]
-) -> None:
-    job.start(0, 1, 2)
-    first = job.trains(3, beyond=6)
-    job.kill_rank(1)
-    job.until(
-        lambda s: (
-            s.generation > first.generation
-            and s.step > first.step + 4
-            and s.state == State.TRAINING
-        )
-    )
-    job.stop()
-    expected = undisturbed(1)
-    lines = list(job.lines("steps-*"))
-    for line in lines:
-        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
-            f"step {line['step']}"
-        )
-    assert len({line["generation"] for line in lines}) > 1
-    assert "continuing from the newest peer copies" in job.said()
-
-
-LOSES = (
+SCRIPT = (SCRIPTS / "sharded.py").read_text()
+# The script, in a process that is lost while it moves rows or in its next pass, on request.
+SCRIPT_WITH_LOSSES = (
     LOST
     + """
 from elastic_runtime import Sharded
@@ -146,39 +36,158 @@ def lose_in_pass(self, *, is_last):
 move_rows, resharding.move_rows = resharding.move_rows, lose_while_moving
 Sharded.begin_pass = lose_in_pass
 """
+    + SCRIPT
 )
 
 
-@pytest.mark.parametrize("lost", ["move-3", "move-0", "pass-2", "pass-0"])
-@COPIES
-def test_who_is_lost_in_a_shrink(
-    job: Job, undisturbed: Callable[[int], list[float]], lost: str
+@pytest.fixture
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    job = Job(tmp_path, SCRIPT)
+    job.env["STRATEGY"] = request.param
+    yield job
+    job.kill()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+    """The losses of the first steps of the same script, replicated, in one process."""
+    return partial(
+        undisturbed_losses,
+        tmp_path_factory.mktemp("undisturbed"),
+        SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"'),
+        [],
+    )
+
+
+BOTH = pytest.mark.parametrize("job", ["fsdp", "hsdp"], indirect=True)
+HSDP = pytest.mark.parametrize("job", ["hsdp"], indirect=True)
+PEER_COPIES = pytest.mark.parametrize("job", ["peer-copies"], indirect=True)
+
+
+def check_losses(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    """Steps may have been repeated; each time they had the undisturbed job's loss."""
+    expected = undisturbed(1)
+    for line in job.lines("steps-*"):
+        step = line["step"]
+        assert line["loss"] == pytest.approx(expected[step - 1], rel=1e-6), f"step {step}"
+
+
+# --- resizes --------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_sharded_job_trains_alike_at_every_size(
+    job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
-    """Four ranks in two copies shrink to one, which has half of the state, and nothing is durable.
-    One is lost when rows are handed over,
-    or in the step before: it costs the step in flight.
+    job.start(0, 1, 2, 3)
+    job.trains(4)
+    ranks = children(job.pods[0].pid)
+    for size in (1, 3, 2, 4):
+        job.resize(size)
+        job.trains(size, beyond=2)
+    assert ranks == children(job.pods[0].pid), "no process was restarted"
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@PEER_COPIES
+def test_a_save_is_loaded_at_another_size_by_another_strategy(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    job.start(0, 1)
+    job.trains(2)
+    job.stop()
+    sharded_steps = check_exactly_once(job, undisturbed)
+    job.env["STRATEGY"] = "replicated"
+    job.start(0, 1, 2)
+    assert job.trains(3).step > sharded_steps
+    job.stop()
+    replicated_steps = check_exactly_once(job, undisturbed)
+    job.env["STRATEGY"] = "peer-copies"
+    job.start(0)
+    assert job.trains(1).step > replicated_steps
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+# --- a lost shard that has another copy -----------------------------------------------------------
+
+
+@HSDP
+def test_a_lost_shard_with_a_copy_costs_the_step_in_flight(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    job.env["NO_CHECKPOINT"] = "1"
+    job.start(0, 1, 2, 3)
+    first = job.trains(4)
+    job.kill_rank(2)
+    second = job.resumes(first, 4)
+    job.kill_pod(3)
+    # The three that are left share one copy.
+    job.resumes(second, 3)
+    job.start(3)
+    third = job.trains(4)
+    # Pod 0 is the coordinator.
+    job.kill_pod(0)
+    job.start(0)
+    job.resumes(third, 4)
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+@pytest.mark.parametrize("loss", ["move-3", "move-0", "pass-2", "pass-0"])
+@HSDP
+def test_a_rank_lost_in_a_shrink_costs_the_step_in_flight(
+    job: Job, undisturbed: Callable[[int], list[float]], loss: str
+) -> None:
+    """Four ranks in two shard groups shrink to one rank, which holds half of the state.
+
+    There is no checkpoint. The rank is lost while rows are handed over, or in the step before.
     """
-    (job.directory / "train.py").write_text(LOSES + job.script.replace('checkpoint="save", ', ""))
+    job.env["NO_CHECKPOINT"] = "1"
+    (job.directory / "train.py").write_text(SCRIPT_WITH_LOSSES)
     job.start(0, 1, 2, 3)
     before = job.trains(4)
-    asked = job.directory / lost
-    asked.touch()
+    request = job.directory / loss
+    request.touch()
     job.resize(1)
     job.until(lambda s: s.ceded(1) and s.generation > before.generation + 1)
     assert job.trains(1).durableStep == 0
-    # it was lost, and just then
-    assert not asked.exists()
+    assert not request.exists(), "the rank was not lost"
     job.resize(4)
     job.trains(4)
     job.stop()
     check_exactly_once(job, undisturbed)
 
 
-@NO_COPIES
-def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(
+# --- a lost shard that has none -------------------------------------------------------------------
+
+
+@PEER_COPIES
+def test_without_another_copy_the_job_goes_back_to_peer_copies(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
-    (job.directory / "train.py").write_text(LOSES + job.script)
+    job.start(0, 1, 2)
+    first = job.trains(3, beyond=6)
+    job.kill_rank(1)
+    job.until(
+        lambda s: (
+            s.generation > first.generation
+            and s.step > first.step + 4
+            and s.state == State.TRAINING
+        )
+    )
+    job.stop()
+    check_losses(job, undisturbed)
+    assert len({line["generation"] for line in job.lines("steps-*")}) > 1
+    assert "continuing from the newest peer copies" in job.output()
+
+
+@PEER_COPIES
+def test_a_rank_lost_while_it_hands_over_takes_the_job_back_to_peer_copies(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    (job.directory / "train.py").write_text(SCRIPT_WITH_LOSSES)
     job.start(0, 1, 2)
     job.trains(3, beyond=6)
     (job.directory / "move-2").touch()
@@ -186,38 +195,14 @@ def test_one_lost_while_it_hands_over_takes_the_job_back_to_the_newest_spares(
     job.until(lambda s: s.ceded(1))
     job.trains(1)
     job.stop()
-    expected = undisturbed(1)
-    for line in job.lines("steps-*"):
-        assert line["loss"] == pytest.approx(expected[line["step"] - 1], rel=1e-6), (
-            f"step {line['step']}"
-        )
-    assert "continuing from the newest peer copies" in job.said()
+    check_losses(job, undisturbed)
+    assert "continuing from the newest peer copies" in job.output()
 
 
-@NO_COPIES
-def test_two_neighbours_lost_at_once_are_more_than_spares_can_give_back(job: Job) -> None:
+@PEER_COPIES
+def test_two_neighbours_lost_at_once_need_a_checkpoint(job: Job) -> None:
     job.start(0, 1, 2)
     job.trains(3)
     for index in (0, 1):
         job.kill_rank(index)
-    job.until(lambda _: "no peer copy or save has it" in job.said())
-
-
-@NO_COPIES
-def test_what_a_sharded_job_saved_goes_on_at_another_size_in_another_form(
-    job: Job, undisturbed: Callable[[int], list[float]]
-) -> None:
-    job.start(0, 1)
-    job.trains(2)
-    job.stop()
-    before = check_exactly_once(job, undisturbed)
-    (job.directory / "train.py").write_text(SCRIPT.replace("STRATEGY", "None"))
-    job.start(0, 1, 2)
-    assert job.trains(3).step > before
-    job.stop()
-    between = check_exactly_once(job, undisturbed)
-    (job.directory / "train.py").write_text(job.script)
-    job.start(0)
-    assert job.trains(1).step > between
-    job.stop()
-    check_exactly_once(job, undisturbed)
+    job.until(lambda _: "no peer copy or save has it" in job.output())
