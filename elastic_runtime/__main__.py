@@ -147,7 +147,8 @@ def main() -> int:
         except ValueError as error:
             parser.error(str(error))
     if args.local:
-        return local_job.run(args.local, args.port, args.directory, [*options, *args.script])
+        arguments = [*options, *args.script]
+        return local_job.run(args.local, args.port, args.directory, arguments, os.environ)
     return run_agent(parser, script, is_external_command=bool(args.signal))
 
 

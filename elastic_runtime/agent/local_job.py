@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elastic_runtime import contract
@@ -18,7 +18,9 @@ HOST = "127.0.0.1"
 JOB = "local"
 
 
-def run(pods: int, port: int, directory: Path, arguments: Sequence[str]) -> int:
+def run(
+    pods: int, port: int, directory: Path, arguments: Sequence[str], env: Mapping[str, str]
+) -> int:
     """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
@@ -28,10 +30,10 @@ def run(pods: int, port: int, directory: Path, arguments: Sequence[str]) -> int:
     key = directory / "key"
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32))
-    env = _environment(pods, port, key)
+    pod_env = _pod_environment(env, pods, port, key)
     command = [sys.executable, "-m", "elastic_runtime", *arguments]
     processes = [
-        subprocess.Popen(command, env={**env, contract.INDEX_ENV: str(index)})
+        subprocess.Popen(command, env={**pod_env, contract.INDEX_ENV: str(index)})
         for index in range(pods)
     ]
     (directory / "pids").write_text("\n".join(str(process.pid) for process in processes) + "\n")
@@ -52,13 +54,13 @@ def run(pods: int, port: int, directory: Path, arguments: Sequence[str]) -> int:
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
-def _environment(pods: int, port: int, key: Path) -> dict[str, str]:
+def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
     # By default each pod would use every core, and all would be slow.
     threads = max(1, (os.cpu_count() or 1) // pods)
     return {
         contract.SIZES_ENV: "1",
         "OMP_NUM_THREADS": str(threads),
-        **os.environ,
+        **env,
         contract.JOB_ENV: JOB,
         contract.JOB_UID_ENV: JOB,
         LOCAL_HOST_ENV: HOST,

@@ -1,6 +1,5 @@
 """The messages inside a job survive the wire, and what is no message is refused in one line."""
 
-import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial
@@ -113,41 +112,6 @@ def test_unknown_fields_are_ignored_and_missing_ones_have_defaults() -> None:
     report = json_codec.decode(MemberReport, b'{"index":1,"incarnation":"a"}')
     assert report == MemberReport(1, "a")
     assert json_codec.decode(CoordinatorReply, b"{}") == CoordinatorReply()
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        pytest.param(b'{"step":1}', "the kind is 'None': it must be one of Ready", id="no kind"),
-        pytest.param(b'{"kind":"Leave"}', "the kind is 'Leave'", id="message of an agent"),
-        pytest.param(b'{"kind":["Ready"]}', "the kind is ", id="kind is a list"),
-        pytest.param(b'{"kind":"Broken"}', "not a Broken: generation is missing", id="missing"),
-        pytest.param(
-            b'{"kind":"Broken","generation":"3"}',
-            "generation is '3': it must be a whole number from 0 on",
-            id="wrong type",
-        ),
-        pytest.param(
-            b'{"kind":"Broken","generation":true}', "it must be a whole number", id="a bool"
-        ),
-        pytest.param(
-            b'{"kind":"Formed","generation":1,"members":[0,-1],"step":1}',
-            "members is .* a list of at most 4,096 whole numbers",
-            id="negative member",
-        ),
-        pytest.param(b"[]", "a JSON object is needed", id="a list"),
-        pytest.param(b"[" * 100_000, "nested too deeply|Expecting", id="nested too deeply"),
-    ],
-)
-def test_complaint_names_the_field(line: bytes, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        decode_worker_message(line)
-
-
-def test_nested_message_is_checked_too() -> None:
-    body = json.dumps({"index": 1, "incarnation": "a", "store": {"generation": 3}}).encode()
-    with pytest.raises(ValueError, match="not a StoreOpened: port is missing"):
-        json_codec.decode(MemberReport, body)
 
 
 def test_loss_may_be_any_number_and_progress_may_be_partial() -> None:

@@ -30,10 +30,6 @@ def test_every_situation_has_one_rule_in_the_order_of_its_definition() -> None:
     assert [rule.situation for rule in RULES] == list(Situation)
 
 
-def test_every_reason_belongs_to_a_rule() -> None:
-    assert {reason for rule in RULES for reason in rule.reasons} == set(Reason)
-
-
 def test_the_table_has_a_row_for_each_situation_and_reason() -> None:
     header, line, *rows = rule_table().splitlines()
     assert header.count("|") == line.count("|")
