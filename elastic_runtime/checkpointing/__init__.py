@@ -1,1 +1,1 @@
-"""Durable saves, saves on a pod's own disk, and reading them."""
+"""Checkpoints in a shared directory and on the pods' own disks: saved, listed and loaded."""

@@ -206,7 +206,7 @@ def _read_blocks(descriptor: int, targets: Sequence[tuple[int, memoryview]]) -> 
             data = reads.popleft().result()
             hashes.append(hash_threads.submit(_sha256, data))
             _copy_to_targets(data, offset, targets)
-            # the same block, as soon as it is hashed, for what comes after those that are read now
+            # Read on into the same block as soon as it is hashed.
             block = blocks[offset // BLOCK_BYTES % BLOCK_COUNT]
             next_offset = offset + BLOCK_COUNT * BLOCK_BYTES
             reads.append(read_threads.submit(_fill, descriptor, block, next_offset, hashes[-1]))

@@ -70,7 +70,7 @@ def collect_errors(errors: list[OSError]) -> Iterator[None]:
 
 
 def send_file(group: Group, file: Path, size: int) -> None:
-    """Send `size` bytes to rank 0, whatever happens to the file meanwhile: checksums show it."""
+    """Send `size` bytes to rank 0, even if the file cannot be read: its checksum shows that."""
     with ExitStack() as stack:
         errors: list[OSError] = []
         with collect_errors(errors):

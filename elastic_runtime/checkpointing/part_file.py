@@ -34,7 +34,7 @@ def pack_items(state: Mapping[str, Any]) -> dict[str, bytes]:
 
     The item `SKELETON` is ours: `restore` needs it to put the state together.
     """
-    # brings all of torch.distributed.checkpoint
+    # imports all of torch.distributed.checkpoint, so only where it is needed
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 
     flat, _ = flatten_state_dict(dict(state))

@@ -57,8 +57,8 @@ def load_newest(
     """The newest checkpoint without damage and its state; None if there is no checkpoint.
 
     `live`: as in `load`. Damaged checkpoints that are newer are set aside. Raises LookupError if
-    all are damaged, or if the newest may be intact and cannot be read: nobody wants to lose steps
-    without being asked.
+    all are damaged, or if the newest may be intact and cannot be read: then the user decides
+    whether to go back to an older one.
     """
     damaged: list[Path] = []
     for path in checkpoints(directory):

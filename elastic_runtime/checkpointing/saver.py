@@ -177,7 +177,7 @@ class Saver:
         self._start_save(step, live, began, self._staging.copy)
 
     def save_and_wait(self, step: int, state: Callable[[], State]) -> None:
-        """Save while nobody trains.
+        """Save between two steps, while no rank trains.
 
         Afterwards this rank's part is durable, on the leading rank the whole checkpoint; or the
         reason why not has been reported.

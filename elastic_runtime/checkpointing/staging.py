@@ -17,7 +17,7 @@ def _aligned_size(piece: Piece) -> int:
 
 
 def without_copy(pieces: Sequence[Piece]) -> list[Piece]:
-    """The live pieces, each in a storage of its own size. Valid for as long as nobody trains.
+    """The live pieces, each in a storage of its own size. Valid until the next step.
 
     Only what is not in the CPU's memory is copied.
     """

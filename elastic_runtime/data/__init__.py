@@ -1,1 +1,1 @@
-"""Which rank reads which samples, and how datasets and streams follow a resize."""
+"""Assigns samples to ranks, so that the order of samples does not depend on the job's size."""

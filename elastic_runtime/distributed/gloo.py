@@ -25,7 +25,7 @@ PrefixStore: Any = dist.PrefixStore  # type: ignore[attr-defined]
 HashStore: Any = dist.HashStore  # type: ignore[attr-defined]
 ProcessGroupGloo: Any = dist.ProcessGroupGloo
 
-# It detects no loss: a lost rank leads to `abort`. A checkpoint may be loaded meanwhile.
+# Long, for a rank may load a checkpoint while others wait. A lost rank leads to `abort` instead.
 COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
 # for all ranks of a generation to reach the store
 RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
@@ -68,7 +68,7 @@ class Work:
                 return
 
     def block_current_stream(self) -> None:
-        """What is computed from now on uses its result. On the CPU that means to wait for it."""
+        """Let all later computations see its result. On the CPU that means to wait for it."""
         self.wait()
 
     @property
