@@ -231,7 +231,7 @@ class CessionStatus(BaseModel):
 
 
 class Cession(BaseModel):
-    """The record of one preemption: which Workload needed capacity, which jobs released it, and why."""
+    """The record of one preemption: the preemptor, its targets, the reason, and the times."""
 
     CRD: ClassVar[Crd] = Crd(
         kind=CESSIONS,

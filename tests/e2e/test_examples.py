@@ -1,5 +1,5 @@
-"""The scripts of examples/porting as elastic Jobs of the cluster: each grows, cedes half to an
-owner, and loses nothing by either."""
+"""The scripts of examples/porting as elastic Jobs of the cluster: each grows, gives half to another
+team, and loses nothing."""
 
 import json
 from collections.abc import Iterator
@@ -21,21 +21,15 @@ PORTED = sorted(
 
 
 @pytest.fixture(scope="module")
-def team(cluster: Any) -> Iterator[Any]:
+def teams(cluster: Any) -> Iterator[Any]:
     """Vision owns both nodes; research owns nothing and borrows."""
-    cluster.kubectl(
-        "apply", "-f", str(EXAMPLES / "policy.yaml"), "-f", str(EXAMPLES / "allocations.yaml")
-    )
+    manifests = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml")
+    cluster.kubectl("apply", *(argument for file in manifests for argument in ("-f", str(file))))
     for name, amount in (("vision", {"count": 2}), ("research", {"accelerators": 0})):
-        spec = json.dumps(
-            {
-                "spec": {
-                    "quotas": [{"instanceType": "local-4gpu", **amount}],
-                    "sharing": {"borrowLimitPercent": None},
-                }
-            }
-        )
-        cluster.kubectl("patch", "computeallocation", name, "--type=merge", "-p", spec)
+        quota = {"instanceType": "local-4gpu", **amount}
+        spec = {"quotas": [quota], "sharing": {"borrowLimitPercent": None}}
+        patch = json.dumps({"spec": spec})
+        cluster.kubectl("patch", "computeallocation", name, "--type=merge", "-p", patch)
     cluster.kubectl(
         "wait",
         "computeallocation/vision",
@@ -62,25 +56,25 @@ def job_of(name: str) -> Any:
     return job
 
 
-def claim() -> Any:
-    """Vision's job, wanting six of its eight."""
-    found = yaml.safe_load(
-        (EXAMPLES / "claim.yaml").read_text().replace("time.sleep(15)", "time.sleep(3600)")
-    )
-    found["spec"] |= {"parallelism": 6, "completions": 6}
-    return found
+def preemptor() -> Any:
+    """Vision's job, which requests six of the eight accelerators."""
+    text = (EXAMPLES / "claim.yaml").read_text()
+    job = yaml.safe_load(text.replace("time.sleep(15)", "time.sleep(3600)"))
+    job["spec"] |= {"parallelism": 6, "completions": 6}
+    return job
 
 
 @pytest.mark.parametrize("name", PORTED)
-def test_a_ported_script_grows_cedes_and_loses_nothing(team: Any, name: str) -> None:
-    training = Training(team, "research", name)
-    team.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name)))
+def test_a_ported_script_grows_shrinks_and_loses_nothing(teams: Any, name: str) -> None:
+    training = Training(teams, "research", name)
+    teams.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name)))
     try:
-        team.until(training.trains_on(4), "it to start at two and to grow to four", 180)
-        team.kubectl("create", "-f", "-", stdin=json.dumps(claim()))
-        team.until(training.trains_on(2, training.steps()[-1].step), "it to train on at two", 120)
+        teams.until(training.trains_on(4), "it to start at two and to grow to four", 180)
+        teams.kubectl("create", "-f", "-", stdin=json.dumps(preemptor()))
+        last_step = training.steps()[-1].step
+        teams.until(training.trains_on(2, last_step), "it to train on at two", 120)
         assert {step.size for step in training.steps()} == {2, 4}
         assert training.check_nothing_lost() > 0
     finally:
-        team.kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
-        team.kubectl("delete", "job", "-n", "research", name, "--wait=true")
+        teams.kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
+        teams.kubectl("delete", "job", "-n", "research", name, "--wait=true")

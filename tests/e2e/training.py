@@ -1,5 +1,5 @@
-"""A training job in the local cluster, seen by its pods and by the journal that it keeps beside its
-saves."""
+"""A training job in the local cluster, observed through its pods and through the journal that it
+keeps beside its saves."""
 
 import sys
 from collections.abc import Callable
@@ -22,8 +22,9 @@ class Training:
     job: str
 
     def pods(self, phase: str = "Running") -> list[Any]:
-        chosen = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
-        items = self.cluster.kubectl_json("get", "pods", *chosen)["items"]
+        """The Job's pods in this phase that are not being deleted."""
+        selector = ("-n", self.namespace, "-l", f"batch.kubernetes.io/job-name={self.job}")
+        items = self.cluster.kubectl_json("get", "pods", *selector)["items"]
         return [
             pod
             for pod in items
@@ -31,59 +32,57 @@ class Training:
         ]
 
     def pod_of(self, index: int) -> str:
+        """The name of the running pod with this index. Raises AssertionError if there is none."""
         for pod in self.pods():
             if pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(index):
                 return str(pod["metadata"]["name"])
         raise AssertionError(f"{self.job} has no running pod of index {index}")
 
-    def signal_rank(self, index: int, signal: str) -> None:
-        """To the one rank of that pod; its parent is process 1."""
+    def signal_worker(self, index: int, signal: str) -> None:
+        """To the only worker of that pod. Its parent, the agent, is process 1."""
         command = f"kill -{signal} $(cat /proc/1/task/1/children)"
-        self.cluster.kubectl(
-            "exec", "-n", self.namespace, self.pod_of(index), "--", "sh", "-c", command
-        )
+        self._exec(self.pod_of(index), "sh", "-c", command)
 
-    def logged(self, files: str) -> list[Any]:
-        """The job's own journal; any running pod of it can read it."""
+    def _exec(self, pod: str, *command: str) -> str:
+        return str(self.cluster.kubectl("exec", "-n", self.namespace, pod, "--", *command))
+
+    def journal(self, files: str) -> list[Any]:
+        """Lines of the job's journal, which any of its running pods can read; none if none runs."""
         running = self.pods()
         if not running:
             return []
         pod = running[0]["metadata"]
         folder = f"/shared/{pod['labels']['batch.kubernetes.io/controller-uid']}"
-        return parsed(
-            self.cluster.kubectl(
-                "exec", "-n", self.namespace, pod["name"], "--", *reading(f"{folder}/{files}")
-            )
-        )
+        return parsed(self._exec(pod["name"], *reading(f"{folder}/{files}")))
 
     def steps(self) -> list[Step]:
-        return [Step.read(line) for line in self.logged(STEPS)]
+        return [Step.read(line) for line in self.journal(STEPS)]
 
-    def trains_on(self, size: int, beyond: int = 0) -> Callable[[], bool]:
-        """Whether its last step was done by `size` pods, and is one after `beyond`."""
+    def trains_on(self, size: int, after: int = 0) -> Callable[[], bool]:
+        """Whether `size` pods did the last step, and whether it is later than step `after`."""
 
         def probe() -> bool:
             log = merged(self.steps())
-            return bool(log) and log[-1].size == size and log[-1].step > beyond
+            return bool(log) and log[-1].size == size and log[-1].step > after
 
         return probe
 
     def check_nothing_lost(self) -> int:
-        """No step and no sample is lost or used twice; how many steps there are."""
-        log = self.steps()
-        run = self.logged("run.json")[0]
-        used = self.logged(SAMPLES)
-        size = run["micro_batch_size"]
-        dataset = run["samples"]
-        # what a stream gives has no index: a micro-batch stands for its samples
-        if not dataset:
-            used = [
+        """No step is lost, and every sample is used once. Returns the number of steps."""
+        steps = self.steps()
+        run = self.journal("run.json")[0]
+        samples = self.journal(SAMPLES)
+        micro_batch_size = run["micro_batch_size"]
+        dataset_size = run["samples"]
+        # the samples of a stream have no index: a micro-batch stands for its samples
+        if not dataset_size:
+            samples = [
                 line
                 | {"samples": [(line["step"] - 1) * run["micro_batches"] + line["micro_batch"]]}
-                for line in used
+                for line in samples
             ]
-            size = 1
-            dataset = sys.maxsize
-        counted = account(log, used, run["micro_batches"], size, dataset)
-        assert (counted.steps_lost, counted.samples_lost, counted.samples_seen_twice) == (0, 0, 0)
-        return counted.steps
+            micro_batch_size = 1
+            dataset_size = sys.maxsize
+        counts = account(steps, samples, run["micro_batches"], micro_batch_size, dataset_size)
+        assert (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice) == (0, 0, 0)
+        return counts.steps
