@@ -7,7 +7,8 @@ pod 0 through the signed control port (contract.py), with a JSON object as the b
     GET  /v1/record?after=N    → CoordinatorReply              held open until revision N is old
     POST /v1/stacks            → StacksReply                   every pod logs its ranks' stacks
 
-All pods of a job run the same image, so the messages carry no version.
+All pods of a job run the same image, so the messages carry no version. `step` is always the number
+of committed steps.
 """
 
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StoreOpened:
-    """A rank of this pod holds the store where the ranks of a generation meet."""
+    """A rank of this pod opened the store where the ranks of a generation meet."""
 
     generation: int
     port: int
@@ -63,20 +64,22 @@ class WorkDone:
 
     steps: int = 0
     samples: int = 0
-    # In steps.
+    # Time spent in steps.
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What changed since the last report; None where nothing did. A rank sends it alone too."""
+    """What changed since the last one; None where nothing did.
 
+    A rank sends what it knows. Its agent merges that into the pod's next report.
+    """
+
+    # With the loss and the duration of the last step.
     step: int | None = None
-    # Of that step.
     loss: float | None = field(default=None, metadata=json_codec.ANY_NUMBER)
-    # Duration of that step.
     seconds: float | None = None
-    # What the last change of membership added between two steps.
+    # How much time the last change of membership added between two steps.
     pause_s: float | None = None
     # The step of a new checkpoint, the SHA-256 of its manifest, and how long the save took.
     durable_step: int | None = None
@@ -84,7 +87,7 @@ class Progress:
     save_s: float | None = None
     # How long that save kept the step waiting.
     stall_s: float | None = None
-    # For whoever reads the job's status; empty to withdraw the last one.
+    # A sentence for the job's status; empty to withdraw the last one.
     message: str | None = None
     # The last step is done.
     finished: bool | None = None
@@ -97,7 +100,7 @@ class CoordinatorState:
     # The size last requested, by which Cession; None if no size was ever requested.
     wanted: int | None = None
     cession: str = ""
-    # Of the newest checkpoint, as in `Progress`; 0 if none is known.
+    # The newest checkpoint, as in `Progress`; step 0 if none is known.
     durable_step: int = 0
     digest: str = ""
     save_s: float = 0.0
@@ -118,9 +121,8 @@ class Formed:
 
     generation: int
     members: tuple[int, ...]
-    # Committed steps.
     step: int
-    # Of one step, over all ranks.
+    # Samples of one step, over all ranks.
     samples: int = 0
 
 
@@ -138,9 +140,10 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class StepCommitted:
+    """All ranks committed a step."""
+
     step: int
     loss: float = field(metadata=json_codec.ANY_NUMBER)
-    # Duration of the step.
     seconds: float = 0.0
 
 
@@ -148,7 +151,6 @@ class StepCommitted:
 class Parked:
     """This rank handed its state over and waits, to be deleted or to join again."""
 
-    # Committed steps.
     step: int
     generation: int = 0
 
@@ -171,16 +173,15 @@ class Pong:
 # --- agent → rank ---
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """The job has a new generation, or its store is open."""
+    """The job has a new generation, or its store is open. `index` is this pod's."""
 
     record: Record
-    # Of this pod.
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class SaveRequested:
-    """Somebody asked for a checkpoint now."""
+    """A user or a controller requested a checkpoint now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,6 @@ class MemberReport:
     # The generation that its ranks train in, 0 for none, and that generation's members.
     generation: int = 0
     members: tuple[int, ...] = ()
-    # Committed steps.
     step: int = 0
     # All ranks have built their model.
     ready: bool = False
@@ -273,6 +273,8 @@ class CoordinatorReply:
 
 @dataclass(frozen=True, slots=True)
 class StacksReply:
+    """Every pod will log the stacks of its ranks."""
+
     # `CoordinatorReply.stacks_requested`, this request included.
     stacks_requested: int = 0
 

@@ -119,6 +119,9 @@ class ExternalCommand:
     def _has_ended(self) -> bool:
         return self.process is not None and self.process.returncode is not None
 
+    def _has_touched_file(self) -> bool:
+        return self.done_file is not None and self.done_file.exists()
+
     async def _wait_for_end(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
         self._changed.set()
@@ -132,7 +135,7 @@ class ExternalCommand:
             log.info("command asked to stop", extra={"signal": self.stop_signal.name})
             self.process.send_signal(self.stop_signal)
             # Nothing notifies us of a new file.
-            while self._runs() and not (self.done_file and self.done_file.exists()):  # noqa: ASYNC110
+            while self._runs() and not self._has_touched_file():  # noqa: ASYNC110
                 await asyncio.sleep(POLL_INTERVAL_S)
         self._parked = True
         self._send(messages.Parked(step=0, generation=self._record.generation))
