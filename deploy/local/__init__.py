@@ -1,1 +1,1 @@
-"""A real Kubernetes cluster on this machine, with Kueue and Cede in it: no Docker, no registry."""
+"""A real Kubernetes cluster on this machine with Kueue and Cede, without Docker or a registry."""

@@ -1,5 +1,4 @@
-"""The cluster's programs, compiled from the Go module proxy once: again only when a go.mod
-changes."""
+"""Compiles the cluster's programs from the Go module proxy, again only when a go.mod changes."""
 
 import hashlib
 import json
@@ -8,29 +7,28 @@ import shutil
 import time
 from pathlib import Path
 
-from deploy.local.paths import TREE, Places
-from deploy.local.shell import say, sh, stage
+from deploy.local.paths import TREE, Paths
+from deploy.local.shell import report_progress, run_command, stage
 
 
 def version(module: str) -> str:
-    """`v1.36.3`: what our go.mod asks for."""
-    found = re.search(
+    """The version of a module in our go.mod, such as `v1.36.3`."""
+    match = re.search(
         rf"^\s*{re.escape(module)} (v\S+)",
         (TREE / "deploy" / "local" / "go.mod").read_text(),
         re.MULTILINE,
     )
-    assert found, f"go.mod names no {module}"
-    return found[1]
+    assert match, f"go.mod names no {module}"
+    return match[1]
 
 
 VERSION = version("k8s.io/kubernetes")
-# One set of flags for all: another -trimpath or CGO setting compiles all of Kubernetes again. The
-# API server must know
-# its version: Kueue does not start on one that says v0.0.0.
+# All programs have the same flags: with different ones, Go compiles all of Kubernetes twice. The
+# API server must have its version: Kueue does not start with v0.0.0.
 STAMP = "k8s.io/component-base/version.git"
 LDFLAGS = f"-s -w -X {STAMP}Version={VERSION} -X {STAMP}Major=1 -X {STAMP}Minor=36"
 
-# module folder, package, seconds it takes on two cores with nothing cached
+# module folder, package, seconds to compile on two cores without a cache
 PROGRAMS = [
     ("", "k8s.io/kubernetes/cmd/kubectl", 60),
     ("", "k8s.io/kubernetes/cmd/kube-apiserver", 110),
@@ -44,7 +42,7 @@ PROGRAMS = [
     ("dns", "github.com/coredns/coredns", 110),
 ]
 NAMES = {"go.etcd.io/etcd/server/v3": "etcd"}
-# its own, less the one that ends pods of Jobs at once
+# all stages of kwok but the one that completes the pods of Jobs at once
 KWOK_STAGES = [
     "node/fast/node-initialize.yaml",
     "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
@@ -64,54 +62,51 @@ def key() -> str:
     ).hexdigest()[:16]
 
 
-def built(places: Places) -> bool:
-    known = places.bin / "key"
-    return known.exists() and known.read_text() == key()
+def up_to_date(paths: Paths) -> bool:
+    record = paths.bin / "key"
+    return record.exists() and record.read_text() == key()
 
 
-def build(places: Places) -> None:
-    """Every program is in places.bin, and what their modules bring beside them in places.share."""
-    if built(places):
+def build(paths: Paths) -> None:
+    """Puts every program into paths.bin, and other files of their modules into paths.share."""
+    if up_to_date(paths):
         return
-    places.bin.mkdir(parents=True, exist_ok=True)
-    (places.bin / "key").unlink(missing_ok=True)
+    paths.bin.mkdir(parents=True, exist_ok=True)
+    (paths.bin / "key").unlink(missing_ok=True)
     for folder in ("", "dns"):
         with stage(f"Go modules of deploy/local/{folder} fetched"):
-            go(folder, "mod", "download")
+            run_go(folder, "mod", "download")
     for done, (folder, package, _) in enumerate(PROGRAMS):
         name = NAMES.get(package, package.rpartition("/")[2])
-        began = time.monotonic()
-        go(folder, "build", "-ldflags", LDFLAGS, "-o", str(places.bin / name), package)
-        left = sum(seconds for _, _, seconds in PROGRAMS[done + 1 :])
-        rest = (
-            f"{len(PROGRAMS) - done - 1} programs left, at most {left / 60:.0f} min"
-            if left
-            else "all programs are built"
-        )
-        say(f"compiled {name} ({time.monotonic() - began:.0f} s); {rest}")
-    bring_files(places)
-    (places.bin / "key").write_text(key())
+        started = time.monotonic()
+        run_go(folder, "build", "-ldflags", LDFLAGS, "-o", str(paths.bin / name), package)
+        remaining = PROGRAMS[done + 1 :]
+        minutes = sum(seconds for _, _, seconds in remaining) / 60
+        outlook = f"{len(remaining)} programs left, at most {minutes:.0f} min"
+        report_progress(f"compiled {name} ({time.monotonic() - started:.0f} s); {outlook}")
+    copy_module_files(paths)
+    (paths.bin / "key").write_text(key())
 
 
-def bring_files(places: Places) -> None:
-    shutil.rmtree(places.share, ignore_errors=True)
-    places.share.mkdir(parents=True)
-    sh(
+def copy_module_files(paths: Paths) -> None:
+    shutil.rmtree(paths.share, ignore_errors=True)
+    paths.share.mkdir(parents=True)
+    run_command(
         "cp",
         "-r",
         "--no-preserve=mode",
-        folder_of("sigs.k8s.io/kueue") / "config",
-        places.share / "kueue",
+        module_folder("sigs.k8s.io/kueue") / "config",
+        paths.share / "kueue",
     )
-    stages = folder_of("sigs.k8s.io/kwok") / "kustomize" / "stage"
-    (places.share / "kwok.yaml").write_text(
+    stages = module_folder("sigs.k8s.io/kwok") / "kustomize" / "stage"
+    (paths.share / "kwok.yaml").write_text(
         "\n---\n".join((stages / file).read_text() for file in KWOK_STAGES)
     )
 
 
-def folder_of(module: str) -> Path:
-    return Path(json.loads(go("", "list", "-m", "-json", module))["Dir"])
+def module_folder(module: str) -> Path:
+    return Path(json.loads(run_go("", "list", "-m", "-json", module))["Dir"])
 
 
-def go(folder: str, *argv: str) -> str:
-    return sh("env", "CGO_ENABLED=0", "go", *argv, cwd=TREE / "deploy" / "local" / folder)
+def run_go(folder: str, *argv: str) -> str:
+    return run_command("env", "CGO_ENABLED=0", "go", *argv, cwd=TREE / "deploy" / "local" / folder)

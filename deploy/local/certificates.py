@@ -1,4 +1,4 @@
-"""The cluster's certificate authority, kept with the cluster so that a node can join later."""
+"""The cluster's certificate authority; it is kept so that a node can join later."""
 
 import base64
 import datetime
@@ -18,7 +18,7 @@ from deploy.local.paths import GATE, NAME
 
 
 class Authority:
-    """Issues into one folder: FILE.crt with FILE.key, and kubeconfigs FILE.conf that carry both."""
+    """Issues certificates FILE.crt with FILE.key, and kubeconfigs FILE.conf, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,10 +29,10 @@ class Authority:
             self.key = key
         else:
             self.key = new_key(folder / "ca.key")
-            itself = self._sign(
+            certificate = self._sign(
                 self.name, self.key.public_key(), [x509.BasicConstraints(ca=True, path_length=None)]
             )
-            (folder / "ca.crt").write_bytes(itself.public_bytes(pem.Encoding.PEM))
+            (folder / "ca.crt").write_bytes(certificate.public_bytes(pem.Encoding.PEM))
 
     def issue(
         self,
@@ -43,16 +43,18 @@ class Authority:
         addresses: Sequence[str] = (),
     ) -> None:
         key = new_key(self.folder / f"{file}.key")
-        also = [
+        alternative_names = [
             *map(x509.DNSName, names),
             *(x509.IPAddress(ipaddress.ip_address(a)) for a in addresses),
         ]
         uses: list[x509.ExtensionType] = [
             x509.ExtendedKeyUsage([Usage.SERVER_AUTH, Usage.CLIENT_AUTH])
         ]
-        extensions = [*uses, x509.SubjectAlternativeName(also)] if also else uses
-        made = self._sign(subject(name, group), key.public_key(), extensions)
-        (self.folder / f"{file}.crt").write_bytes(made.public_bytes(pem.Encoding.PEM))
+        extensions = uses
+        if alternative_names:
+            extensions = [*uses, x509.SubjectAlternativeName(alternative_names)]
+        certificate = self._sign(subject(name, group), key.public_key(), extensions)
+        (self.folder / f"{file}.crt").write_bytes(certificate.public_bytes(pem.Encoding.PEM))
 
     def kubeconfig(self, file: str, name: str, group: str = "") -> None:
         self.issue(file, name, group)
@@ -77,12 +79,12 @@ class Authority:
 
     def _sign(
         self,
-        who: x509.Name,
+        holder: x509.Name,
         public: ec.EllipticCurvePublicKey,
         extensions: Sequence[x509.ExtensionType],
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
-        builder = x509.CertificateBuilder(self.name, who, public, x509.random_serial_number())
+        builder = x509.CertificateBuilder(self.name, holder, public, x509.random_serial_number())
         builder = builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(
             now + datetime.timedelta(days=365)
         )

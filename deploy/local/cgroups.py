@@ -1,4 +1,4 @@
-"""The nodes' cgroups: /cede/NODE in every hierarchy of this machine."""
+"""The cgroups of the nodes: /cede/NODE in every hierarchy of this machine."""
 
 import errno
 import os
@@ -9,10 +9,12 @@ from pathlib import Path
 from deploy.local.paths import NAME, Failure
 
 TOP = Path("/sys/fs/cgroup")
+REMOVE_ATTEMPTS = 1000
+REMOVE_INTERVAL_S = 0.01
 
 
 def hierarchies() -> list[Path]:
-    """One with cgroup v2, one for each controller with v1."""
+    """There is one with cgroup v2, and one for each controller with v1."""
     if (TOP / "cgroup.controllers").exists():
         return [TOP]
     return [
@@ -21,48 +23,53 @@ def hierarchies() -> list[Path]:
 
 
 def make(node: str) -> None:
-    """Fresh groups for a node: a kubelet that finds old ones takes half a minute over them."""
+    """Creates the groups of a node again: a kubelet needs half a minute to clean up old ones."""
     remove(node)
     for top in hierarchies():
         (top / NAME).mkdir(exist_ok=True)
-        for above in (top, top / NAME):
-            hand_down(above)
+        for parent in (top, top / NAME):
+            enable_controllers(parent)
         (top / NAME / node).mkdir()
 
 
-def hand_down(group: Path) -> None:
-    """The groups in this one get every controller it has. With v1 there is nothing to hand down:
-    each has a hierarchy of its own."""
+def enable_controllers(group: Path) -> None:
+    """Enables every controller of this group for its children.
+
+    With v1 there is nothing to do, because each controller has its own hierarchy.
+    """
     if (group / "cgroup.controllers").exists():
         controllers = (group / "cgroup.controllers").read_text().split()
         (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
 
 
 def remove(node: str = "") -> None:
-    """None is left of the node's groups, or of all nodes'."""
+    """Removes the groups of a node, or of all nodes."""
     tops = [top / NAME / node for top in hierarchies()]
-    # v1 is slow at this: walk the hierarchies side by side
+    # removing is slow with v1, so do all hierarchies at once
     with ThreadPoolExecutor() as pool:
         list(pool.map(_remove, tops))
 
 
 def _remove(top: Path) -> None:
-    """Raises Failure naming the group that somebody still holds."""
+    """Raises Failure that names a group and the processes which keep it busy."""
     for group, _, _ in os.walk(top, topdown=False):
-        # processes on their way out still hold it
-        for _ in range(1000):
-            try:
-                os.rmdir(group)
-            except OSError as error:
-                if error.errno == errno.ENOENT:
-                    break
-                if error.errno != errno.EBUSY:
-                    raise
-                time.sleep(0.01)
-            else:
+        # a group is busy until its last process has ended
+        for _ in range(REMOVE_ATTEMPTS):
+            if _removed(group):
                 break
+            time.sleep(REMOVE_INTERVAL_S)
         else:
-            raise Failure(
-                f"cgroup {group} is still in use: "
-                f"{Path(group, 'cgroup.procs').read_text().split()} are its processes"
-            )
+            pids = Path(group, "cgroup.procs").read_text().split()
+            raise Failure(f"cgroup {group} is still in use by the processes {pids}: stop them")
+
+
+def _removed(group: str) -> bool:
+    """False while the group is busy."""
+    try:
+        os.rmdir(group)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        if error.errno != errno.ENOENT:
+            raise
+    return True

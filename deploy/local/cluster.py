@@ -1,4 +1,4 @@
-"""The cluster as a whole: up, down, and what is in between."""
+"""The whole cluster: start, stop, status, and what disturbs it."""
 
 import fcntl
 import json
@@ -22,99 +22,107 @@ from deploy.local import (
     store,
 )
 from deploy.local.certificates import Authority
-from deploy.local.paths import GPUS, Failure, Places, node_number
-from deploy.local.shell import stage, until
+from deploy.local.paths import GPUS, Failure, Paths, node_number
+from deploy.local.shell import stage, wait_until
 
 ACCELERATOR = "nvidia.com/gpu"
 
 
 @contextmanager
-def alone(places: Places) -> Iterator[None]:
-    """One change of the cluster at a time, whoever makes it."""
-    places.cache.mkdir(parents=True, exist_ok=True)
-    with open(places.cache / "lock", "w") as lock:
+def exclusive(paths: Paths) -> Iterator[None]:
+    """Holds a lock, so that only one process changes the cluster at a time."""
+    paths.cache.mkdir(parents=True, exist_ok=True)
+    with open(paths.cache / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def running(places: Places) -> bool:
+def running(paths: Paths) -> bool:
     return (
-        network_namespaces.pid_of(places, control_plane.ROOM) is not None
-        and (places.run / "made-of").exists()
+        network_namespaces.pid_of(paths, control_plane.NAMESPACES) is not None
+        and (paths.run / "made-of").exists()
     )
 
 
-def made_of() -> str:
-    """What no running cluster can change: its programs, and the Python environment that its nodes
-    mount."""
+def fingerprint() -> str:
+    """The programs, and the Python environment that nodes mount: both need a new cluster."""
     environment = sysconfig.get_path("purelib")
-    # one made anew at the same path is another
+    # an environment that was created again at the same path has another inode
     return f"{binaries.key()} {environment} {Path(environment).stat().st_ino}"
 
 
-def up(places: Places, count: int, cede: bool = True) -> None:
-    """`count` nodes are Ready, Kueue is available, and Cede too if wanted. What runs already and
-    has not changed is kept."""
-    binaries.build(places)
-    keys = images.prepare(places)
-    if running(places) and (places.run / "made-of").read_text() != made_of():
-        down(places)
-    if not running(places):
-        start(places)
-    start_nodes(places, count)
-    load_images(places, keys)
-    kube.apply_kueue(places)
+def up(paths: Paths, count: int, cede: bool = True) -> None:
+    """`count` nodes are Ready afterwards, and Kueue is available; with `cede`, Cede too.
+
+    Whatever runs already and has not changed is kept.
+    """
+    binaries.build(paths)
+    keys = images.update(paths)
+    if running(paths) and (paths.run / "made-of").read_text() != fingerprint():
+        down(paths)
+    if not running(paths):
+        start(paths)
+    start_nodes(paths, count)
+    load_images(paths, keys)
+    kube.apply_kueue(paths)
     if cede:
-        kube.apply_cede(places, keys)
+        kube.apply_cede(paths, keys)
 
 
-def start(places: Places) -> None:
-    """The control plane answers, and nothing is left of a cluster before."""
-    down(places)
-    places.log.mkdir(parents=True)
+def start(paths: Paths) -> None:
+    """Stops any earlier cluster, and starts a control plane."""
+    down(paths)
+    paths.log.mkdir(parents=True)
     with stage("control plane ready"):
-        control_plane.start(places)
-    (places.run / "made-of").write_text(made_of())
+        control_plane.start(paths)
+    (paths.run / "made-of").write_text(fingerprint())
 
 
-def start_nodes(places: Places, count: int) -> None:
-    """At least `count` nodes are Ready and offer their accelerators."""
+def start_nodes(paths: Paths, count: int) -> None:
+    """At least `count` nodes are Ready afterwards, with their accelerators."""
     wanted = sorted(
-        {f"n{number}" for number in range(1, count + 1)} | set(nodes.known(places)), key=node_number
+        {f"n{number}" for number in range(1, count + 1)} | set(nodes.prepared_nodes(paths)),
+        key=node_number,
     )
-    missing = [name for name in wanted if not network_namespaces.pid_of(places, name)]
+    missing = [name for name in wanted if not network_namespaces.pid_of(paths, name)]
     for name in wanted:
         if name not in missing:
-            nodes.cable(places, name, "up")
+            nodes.set_link(paths, name, "up")
     if not missing:
         return
     with stage(f"{', '.join(missing)} ready"):
-        authority = Authority(places.run)
+        authority = Authority(paths.run)
         for name in missing:
-            nodes.prepare(places, node_number(name), authority)
-            nodes.start(places, name)
+            nodes.prepare(paths, node_number(name), authority)
+            nodes.start(paths, name)
         for name in missing:
-            log = f"{places.log}/{name}-kubelet.log"
-            until(partial(ready, places, name), f"{name} to be Ready (see {log})", 120)
-        offer(places, missing)
+            log = f"{paths.log}/{name}-kubelet.log"
+            wait_until(partial(ready, paths, name), f"{name} to be Ready (see {log})", 120)
+        offer_accelerators(paths, missing)
 
 
-def offer(places: Places, names: list[str]) -> None:
-    """The nodes have accelerators: a kubelet keeps capacity it does not know, and counts it at
-    admission."""
+def offer_accelerators(paths: Paths, names: list[str]) -> None:
+    """Adds accelerators to the capacity of nodes.
+
+    A kubelet keeps the capacity of resources that it does not know, and enforces it.
+    """
     patch = json.dumps({"status": {"capacity": {ACCELERATOR: str(GPUS)}}})
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda name: give(places, name, patch), names))
+        list(pool.map(lambda name: set_accelerators(paths, name, patch), names))
 
 
-def give(places: Places, name: str, patch: str) -> None:
-    kube.kubectl(places, "patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
-    until(lambda: offered(places, name) == str(GPUS), f"{name} to offer {GPUS} {ACCELERATOR}", 30)
+def set_accelerators(paths: Paths, name: str, patch: str) -> None:
+    kube.kubectl(paths, "patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
+    wait_until(
+        lambda: offered_accelerators(paths, name) == str(GPUS),
+        f"{name} to offer {GPUS} {ACCELERATOR}",
+        30,
+    )
 
 
-def offered(places: Places, name: str) -> str:
+def offered_accelerators(paths: Paths, name: str) -> str:
     return kube.kubectl(
-        places,
+        paths,
         "get",
         "node",
         name,
@@ -124,63 +132,68 @@ def offered(places: Places, name: str) -> str:
     )
 
 
-def ready(places: Places, name: str) -> bool:
+def ready(paths: Paths, name: str) -> bool:
     path = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-    return kube.kubectl(places, "get", "node", name, "-o", path, check=False) == "True"
+    return kube.kubectl(paths, "get", "node", name, "-o", path, check=False) == "True"
 
 
-def load_images(places: Places, keys: dict[str, str]) -> None:
-    """Running nodes hold the images of `keys`."""
+def load_images(paths: Paths, keys: dict[str, str]) -> None:
+    """Running nodes have the images of `keys` afterwards."""
     names = [
         name
-        for name in nodes.known(places)
-        if network_namespaces.pid_of(places, name)
-        and store.changed(nodes.images_file(places, name), keys)
+        for name in nodes.prepared_nodes(paths)
+        if network_namespaces.pid_of(paths, name)
+        and store.changed_images(nodes.image_record(paths, name), keys)
     ]
     if not names:
         return
-    with stage(f"loaded what changed into {', '.join(names)}"), ThreadPoolExecutor() as pool:
-        list(pool.map(lambda name: nodes.load(places, name, keys), names))
+    with stage(f"images loaded into {', '.join(names)}"), ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: nodes.load_images(paths, name, keys), names))
 
 
-def down(places: Places) -> None:
-    """No process, mount, interface, route, rule or cgroup of the cluster is left; programs and
-    images are kept."""
-    network_namespaces.end(places, control_plane.ROOM)
-    network_namespaces.end_strays(places)
-    control_plane.unplug()
+def down(paths: Paths) -> None:
+    """Removes every process, mount, interface, route, rule and cgroup of the cluster.
+
+    The cache of programs and images stays.
+    """
+    network_namespaces.stop(paths, control_plane.NAMESPACES)
+    network_namespaces.stop_strays(paths)
+    control_plane.disconnect_host()
     cgroups.remove()
-    if places.run.exists():
-        shutil.rmtree(places.run)
+    if paths.run.exists():
+        shutil.rmtree(paths.run)
 
 
-def fail(places: Places, name: str) -> None:
-    """Power off a node: everything on it ends at once, and nobody is told."""
-    if name not in nodes.known(places):
+def fail(paths: Paths, name: str) -> None:
+    """Powers a node off: everything on it ends at once, without a shutdown."""
+    known = nodes.prepared_nodes(paths)
+    if name not in known:
         raise Failure(
-            f"{name} is no node of this cluster: it has {', '.join(nodes.known(places)) or 'none'}"
+            f"{name} is not a node of this cluster: name one of {', '.join(known) or 'none'}"
         )
-    if not network_namespaces.end(places, name):
-        raise Failure(f"{name} is off already")
+    if not network_namespaces.stop(paths, name):
+        raise Failure(
+            f"{name} is off already: power it on with `python -m deploy.local join {name}`"
+        )
 
 
-def add_fake_nodes(places: Places, count: int, gpus: int, instance_type: str) -> None:
-    """So many nodes more that only pretend: kwok says their pods run."""
-    first = len(kube.items(places, "nodes", "-l", control_plane.FAKE)) + 1
-    made = [
+def add_fake_nodes(paths: Paths, count: int, gpus: int, instance_type: str) -> None:
+    """Adds `count` nodes on which kwok simulates running pods."""
+    first = len(kube.items(paths, "nodes", "-l", control_plane.FAKE)) + 1
+    fake_nodes = [
         fake_node(f"fake-{number}", gpus, instance_type) for number in range(first, first + count)
     ]
     kube.kubectl(
-        places,
+        paths,
         "create",
         "-f",
         "-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": fake_nodes}),
     )
 
 
 def fake_node(name: str, gpus: int, instance_type: str) -> dict[str, Any]:
-    room = {"cpu": "192", "memory": "2Ti", "pods": "200", ACCELERATOR: str(gpus)}
+    capacity = {"cpu": "192", "memory": "2Ti", "pods": "200", ACCELERATOR: str(gpus)}
     labels = {
         "type": "kwok",
         "kubernetes.io/hostname": name,
@@ -191,36 +204,37 @@ def fake_node(name: str, gpus: int, instance_type: str) -> dict[str, Any]:
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
         "spec": {"taints": [{"key": "cede.dev/fake", "value": "true", "effect": "NoSchedule"}]},
-        "status": {"capacity": room, "allocatable": room},
+        "status": {"capacity": capacity, "allocatable": capacity},
     }
 
 
-def status(places: Places) -> dict[str, Any]:
-    """What runs, as one value."""
-    if not running(places):
+def status(paths: Paths) -> dict[str, Any]:
+    """What runs, as a JSON value."""
+    if not running(paths):
         return {"running": False}
-    found: dict[str, Any] = {
+    status_: dict[str, Any] = {
         "running": True,
-        "kubeconfig": str(places.kubeconfig),
-        "kubectl": str(places.kubectl),
+        "kubeconfig": str(paths.kubeconfig),
+        "kubectl": str(paths.kubectl),
     }
-    found["nodes"] = {
+    status_["nodes"] = {
         name: {
-            "on": network_namespaces.pid_of(places, name) is not None,
-            "ready": ready(places, name),
-            "gpus": offered(places, name),
+            "on": network_namespaces.pid_of(paths, name) is not None,
+            "ready": ready(paths, name),
+            "gpus": offered_accelerators(paths, name),
         }
-        for name in nodes.known(places)
+        for name in nodes.prepared_nodes(paths)
     }
-    found["fakeNodes"] = len(kube.items(places, "nodes", "-l", control_plane.FAKE))
-    for namespace in (kube.KUEUE, kube.SYSTEM):
-        found[namespace] = {
+    status_["fakeNodes"] = len(kube.items(paths, "nodes", "-l", control_plane.FAKE))
+    for namespace in (kube.KUEUE_NAMESPACE, kube.CEDE_NAMESPACE):
+        status_[namespace] = {
             item["metadata"][
                 "name"
             ]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"
-            for item in kube.items(places, "deployments", "-n", namespace)
+            for item in kube.items(paths, "deployments", "-n", namespace)
         }
-    found["images"] = {
-        name: store.held(nodes.images_file(places, name)) for name in nodes.known(places)
+    status_["images"] = {
+        name: store.recorded_keys(nodes.image_record(paths, name))
+        for name in nodes.prepared_nodes(paths)
     }
-    return found
+    return status_

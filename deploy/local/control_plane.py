@@ -1,5 +1,7 @@
-"""The room of the whole cluster: etcd, the control plane, DNS, kwok, and the bridge the nodes are
-plugged into."""
+"""The control plane: etcd, API server, controllers, DNS, kwok, and the bridge to the nodes.
+
+It runs in namespaces of its own, and the namespaces of the nodes are inside them.
+"""
 
 import json
 import ssl
@@ -8,24 +10,26 @@ from pathlib import Path
 
 from deploy.local import network_namespaces
 from deploy.local.certificates import Authority, new_key, public_half
-from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Places
-from deploy.local.shell import sh, until
+from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Paths
+from deploy.local.shell import run_command, wait_until
 
-ROOM = "room"
-# kwok minds nodes with this label and no other
+# the name of its namespaces and of their files; a running cluster is found by it
+NAMESPACES = "room"
+# kwok manages the nodes with this label only
 FAKE = "type=kwok"
 
-# The bridge's own address: else it takes the lowest of its ports', and every node that comes or
-# goes changes it.
-NETWORK = f"""sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
+# Without a MAC address of its own, the bridge has the lowest of its ports, which changes with the
+# nodes.
+NETWORK_SCRIPT = f"""sysctl -qw net.ipv4.ip_forward=1
+sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
 ip link add br0 address 02:ce:de:00:00:01 type bridge
 ip addr add {GATE}/24 dev br0
 ip link set br0 up
 ip addr add {API}/32 dev lo
 """
 
-# What Cede's own components write, and nothing else: a line each in log/audit.log.
-AUDIT = {
+# One line in log/audit.log for each write of Cede's components, and none for any other request.
+AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
@@ -52,55 +56,61 @@ COREFILE = """.:53 {{
 """
 
 
-def start(places: Places) -> Authority:
-    """The API server answers when this returns."""
-    authority = issue(places)
-    (places.run / "audit.json").write_text(json.dumps(AUDIT))
-    (places.run / "Corefile").write_text(COREFILE.format(gate=GATE, run=places.run))
-    pid = network_namespaces.start(places, ROOM, NETWORK + daemons(places))
-    plug(pid)
-    network_namespaces.open_gate(places, ROOM)
-    until(
-        lambda: "br0" in sh("nsenter", "-t", str(pid), "-n", "ip", "-br", "link"), "the bridge", 10
+def start(paths: Paths) -> Authority:
+    """Starts everything; the API server answers afterwards."""
+    authority = issue_certificates(paths)
+    (paths.run / "audit.json").write_text(json.dumps(AUDIT_POLICY))
+    (paths.run / "Corefile").write_text(COREFILE.format(gate=GATE, run=paths.run))
+    pid = network_namespaces.start(paths, NAMESPACES, NETWORK_SCRIPT + daemons_script(paths))
+    connect_host(pid)
+    network_namespaces.open_gate(paths, NAMESPACES)
+    wait_until(
+        lambda: "br0" in run_command("nsenter", "-t", str(pid), "-n", "ip", "-br", "link"),
+        "the bridge",
+        10,
     )
-    sh("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "host", "master", "br0", "up")
-    until(lambda: ready(places), f"the API server (see {places.log}/apiserver.log)", 60)
+    run_command("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "host", "master", "br0", "up")
+    wait_until(lambda: ready(paths), f"the API server (see {paths.log}/apiserver.log)", 60)
     return authority
 
 
-def plug(pid: int) -> None:
-    """This machine's cable into the room, and the ways to pods and Services through it: they all go
-    when the room goes."""
-    unplug()
-    sh("ip", "link", "add", f"{NAME}0", "type", "veth", "peer", "name", "host", "netns", str(pid))
-    sh("ip", "addr", "add", f"{HOST}/24", "dev", f"{NAME}0")
-    sh("ip", "link", "set", f"{NAME}0", "up")
+def connect_host(pid: int) -> None:
+    """Adds this machine's interface to the bridge, and routes to pods and Services through it.
+
+    All of them vanish with the namespaces.
+    """
+    disconnect_host()
+    run_command(
+        "ip", "link", "add", f"{NAME}0", "type", "veth", "peer", "name", "host", "netns", str(pid)
+    )
+    run_command("ip", "addr", "add", f"{HOST}/24", "dev", f"{NAME}0")
+    run_command("ip", "link", "set", f"{NAME}0", "up")
     for target in (PODS, SERVICES):
-        sh("ip", "route", "add", target, "via", GATE)
+        run_command("ip", "route", "add", target, "via", GATE)
 
 
-def unplug() -> None:
-    sh("ip", "link", "del", f"{NAME}0", check=False)
+def disconnect_host() -> None:
+    run_command("ip", "link", "del", f"{NAME}0", check=False)
 
 
-def ready(places: Places) -> bool:
+def ready(paths: Paths) -> bool:
     try:
-        tls = ssl.create_default_context(cafile=str(places.run / "ca.crt"))
-        tls.load_cert_chain(places.run / "admin.crt", places.run / "admin.key")
+        tls = ssl.create_default_context(cafile=str(paths.run / "ca.crt"))
+        tls.load_cert_chain(paths.run / "admin.crt", paths.run / "admin.key")
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
         )
-        with opener.open(f"https://{GATE}/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
+        with opener.open(f"https://{GATE}/readyz", timeout=2) as response:
+            return bool(response.status == 200)
     except OSError:
         return False
 
 
-def issue(places: Places) -> Authority:
-    authority = Authority(places.run)
-    known_as = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+def issue_certificates(paths: Paths) -> Authority:
+    authority = Authority(paths.run)
+    host_names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     authority.issue(
-        "apiserver", "kube-apiserver", names=known_as, addresses=[GATE, API, "127.0.0.1"]
+        "apiserver", "kube-apiserver", names=host_names, addresses=[GATE, API, "127.0.0.1"]
     )
     authority.issue("apiserver-kubelet", "kube-apiserver-kubelet", "system:masters")
     authority.issue("front-proxy", "front-proxy")
@@ -113,22 +123,22 @@ def issue(places: Places) -> Authority:
         ("kwok", "kwok", "system:masters"),
     ]:
         authority.kubeconfig(file, name, group)
-    (places.run / "sa.pub").write_bytes(public_half(new_key(places.run / "sa.key")))
+    (paths.run / "sa.pub").write_bytes(public_half(new_key(paths.run / "sa.key")))
     return authority
 
 
-def daemons(places: Places) -> str:
-    """All start at once; restarts cover the order."""
-    run = places.run
+def daemons_script(paths: Paths) -> str:
+    """All programs start at once; one that needs another is restarted until that one runs."""
+    run = paths.run
 
     def client(file: str) -> str:
         return f"--kubeconfig={run}/{file}.conf"
 
-    # the defaults create 7 to 8 pods a second
+    # with the defaults, the controllers create 7 to 8 pods a second
     fast = ("--kube-api-qps=300", "--kube-api-burst=500")
     commands: dict[str, tuple[str | Path, ...]] = {
         "etcd": ("etcd", "--data-dir", run / "etcd", "--unsafe-no-fsync", "--log-level=warn"),
-        "apiserver": ("kube-apiserver", *apiserver(run)),
+        "apiserver": ("kube-apiserver", *apiserver_flags(run)),
         "kcm": (
             *(
                 "kube-controller-manager",
@@ -148,15 +158,15 @@ def daemons(places: Places) -> str:
                 "--manage-all-nodes=false",
                 f"--manage-nodes-with-label-selector={FAKE}",
             ),
-            *("--node-lease-duration-seconds=40", "--config", places.share / "kwok.yaml"),
+            *("--node-lease-duration-seconds=40", "--config", paths.share / "kwok.yaml"),
         ),
     }
     return "".join(
-        network_namespaces.daemon(places, name, *argv) for name, argv in commands.items()
+        network_namespaces.daemon_script(paths, name, *argv) for name, argv in commands.items()
     )
 
 
-def apiserver(run: Path) -> list[str]:
+def apiserver_flags(run: Path) -> list[str]:
     return [
         "--etcd-servers=http://127.0.0.1:2379",
         "--secure-port=443",
@@ -174,7 +184,7 @@ def apiserver(run: Path) -> list[str]:
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
-        # webhooks and APIs of Services straight to the pod: no proxy in this room
+        # connect to the pods of webhooks directly: no kube-proxy runs here
         "--enable-aggregator-routing=true",
         f"--requestheader-client-ca-file={run}/ca.crt",
         "--requestheader-allowed-names=front-proxy",

@@ -1,5 +1,4 @@
-"""The images that the nodes hold: Cede's two out of deploy/Dockerfile, Kueue's, and the sandbox's.
-No registry."""
+"""Builds the images of the nodes: the two of deploy/Dockerfile, Kueue's, and the sandbox's."""
 
 import hashlib
 import os
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local import binaries, store
-from deploy.local.paths import TREE, Places
-from deploy.local.shell import private, sh, stage
+from deploy.local.paths import TREE, Paths
+from deploy.local.shell import in_private_namespaces, run_command, stage
 
 BASE = "docker.io/library/python:3.11-slim"
 CEDE = "docker.io/library/cede:dev"
@@ -23,36 +22,43 @@ DOCKERFILE = "deploy/Dockerfile"
 @dataclass(frozen=True, slots=True)
 class Image:
     name: str
-    # a stage of deploy/Dockerfile; empty: `text` is the Dockerfile
+    # the stage of deploy/Dockerfile to build; empty: `text` is the Dockerfile
     target: str = ""
-    # what of the tree it holds
+    # the files and folders of the repository that it contains
     inputs: tuple[str, ...] = ()
     text: str = ""
 
     def key(self, base: str) -> str:
         files = [DOCKERFILE, "deploy/Dockerfile.dockerignore", *self.inputs] if self.target else []
-        found = hashlib.sha256(f"{base} {self.text}".encode())
+        digest_ = hashlib.sha256(f"{base} {self.text}".encode())
         for path in files:
-            found.update(contents(TREE / path))
-        return found.hexdigest()[:16]
+            digest_.update(digest(TREE / path))
+        return digest_.hexdigest()[:16]
 
 
-WHEEL = ("cede", "elastic_runtime")
-PYTHON = ("webhook", "scheduler", "quota_controller", *WHEEL)
+WHEEL_FOLDERS = ("cede", "elastic_runtime")
+CONTROLLER_FOLDERS = ("webhook", "scheduler", "quota_controller", *WHEEL_FOLDERS)
 IMAGES = (
     Image(store.PAUSE, text=f'FROM {BASE}\nCMD ["sleep", "infinity"]\n'),
     Image(KUEUE, text='FROM scratch\nCOPY kueue /manager\nUSER 65532\nENTRYPOINT ["/manager"]\n'),
-    Image(CEDE, "controllers", ("deploy/locks/controllers.txt", *PYTHON)),
+    Image(CEDE, "controllers", ("deploy/locks/controllers.txt", *CONTROLLER_FOLDERS)),
     Image(
         TRAINING,
         "training",
-        ("deploy/locks/build.txt", "pyproject.toml", "README.md", "LICENSE", "examples", *WHEEL),
+        (
+            "deploy/locks/build.txt",
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
+            "examples",
+            *WHEEL_FOLDERS,
+        ),
     ),
 )
 
 
-def contents(path: Path) -> bytes:
-    """A digest of a file, or of all files below a folder, with their names in the tree."""
+def digest(path: Path) -> bytes:
+    """A digest of a file, or of all files below a folder with their names."""
     files = (
         [path]
         if path.is_file()
@@ -70,34 +76,33 @@ def contents(path: Path) -> bytes:
 
 
 def keys() -> dict[str, str]:
-    """What each image would be made of now."""
+    """The key of each image: it changes with everything that the image is built from."""
     base = f"{DEBIAN} {PACKAGES} {binaries.key()}"
     return {image.name: image.key(base) for image in IMAGES}
 
 
-def prepare(places: Places) -> dict[str, str]:
-    """All images are built and in the store that nodes start from; what has not changed is not
-    touched. Returns their keys."""
-    places.images.mkdir(parents=True, exist_ok=True)
+def update(paths: Paths) -> dict[str, str]:
+    """Builds the images that have changed, and puts them into the store. Returns all keys."""
+    paths.images.mkdir(parents=True, exist_ok=True)
     wanted = keys()
     for image in IMAGES:
-        noted = store.archive(places, image.name).with_suffix(".key")
-        if not (noted.exists() and noted.read_text() == wanted[image.name]):
-            base(places)
-            with stage(f"built {store.short(image.name)}"):
-                build(places, image)
-            noted.write_text(wanted[image.name])
-    store.refresh(places, wanted)
+        record = store.archive(paths, image.name).with_suffix(".key")
+        if not (record.exists() and record.read_text() == wanted[image.name]):
+            build_base(paths)
+            with stage(f"built {store.short_name(image.name)}"):
+                build(paths, image)
+            record.write_text(wanted[image.name])
+    store.update(paths, wanted)
     return wanted
 
 
-def build(places: Places, image: Image) -> None:
-    """The image's archive is there."""
-    archive = store.archive(places, image.name)
+def build(paths: Paths, image: Image) -> None:
+    """Builds one image into its archive."""
+    archive = store.archive(paths, image.name)
     archive.unlink(missing_ok=True)
     archive.with_suffix(".key").unlink(missing_ok=True)
     if image.target:
-        where = [
+        source = [
             "-f",
             str(TREE / DOCKERFILE),
             "--target",
@@ -107,40 +112,43 @@ def build(places: Places, image: Image) -> None:
             str(TREE),
         ]
     else:
-        recipe = places.images / "Dockerfile"
-        recipe.write_text(image.text)
-        where = ["-f", str(recipe), str(places.bin)]
-    how = [
+        dockerfile = paths.images / "Dockerfile"
+        dockerfile.write_text(image.text)
+        source = ["-f", str(dockerfile), str(paths.bin)]
+    options = [
         "--isolation",
         "chroot",
         "--pull-never",
         "--network",
         "host",
         "--layers",
-        *authorities(places),
+        *certificate_mounts(paths),
     ]
-    buildah(places, "build", *how, "-t", image.name, *where)
+    buildah(paths, "build", *options, "-t", image.name, *source)
     buildah(
-        places, "push", "--disable-compression", image.name, f"oci-archive:{archive}:{image.name}"
+        paths, "push", "--disable-compression", image.name, f"oci-archive:{archive}:{image.name}"
     )
 
 
-def base(places: Places) -> None:
-    """A stand-in for the public Python image, under its name: Debian's own Python of the same minor
-    version."""
-    made = f"{DEBIAN} {PACKAGES}"
-    noted = places.images / "base.key"
-    there = sh(*buildah_words(places), "images", "-q", BASE, check=False).strip()
-    if there and noted.exists() and noted.read_text() == made:
+def build_base(paths: Paths) -> None:
+    """Builds a replacement for the public Python image: Debian with its own Python 3.11."""
+    key = f"{DEBIAN} {PACKAGES}"
+    record = paths.images / "base.key"
+    image_id = run_command(*buildah_command(paths), "images", "-q", BASE, check=False).strip()
+    if image_id and record.exists() and record.read_text() == key:
         return
-    with stage(f"made {store.short(BASE)} out of Debian packages"):
-        root = places.images / "root"
-        tar = places.images / "root.tar"
+    with stage(f"built {store.short_name(BASE)} out of Debian packages"):
+        root = paths.images / "root"
+        tar = paths.images / "root.tar"
         shutil.rmtree(root, ignore_errors=True)
-        sh(*private("debootstrap", "--variant=minbase", f"--include={PACKAGES}", DEBIAN, root))
+        run_command(
+            *in_private_namespaces(
+                "debootstrap", "--variant=minbase", f"--include={PACKAGES}", DEBIAN, root
+            )
+        )
         for path in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
             path.unlink()
-        bulk = (
+        left_out = (
             "var/cache/apt",
             "var/lib/apt/lists",
             "usr/share/doc",
@@ -150,31 +158,33 @@ def base(places: Places) -> None:
             "sys",
             "dev",
         )
-        sh("tar", "-C", root, *(f"--exclude=./{folder}/*" for folder in bulk), "-cf", tar, ".")
-        (places.images / "Dockerfile").write_text("FROM scratch\nADD root.tar /\n")
+        run_command(
+            "tar", "-C", root, *(f"--exclude=./{folder}/*" for folder in left_out), "-cf", tar, "."
+        )
+        (paths.images / "Dockerfile").write_text("FROM scratch\nADD root.tar /\n")
         buildah(
-            places, "build", "-t", BASE, "-f", str(places.images / "Dockerfile"), str(places.images)
+            paths, "build", "-t", BASE, "-f", str(paths.images / "Dockerfile"), str(paths.images)
         )
         shutil.rmtree(root)
         tar.unlink()
-        noted.write_text(made)
+        record.write_text(key)
 
 
-def authorities(places: Places) -> list[str]:
-    """The machine's own certificate authorities, seen by the build and not kept in the image."""
+def certificate_mounts(paths: Paths) -> list[str]:
+    """Mounts this machine's certificate authorities in builds; they do not get into images."""
     return (
-        ["-v", f"{places.authorities}:/etc/ssl/certs/ca-certificates.crt:ro"]
-        if places.authorities
+        ["-v", f"{paths.authorities}:/etc/ssl/certs/ca-certificates.crt:ro"]
+        if paths.authorities
         else []
     )
 
 
-def buildah(places: Places, *argv: str) -> None:
-    sh(*buildah_words(places), *argv)
+def buildah(paths: Paths, *argv: str) -> None:
+    run_command(*buildah_command(paths), *argv)
 
 
-def buildah_words(places: Places) -> list[str]:
-    """Its own storage, and mounts that end with it."""
-    home = places.images / "buildah"
+def buildah_command(paths: Paths) -> list[str]:
+    """buildah with a storage of its own, in a mount namespace of its own."""
+    home = paths.images / "buildah"
     flags = ("--root", home / "root", "--runroot", home / "run", "--storage-driver", "overlay")
-    return [str(word) for word in private("buildah", *flags)]
+    return [str(word) for word in in_private_namespaces("buildah", *flags)]

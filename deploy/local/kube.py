@@ -1,4 +1,4 @@
-"""kubectl against the local cluster, and what is applied with it: Kueue and Cede."""
+"""Applies Kueue and Cede to the local cluster with kubectl."""
 
 import hashlib
 import json
@@ -6,80 +6,86 @@ import shutil
 from typing import Any
 
 from deploy.local.images import CEDE
-from deploy.local.paths import TREE, Failure, Places
-from deploy.local.shell import sh, stage, until
+from deploy.local.paths import TREE, Failure, Paths
+from deploy.local.shell import run_command, stage, wait_until
 
-KUEUE = "kueue-system"
-SYSTEM = "cede-system"
+KUEUE_NAMESPACE = "kueue-system"
+CEDE_NAMESPACE = "cede-system"
 OVERLAY = TREE / "deploy" / "overlays" / "local"
 
 
-def kubectl(places: Places, *argv: str, check: bool = True, stdin: str | None = None) -> str:
-    return sh(places.kubectl, "--kubeconfig", places.kubeconfig, *argv, check=check, stdin=stdin)
+def kubectl(paths: Paths, *argv: str, check: bool = True, stdin: str | None = None) -> str:
+    return run_command(
+        paths.kubectl, "--kubeconfig", paths.kubeconfig, *argv, check=check, stdin=stdin
+    )
 
 
-def items(places: Places, *argv: str) -> list[Any]:
-    """The objects that `kubectl get ARGV` finds; none when it fails."""
-    answer = kubectl(places, "get", *argv, "-o", "json", check=False)
-    return list(json.loads(answer)["items"]) if answer else []
+def items(paths: Paths, *argv: str) -> list[Any]:
+    """The objects that `kubectl get ARGV` returns; none if it fails."""
+    output = kubectl(paths, "get", *argv, "-o", "json", check=False)
+    return list(json.loads(output)["items"]) if output else []
 
 
-def kueue_manifests(places: Places) -> str:
-    """Kueue's own config/ folder, with the settings of deploy/local/kueue."""
-    settings = places.share / "settings"
+def kueue_manifests(paths: Paths) -> str:
+    """Kueue's own manifests with the settings of deploy/local/kueue."""
+    settings = paths.share / "settings"
     shutil.rmtree(settings, ignore_errors=True)
     shutil.copytree(TREE / "deploy" / "local" / "kueue", settings)
-    return sh(places.kubectl, "kustomize", settings)
+    return run_command(paths.kubectl, "kustomize", settings)
 
 
-def apply_kueue(places: Places) -> None:
-    """Kueue runs with these manifests and takes jobs."""
-    manifests = kueue_manifests(places)
-    noted = places.run / "kueue.key"
+def apply_kueue(paths: Paths) -> None:
+    """Kueue runs with the present manifests afterwards, and is available."""
+    manifests = kueue_manifests(paths)
+    record = paths.run / "kueue.key"
     key = hashlib.sha256(manifests.encode()).hexdigest()
-    if not (noted.exists() and noted.read_text() == key):
-        known = noted.exists()
-        kubectl(places, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
-        # it reads its settings at its start only
-        if known:
+    if not (record.exists() and record.read_text() == key):
+        installed = record.exists()
+        kubectl(paths, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+        # Kueue reads its settings only when it starts
+        if installed:
             kubectl(
-                places, "rollout", "restart", "-n", KUEUE, "deployment/kueue-controller-manager"
+                paths,
+                "rollout",
+                "restart",
+                "-n",
+                KUEUE_NAMESPACE,
+                "deployment/kueue-controller-manager",
             )
-        noted.write_text(key)
+        record.write_text(key)
     with stage("Kueue available"):
-        wait_available(places, KUEUE, 180)
+        wait_available(paths, KUEUE_NAMESPACE, 180)
 
 
-def has_cede(places: Places) -> bool:
-    return (places.run / "cede.key").exists()
+def cede_is_installed(paths: Paths) -> bool:
+    return (paths.run / "cede.key").exists()
 
 
-def apply_cede(places: Places, keys: dict[str, str]) -> None:
-    """Cede's Deployments run the images of `keys`. Without the overlay, or the folders it names,
-    nothing is done."""
-    manifests = sh(places.kubectl, "kustomize", OVERLAY)
-    noted = places.run / "cede.key"
+def apply_cede(paths: Paths, keys: dict[str, str]) -> None:
+    """Cede's Deployments run the images of `keys` afterwards, and are available."""
+    manifests = run_command(paths.kubectl, "kustomize", OVERLAY)
+    record = paths.run / "cede.key"
     manifests_key = hashlib.sha256(manifests.encode()).hexdigest()
-    held = noted.read_text().split() if noted.exists() else []
-    if held[:1] != [manifests_key] or not items(places, "deployments", "-n", SYSTEM):
-        # Kueue's webhooks look at Deployments too, and its Service may take a moment to know its
-        # pod.
-        until(
-            lambda: try_apply(places, manifests),
-            "the API server to take Cede's manifests",
+    applied = record.read_text().split() if record.exists() else []
+    if applied[:1] != [manifests_key] or not items(paths, "deployments", "-n", CEDE_NAMESPACE):
+        # Kueue's webhooks see Deployments too. They fail until its Service has its pod.
+        wait_until(
+            lambda: try_apply(paths, manifests),
+            "the API server to accept Cede's manifests",
             30,
-            every=0.5,
+            interval_s=0.5,
         )
-    if held and held[1] != keys[CEDE]:
-        kubectl(places, "rollout", "restart", "-n", SYSTEM, "deployment")
+    if applied and applied[1] != keys[CEDE]:
+        kubectl(paths, "rollout", "restart", "-n", CEDE_NAMESPACE, "deployment")
     with stage("Cede available"):
-        wait_available(places, SYSTEM, 120)
-    noted.write_text(f"{manifests_key} {keys[CEDE]}")
+        wait_available(paths, CEDE_NAMESPACE, 120)
+    record.write_text(f"{manifests_key} {keys[CEDE]}")
 
 
-def try_apply(places: Places, manifests: str) -> bool:
+def try_apply(paths: Paths, manifests: str) -> bool:
+    """False if it may succeed later: a webhook or a CRD is not available yet."""
     try:
-        kubectl(places, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+        kubectl(paths, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
     except Failure as failure:
         if "failed calling webhook" in str(failure) or "no matches for kind" in str(failure):
             return False
@@ -87,13 +93,13 @@ def try_apply(places: Places, manifests: str) -> bool:
     return True
 
 
-def wait_available(places: Places, namespace: str, seconds: int) -> None:
-    """Every Deployment of the namespace is rolled out. Raises Failure with what its pods say."""
+def wait_available(paths: Paths, namespace: str, seconds: int) -> None:
+    """Waits until every Deployment is rolled out. Raises Failure with the state of its pods."""
     try:
-        for item in items(places, "deployment", "-n", namespace):
+        for item in items(paths, "deployment", "-n", namespace):
             name = item["metadata"]["name"]
             kubectl(
-                places,
+                paths,
                 "rollout",
                 "status",
                 "-n",
@@ -102,13 +108,13 @@ def wait_available(places: Places, namespace: str, seconds: int) -> None:
                 f"--timeout={seconds}s",
             )
     except Failure as failure:
-        raise Failure(f"{failure}\n{troubles(places, namespace)}") from failure
+        raise Failure(f"{failure}\n{pod_problems(paths, namespace)}") from failure
 
 
-def troubles(places: Places, namespace: str) -> str:
-    """What each pod that is not ready says of itself."""
+def pod_problems(paths: Paths, namespace: str) -> str:
+    """The state and the last log lines of each pod that is not ready."""
     lines = []
-    for pod in items(places, "pods", "-n", namespace):
+    for pod in items(paths, "pods", "-n", namespace):
         for state in pod["status"].get("containerStatuses", []):
             if not state["ready"]:
                 lines.append(
@@ -117,7 +123,7 @@ def troubles(places: Places, namespace: str) -> str:
                 )
                 lines.append(
                     kubectl(
-                        places,
+                        paths,
                         "logs",
                         "-n",
                         namespace,

@@ -1,13 +1,15 @@
-"""What the cluster's processes hold in memory."""
+"""The memory of the cluster's processes."""
 
 import os
 from pathlib import Path
 
 
 def processes() -> dict[int, str]:
-    """Every process in a process namespace below this one, with its command: the cluster's, unless
-    others make namespaces too."""
-    found = {}
+    """The command of every process in a process namespace below ours, by its pid.
+
+    These are the processes of the cluster, unless other programs create namespaces too.
+    """
+    commands = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
@@ -16,7 +18,7 @@ def processes() -> dict[int, str]:
                     line for line in status.splitlines() if line.startswith("NSpid")
                 ).split()
                 if len(spaces) > 2:
-                    found[int(entry.name)] = (
+                    commands[int(entry.name)] = (
                         Path(entry.path, "cmdline")
                         .read_bytes()
                         .replace(b"\0", b" ")
@@ -24,13 +26,13 @@ def processes() -> dict[int, str]:
                         .strip()
                     )
             except (OSError, StopIteration):
-                # it ended meanwhile
+                # it has ended
                 continue
-    return found
+    return commands
 
 
 def table() -> str:
-    """A line a process, largest first: resident and proportional MiB, pid, command; and the sum."""
+    """One line for each process, largest first, and the sum. RSS and PSS are in MiB."""
     rows = []
     for pid, command in processes().items():
         try:
@@ -43,11 +45,12 @@ def table() -> str:
         for rss, pss, pid, command in sorted(rows, reverse=True)
         if rss >= 4
     ]
-    total = f"{sum(row[1] for row in rows)} MiB proportional in {len(rows)} processes"
+    total = f"{sum(row[1] for row in rows)} MiB PSS in {len(rows)} processes"
     return "\n".join(["   RSS    PSS      PID  COMMAND", *lines, total])
 
 
 def memory_kib(pid: int) -> tuple[int, int]:
+    """(resident, proportional) memory of a process."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     sizes = {row.split()[0]: int(row.split()[1]) for row in rows[1:]}
     return sizes["Rss:"], sizes["Pss:"]

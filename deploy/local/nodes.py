@@ -1,4 +1,4 @@
-"""Nodes: each a room inside the cluster's room with its own containerd, kubelet and kube-proxy."""
+"""The nodes: each has namespaces of its own with containerd, kubelet and kube-proxy."""
 
 import json
 import sysconfig
@@ -12,16 +12,19 @@ from deploy.local.paths import (
     NAME,
     PODS,
     Failure,
-    Places,
+    Paths,
     node_address,
     node_number,
     node_pods,
 )
-from deploy.local.shell import sh
+from deploy.local.shell import run_command
 
-# kubelet writes these machine-wide settings unless they already read as it wants: show it files
-# that do.
-SETTINGS = """while read knob value; do echo $value >/run/${knob##*/}; mount --bind /run/${knob##*/} /proc/sys/$knob; done <<END
+# The kubelet changes these machine-wide settings unless they have its values. It sees these files
+# instead.
+SYSCTL_SCRIPT = """while read knob value; do
+echo $value >/run/${knob##*/}
+mount --bind /run/${knob##*/} /proc/sys/$knob
+done <<END
 vm/overcommit_memory 1
 kernel/panic 10
 kernel/panic_on_oops 1
@@ -29,42 +32,47 @@ END
 """
 
 
-def prepare(places: Places, number: int, authority: Authority) -> None:
-    """All that a node has on its disk before it starts, and its place in the cluster."""
+def prepare(paths: Paths, number: int, authority: Authority) -> None:
+    """Writes what a node has on its disk before it starts, and its credentials."""
     name = f"n{number}"
-    home = places.run / name
+    home = paths.run / name
     for part in ("lib/kubelet", "lib/torch", "lib/shared", "log", "cni"):
         (home / part).mkdir(parents=True, exist_ok=True)
-    # stands for the shared filesystem that real nodes have
-    shared = places.run / "shared"
+    # stands for a file system that all nodes share
+    shared = paths.run / "shared"
     shared.mkdir(exist_ok=True)
     shared.chmod(0o1777)
-    (places.run / "resolv.conf").touch()
+    (paths.run / "resolv.conf").touch()
     authority.kubeconfig(name, f"system:node:{name}", "system:nodes")
     (home / "cni" / "10-ptp.conflist").write_text(json.dumps(pod_network(number)))
     (home / "containerd.toml").write_text(store.containerd_config(home / "cni"))
-    (home / "kubelet.json").write_text(json.dumps(kubelet(places, name)))
-    (home / "proxy.json").write_text(json.dumps(proxy(places, name)))
-    store.copy_store(places, home / "lib" / "containerd")
+    (home / "kubelet.json").write_text(json.dumps(kubelet_config(paths, name)))
+    (home / "proxy.json").write_text(json.dumps(proxy_config(paths, name)))
+    store.copy_store(paths, home / "lib" / "containerd")
 
 
-def start(places: Places, name: str) -> None:
-    """Power on. The node reports itself when its kubelet is up; pods that died with it are marked
-    Failed then."""
+def start(paths: Paths, name: str) -> None:
+    """Powers a node on.
+
+    It reports to the API server when its kubelet runs; pods that ended with it are Failed then.
+    """
     number = node_number(name)
-    home = places.run / name
-    address = node_address(node_number(name))
+    home = paths.run / name
+    address = node_address(number)
     if not home.is_dir():
         raise Failure(
-            f"{name} is no node of this cluster: `python -m deploy.local up --nodes N` adds nodes"
+            f"{name} is not a node of this cluster: add nodes with "
+            f"`python -m deploy.local up --nodes N`"
         )
-    if network_namespaces.pid_of(places, name):
-        raise Failure(f"{name} runs already")
-    inside = network_namespaces.the(places, control_plane.ROOM)
+    if network_namespaces.pid_of(paths, name):
+        raise Failure(
+            f"{name} runs already: power it off with `python -m deploy.local fail {name}`"
+        )
+    outer_pid = network_namespaces.require_pid(paths, control_plane.NAMESPACES)
     cgroups.make(name)
-    pid = network_namespaces.start(places, name, script(places, name), inside)
-    router = ("nsenter", "-t", str(inside), "-n", "ip")
-    sh(
+    pid = network_namespaces.start(paths, name, start_script(paths, name), outer_pid)
+    router = ("nsenter", "-t", str(outer_pid), "-n", "ip")
+    run_command(
         *router,
         "link",
         "add",
@@ -79,14 +87,14 @@ def start(places: Places, name: str) -> None:
         "netns",
         str(pid),
     )
-    sh(*router, "link", "set", name, "up")
-    sh(*router, "route", "replace", node_pods(number), "via", address)
-    network_namespaces.open_gate(places, name)
+    run_command(*router, "link", "set", name, "up")
+    run_command(*router, "route", "replace", node_pods(number), "via", address)
+    network_namespaces.open_gate(paths, name)
 
 
-def script(places: Places, name: str) -> str:
-    run = places.run
-    home = places.run / name
+def start_script(paths: Paths, name: str) -> str:
+    run = paths.run
+    home = paths.run / name
     address = node_address(node_number(name))
     packages = sysconfig.get_path("purelib")
     text = f"""sysctl -qw net.ipv4.ip_forward=1
@@ -100,9 +108,9 @@ mount --rbind {home}/lib /var/lib
 mount --bind {home}/log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/lock /run/netns
-{SETTINGS}"""
-    text += network_namespaces.daemon(
-        places,
+{SYSCTL_SCRIPT}"""
+    text += network_namespaces.daemon_script(
+        paths,
         f"{name}-containerd",
         "containerd",
         "--config",
@@ -119,18 +127,17 @@ mkdir -p /run/lock /run/netns
         name,
     )
     labels = f"--node-labels=node.kubernetes.io/instance-type={INSTANCE_TYPE}"
-    text += network_namespaces.daemon(
-        places, f"{name}-kubelet", "kubelet", *flags, "--node-ip", address, labels
+    text += network_namespaces.daemon_script(
+        paths, f"{name}-kubelet", "kubelet", *flags, "--node-ip", address, labels
     )
-    text += network_namespaces.daemon(
-        places, f"{name}-proxy", "kube-proxy", "--config", home / "proxy.json"
+    text += network_namespaces.daemon_script(
+        paths, f"{name}-proxy", "kube-proxy", "--config", home / "proxy.json"
     )
     return text + "wait) &\n"
 
 
 def pod_network(number: int) -> dict[str, object]:
-    """All pod traffic is routed, also on one node, so that what a Service rewrites is undone on the
-    way back."""
+    """Pod traffic is routed, also within a node: replies pass the rules of Services again."""
     ipam = {
         "type": "host-local",
         "dataDir": "/run/cni",
@@ -144,7 +151,7 @@ def pod_network(number: int) -> dict[str, object]:
     }
 
 
-def kubelet(places: Places, name: str) -> dict[str, object]:
+def kubelet_config(paths: Paths, name: str) -> dict[str, object]:
     disk = ("nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -152,7 +159,7 @@ def kubelet(places: Places, name: str) -> dict[str, object]:
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
-            "x509": {"clientCAFile": f"{places.run}/ca.crt"},
+            "x509": {"clientCAFile": f"{paths.run}/ca.crt"},
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "cgroupfs",
@@ -161,48 +168,47 @@ def kubelet(places: Places, name: str) -> dict[str, object]:
         "failSwapOn": False,
         "clusterDNS": [GATE],
         "clusterDomain": "cluster.local",
-        "resolvConf": f"{places.run}/resolv.conf",
+        "resolvConf": f"{paths.run}/resolv.conf",
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", **dict.fromkeys(disk, "0%")},
-        # renewed every 2 s: with the 12 s of grace a dead node is seen in 11.5 s
+        # renewed every 2 s: with a grace period of 12 s, a dead node is detected in 11.5 s
         "nodeLeaseDurationSeconds": 8,
         "nodeStatusUpdateFrequency": "4s",
-        # a Secret that is filled after its pod started is seen then; by default after a minute or
-        # more
+        # how soon a pod sees a changed Secret; with the default it takes a minute or more
         "syncFrequency": "2s",
         "volumePluginDir": "/var/lib/kubelet/plugins-exec",
         "maxPods": 100,
     }
 
 
-def proxy(places: Places, name: str) -> dict[str, object]:
+def proxy_config(paths: Paths, name: str) -> dict[str, object]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
         "hostnameOverride": name,
         "clusterCIDR": PODS,
-        "clientConnection": {"kubeconfig": f"{places.run}/proxy.conf"},
-        # machine-wide settings: not ours to write
+        "clientConnection": {"kubeconfig": f"{paths.run}/proxy.conf"},
+        # these settings are machine-wide, so they stay
         "conntrack": {"maxPerCore": 0, "min": 0},
         "nftables": {"minSyncPeriod": "100ms"},
     }
 
 
-def known(places: Places) -> list[str]:
-    """The nodes that were ever prepared, running or not."""
-    found = [path.parent.name for path in places.run.glob("n*/kubelet.json")]
-    return sorted(found, key=node_number)
+def prepared_nodes(paths: Paths) -> list[str]:
+    """All nodes that have been prepared, whether or not they run."""
+    names = [path.parent.name for path in paths.run.glob("n*/kubelet.json")]
+    return sorted(names, key=node_number)
 
 
-def cable(places: Places, name: str, state: str) -> None:
-    """Cut (`down`) or heal (`up`) the node's only link."""
+def set_link(paths: Paths, name: str, state: str) -> None:
+    """Cuts (`down`) or restores (`up`) the network link of a node."""
     node_number(name)
-    sh(
+    run_command(
         "nsenter",
         "-t",
-        str(network_namespaces.the(places, control_plane.ROOM)),
+        str(network_namespaces.require_pid(paths, control_plane.NAMESPACES)),
         "-n",
         "ip",
         "link",
@@ -212,15 +218,17 @@ def cable(places: Places, name: str, state: str) -> None:
     )
 
 
-def images_file(places: Places, name: str) -> Path:
-    """Notes which images the node holds."""
-    return places.run / name / "images.json"
+def image_record(paths: Paths, name: str) -> Path:
+    """The file that records which images the node has."""
+    return paths.run / name / "images.json"
 
 
-def load(places: Places, name: str, keys: dict[str, str]) -> None:
-    """The running node holds the images of `keys`; what runs goes on with the old ones."""
-    node = ("nsenter", "-t", str(network_namespaces.the(places, name)), "-m", "-p")
-    sh(*node, "sh", "-c", "until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done")
-    for image in store.changed(images_file(places, name), keys):
-        sh(*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(places, image))
-    images_file(places, name).write_text(json.dumps(keys))
+def load_images(paths: Paths, name: str, keys: dict[str, str]) -> None:
+    """Loads the images that have changed into a running node; running pods keep the old ones."""
+    node = ("nsenter", "-t", str(network_namespaces.require_pid(paths, name)), "-m", "-p")
+    run_command(
+        *node, "sh", "-c", "until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done"
+    )
+    for image in store.changed_images(image_record(paths, name), keys):
+        run_command(*node, "ctr", "-n", "k8s.io", "images", "import", store.archive(paths, image))
+    image_record(paths, name).write_text(json.dumps(keys))

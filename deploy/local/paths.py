@@ -1,14 +1,14 @@
-"""Where everything lies, and the numbers of the local cluster's network."""
+"""The folders of the local cluster, and the addresses of its network."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-# names the cgroup and this machine's end of the cable
+# of the cgroup, and of this machine's network interface to the cluster
 NAME = "cede"
 
-# the room's bridge: API server, DNS and every node's router
+# the bridge of the control plane: API server, DNS and the router of every node
 GATE = "10.88.0.1"
 # this machine, as the cluster sees it
 HOST = "10.88.0.254"
@@ -22,20 +22,20 @@ INSTANCE_TYPE = "local-4gpu"
 
 
 class Failure(Exception):
-    """What went wrong and what to do, in one line for a person."""
+    """What failed and what to do, in one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The folders outside the tree: `cache` outlives the cluster, `cache/run` is the cluster."""
+class Paths:
+    """The folders outside the repository: `cache` stays, `cache/run` lives with the cluster."""
 
     cache: Path
-    # this machine's own certificate authorities, for builds that fetch
+    # a bundle of this machine's certificate authorities, for builds that download
     authorities: Path | None = None
 
     @property
     def run(self) -> Path:
-        # beside the image store: nodes share its layers by hard links
+        # on the file system of the image store, because nodes share its layers by hard links
         return self.cache / "run"
 
     @property
@@ -48,7 +48,7 @@ class Places:
 
     @property
     def share(self) -> Path:
-        """Files that Go modules bring beside their programs: Kueue's manifests, kwok's stages."""
+        """Files of Go modules other than programs: Kueue's manifests, kwok's stages."""
         return self.bin / "share"
 
     @property
@@ -65,10 +65,10 @@ class Places:
 
 
 def node_number(name: str) -> int:
-    """1 for n1. Raises Failure for what is no node's name."""
-    if not (found := re.fullmatch(r"n([1-9]\d?)", name)):
-        raise Failure(f"{name} is no node of this cluster: they are called n1, n2, ...")
-    return int(found[1])
+    """1 for n1. Raises Failure for other names."""
+    if not (match := re.fullmatch(r"n([1-9]\d?)", name)):
+        raise Failure(f"{name} is not a node of this cluster: name n1, n2, ...")
+    return int(match[1])
 
 
 def node_address(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What this machine must have to carry the cluster."""
+"""Checks that this machine can run the cluster."""
 
 import os
 import shutil
@@ -6,27 +6,27 @@ import sys
 from pathlib import Path
 
 from deploy.local import binaries, store
-from deploy.local.paths import Places
+from deploy.local.paths import Paths
 
-# command: the Debian package that brings it
+# command: the Debian package that has it
 RUNTIME = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "nft": "nftables"}
 RUNTIME |= {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "sysctl": "procps"}
 BUILD = {"buildah": "buildah", "debootstrap": "debootstrap"}
-# that of Debian 12, which the pods run: they use this environment's torch
+# the Python of Debian 12, which the pods run with the torch of this environment
 PYTHON = (3, 11)
 
 
-def lacks(places: Places) -> str:
-    """One line that says what is missing and how to get it; empty if nothing is."""
+def missing(paths: Paths) -> str:
+    """What is missing and how to get it, in one line; empty if nothing is missing."""
     if os.geteuid():
         return (
-            "not root: namespaces, mounts and interfaces need it; run as root, or in a virtual "
-            "machine"
+            "not root: the cluster needs namespaces, mounts and interfaces; run as root, or in a "
+            "virtual machine"
         )
     if sys.version_info[:2] != PYTHON:
-        found = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+        version = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
         return (
-            f"{found}: pods run Debian's 3.11 with this environment's torch; make .venv with 3.11"
+            f"{version}: the pods run Python 3.11 with the torch of .venv; create .venv with 3.11"
         )
     packages = {
         package for command, package in (RUNTIME | BUILD).items() if not shutil.which(command)
@@ -35,10 +35,10 @@ def lacks(places: Places) -> str:
         packages.add("containernetworking-plugins")
     if packages:
         return (
-            f"{', '.join(sorted(packages))} not installed: deploy/local/setup.sh does it, or "
+            f"{', '.join(sorted(packages))} not installed: run deploy/local/setup.sh, or "
             f"`apt-get install {' '.join(sorted(packages))}`"
         )
-    if not binaries.built(places) and not shutil.which("go"):
+    if not binaries.up_to_date(paths) and not shutil.which("go"):
         return (
             "Go is not installed: the cluster's programs are compiled with Go 1.26 or newer "
             "(https://go.dev/dl)"

@@ -1,4 +1,4 @@
-"""Starting programs, waiting, and saying what was done and how long it took."""
+"""Runs programs, waits, and reports progress."""
 
 import contextlib
 import shlex
@@ -12,56 +12,60 @@ from typing import TypeVar
 from deploy.local.paths import Failure
 
 T = TypeVar("T")
-_began = time.monotonic()
+_started = time.monotonic()
 
 
-def say(what: str) -> None:
-    """A line of progress on standard error, so that standard output stays for answers."""
-    print(f"{time.monotonic() - _began:7.1f} s  {what}", file=sys.stderr, flush=True)
+def report_progress(text: str) -> None:
+    """Prints a line on standard error; standard output is for results."""
+    print(f"{time.monotonic() - _started:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def stage(what: str) -> Iterator[None]:
-    """Says `what` with the time it took, when it is done."""
-    began = time.monotonic()
+def stage(text: str) -> Iterator[None]:
+    """Reports `text` and its duration when the block has ended."""
+    started = time.monotonic()
     yield
-    say(f"{what} ({time.monotonic() - began:.1f} s)")
+    report_progress(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
-def sh(
+def run_command(
     *argv: str | Path, check: bool = True, cwd: Path | None = None, stdin: str | None = None
 ) -> str:
-    """What the program prints. Raises Failure with its own words when it fails, unless `check` is
-    off."""
+    """Runs a program; returns its standard output.
+
+    With `check`, raises Failure with the last lines of its output if it fails.
+    """
     words = [str(word) for word in argv]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             words, text=True, capture_output=True, cwd=cwd, input=stdin, check=False
         )
     except FileNotFoundError as error:
         raise Failure(
             f"{words[0]} is not installed: deploy/local/setup.sh installs what is missing"
         ) from error
-    if check and done.returncode:
-        raise Failure(f"{shlex.join(words[:12])}: {last_lines(done.stderr or done.stdout)}")
-    return done.stdout
+    if check and process.returncode:
+        raise Failure(f"{shlex.join(words[:12])}: {last_lines(process.stderr or process.stdout)}")
+    return process.stdout
 
 
 def last_lines(text: str, count: int = 6) -> str:
-    return "\n".join(text.strip().splitlines()[-count:]) or "it failed without a word"
+    return "\n".join(text.strip().splitlines()[-count:]) or "it failed without output"
 
 
-def until(probe: Callable[[], T], what: str, seconds: float = 60, every: float = 0.05) -> T:
-    """The first true answer of `probe`. Raises Failure when `seconds` have gone by without one."""
+def wait_until(
+    probe: Callable[[], T], subject: str, seconds: float = 60, interval_s: float = 0.05
+) -> T:
+    """The first true result of `probe`. Raises Failure when there is none within `seconds`."""
     end = time.monotonic() + seconds
-    while not (got := probe()):
+    while not (result := probe()):
         if time.monotonic() > end:
-            raise Failure(f"gave up after {seconds:.0f} s waiting for {what}")
-        time.sleep(every)
-    return got
+            raise Failure(f"waited {seconds:.0f} s for {subject}: run the command again")
+        time.sleep(interval_s)
+    return result
 
 
-def private(*argv: str | Path, pids: bool = False) -> Sequence[str | Path]:
-    """The command with mounts (and processes) of its own, which end with it."""
-    more = ("--fork", "--kill-child", "--pid", "--mount-proc") if pids else ()
-    return ("unshare", "--mount", *more, *argv)
+def in_private_namespaces(*argv: str | Path, pids: bool = False) -> Sequence[str | Path]:
+    """The command in a mount namespace, and with `pids` in a process namespace, of its own."""
+    pid_flags = ("--fork", "--kill-child", "--pid", "--mount-proc") if pids else ()
+    return ("unshare", "--mount", *pid_flags, *argv)

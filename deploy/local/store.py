@@ -1,20 +1,19 @@
-"""The image store every node starts from: archives imported once into one containerd, then shared
-by hard links."""
+"""The image store: archives are imported once into one containerd, and nodes share its layers."""
 
 import json
 import shlex
 import shutil
 from pathlib import Path
 
-from deploy.local.paths import Places
-from deploy.local.shell import private, sh, stage
+from deploy.local.paths import Paths
+from deploy.local.shell import in_private_namespaces, run_command, stage
 
 PAUSE = "docker.io/library/cede-pause:1"
 CNI = ("/usr/lib/cni", "/opt/cni/bin")
 
 
 def containerd_config(cni: Path) -> str:
-    """One text for containerd 1.6 and 2."""
+    """The configuration, for containerd 1.6 and 2."""
     plugins = next((folder for folder in CNI if Path(folder, "ptp").exists()), CNI[0])
     return f"""version = 2
 root = "/var/lib/containerd"
@@ -30,38 +29,38 @@ state = "/run/containerd"
 """
 
 
-def refresh(places: Places, keys: dict[str, str]) -> None:
-    """The store holds exactly these images afterwards; only what changed is imported."""
-    store = places.images / "store"
+def update(paths: Paths, keys: dict[str, str]) -> None:
+    """Imports the images that have changed; `keys` are those of all images."""
+    store = paths.images / "store"
     state = store / "keys.json"
-    new = changed(state, keys)
+    new = changed_images(state, keys)
     if not new:
         return
-    with stage(f"imported {', '.join(map(short, new))}"):
-        if not held(state):
+    with stage(f"imported {', '.join(map(short_name, new))}"):
+        if not recorded_keys(state):
             shutil.rmtree(store, ignore_errors=True)
         (store / "containerd").mkdir(parents=True, exist_ok=True)
-        # half an import is no store
+        # if the import is interrupted, the next one starts again
         state.unlink(missing_ok=True)
         (store / "containerd.toml").write_text(containerd_config(store))
         imports = "\n".join(
-            f"ctr -n k8s.io images import {shlex.quote(str(archive(places, image)))}"
+            f"ctr -n k8s.io images import {shlex.quote(str(archive(paths, image)))}"
             for image in new
         )
-        sh(
-            *private(
+        run_command(
+            *in_private_namespaces(
                 "unshare",
                 "--net",
                 "sh",
                 "-ec",
-                SCRIPT.format(store=store, imports=imports),
+                IMPORT_SCRIPT.format(store=store, imports=imports),
                 pids=True,
             )
         )
         state.write_text(json.dumps(keys))
 
 
-SCRIPT = """mount --bind {store} /var/lib
+IMPORT_SCRIPT = """mount --bind {store} /var/lib
 mount -t tmpfs tmpfs /run
 containerd --config {store}/containerd.toml --log-level=warn >{store}/log 2>&1 &
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
@@ -71,32 +70,34 @@ wait
 """
 
 
-def copy_store(places: Places, to: Path) -> None:
-    """Layers are never written to, so the copy, a node's, shares them; only the databases are its
-    own."""
-    source = places.images / "store" / "containerd"
-    if to.exists():
+def copy_store(paths: Paths, target: Path) -> None:
+    """Copies the store for a node.
+
+    Layers are never written to, so they are hard links; only the databases are copied.
+    """
+    source = paths.images / "store" / "containerd"
+    if target.exists():
         return
-    sh("cp", "-al", source, to)
-    shutil.copy(source.parent / "keys.json", to.parent.parent / "images.json")
+    run_command("cp", "-al", source, target)
+    shutil.copy(source.parent / "keys.json", target.parent.parent / "images.json")
     for database in source.rglob("*.db"):
-        sh("cp", "--remove-destination", database, to / database.relative_to(source))
+        run_command("cp", "--remove-destination", database, target / database.relative_to(source))
 
 
-def archive(places: Places, image: str) -> Path:
-    return places.images / f"{short(image).replace(':', '-')}.tar"
+def archive(paths: Paths, image: str) -> Path:
+    return paths.images / f"{short_name(image).replace(':', '-')}.tar"
 
 
-def held(state: Path) -> dict[str, str]:
-    """The images, with their keys, that the store or node of this file holds."""
-    found: dict[str, str] = json.loads(state.read_text()) if state.exists() else {}
-    return found
+def recorded_keys(state: Path) -> dict[str, str]:
+    """The images in a store or a node, with their keys, from the file that records them."""
+    keys: dict[str, str] = json.loads(state.read_text()) if state.exists() else {}
+    return keys
 
 
-def changed(state: Path, keys: dict[str, str]) -> list[str]:
-    known = held(state)
+def changed_images(state: Path, keys: dict[str, str]) -> list[str]:
+    known = recorded_keys(state)
     return [image for image, key in keys.items() if known.get(image) != key]
 
 
-def short(image: str) -> str:
+def short_name(image: str) -> str:
     return image.rpartition("/")[2]

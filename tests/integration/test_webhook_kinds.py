@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
-from deploy.local.binaries import folder_of
-from tests.builders.job_kinds import a_pod, of_every_kind
+from deploy.local.binaries import module_folder
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import refusal
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 RUNTIME: Json = {
@@ -45,7 +45,7 @@ RUNTIME: Json = {
         },
     },
 }
-KINDS = list(of_every_kind(a_pod()))
+KINDS = list(jobs_of_every_kind(pod_spec()))
 NOT_QUEUED = {"PyTorchJob", "JAXJob", "TFJob", "XGBoostJob", "PaddleJob", "SparkApplication"}
 """Kinds that Kueue, as it is set up here, does not manage: our labels mean nothing to anybody, and
 do no harm."""
@@ -53,13 +53,13 @@ do no harm."""
 
 def definitions() -> list[Path]:
     """The CRDs, as the modules that Kueue is built with carry them; what others refer to first."""
-    trainer = folder_of("github.com/kubeflow/trainer/v2") / "manifests/base/crds"
-    kubeflow = folder_of("github.com/kubeflow/training-operator") / "manifests/base/crds"
-    ray = folder_of("github.com/ray-project/kuberay/ray-operator") / "config/crd/bases"
+    trainer = module_folder("github.com/kubeflow/trainer/v2") / "manifests/base/crds"
+    kubeflow = module_folder("github.com/kubeflow/training-operator") / "manifests/base/crds"
+    ray = module_folder("github.com/ray-project/kuberay/ray-operator") / "config/crd/bases"
     return [
-        folder_of("sigs.k8s.io/jobset")
+        module_folder("sigs.k8s.io/jobset")
         / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
-        folder_of("sigs.k8s.io/lws")
+        module_folder("sigs.k8s.io/lws")
         / "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
         *(
             trainer / f"trainer.kubeflow.org_{each}.yaml"
@@ -69,11 +69,11 @@ def definitions() -> list[Path]:
             kubeflow / f"kubeflow.org_{each}jobs.yaml"
             for each in ("pytorch", "jax", "tf", "xgboost", "paddle")
         ),
-        folder_of("github.com/kubeflow/mpi-operator") / "manifests/base/kubeflow.org_mpijobs.yaml",
+        module_folder("github.com/kubeflow/mpi-operator") / "manifests/base/kubeflow.org_mpijobs.yaml",
         *(ray / f"ray.io_ray{each}.yaml" for each in ("clusters", "jobs", "services")),
-        folder_of("github.com/project-codeflare/appwrapper")
+        module_folder("github.com/project-codeflare/appwrapper")
         / "config/crd/bases/workload.codeflare.dev_appwrappers.yaml",
-        folder_of("github.com/kubeflow/spark-operator/v2")
+        module_folder("github.com/kubeflow/spark-operator/v2")
         / "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
     ]
 
@@ -112,7 +112,7 @@ def kinds(cluster: Any, team: str) -> Iterator[Any]:
 def test_a_kind_is_queued_in_its_teams_queue_with_the_default_priority(
     kinds: Any, team: str, name: str
 ) -> None:
-    file = json.dumps(of_every_kind(a_pod({"cpu": "1"}), team)[name][0])
+    file = json.dumps(jobs_of_every_kind(pod_spec({"cpu": "1"}), team)[name][0])
     made = json.loads(
         kinds.until(
             lambda: kinds.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {name}", 30
@@ -142,8 +142,8 @@ def has_workload(cluster: Any, team: str, name: str) -> bool:
 def test_a_kind_is_refused_with_all_that_is_wrong_where_its_user_wrote_it(
     kinds: Any, team: str, name: str
 ) -> None:
-    found, where = of_every_kind(
-        a_pod({"nvidia.com/gpu": "99"}), team, **{PRIORITY: "urgent", QUEUE: "research"}
+    found, where = jobs_of_every_kind(
+        pod_spec({"nvidia.com/gpu": "99"}), team, **{PRIORITY: "urgent", QUEUE: "research"}
     )[name]
     file = json.dumps(found)
     said = kinds.until(
@@ -152,11 +152,11 @@ def test_a_kind_is_refused_with_all_that_is_wrong_where_its_user_wrote_it(
         120,
     )
     assert (
-        f"metadata.labels[{PRIORITY}] is 'urgent', which is no priority class here: use training"
+        f"metadata.labels[{PRIORITY}] is 'urgent', which is not a priority class of this cluster: use training"
         in said
     )
     assert (
-        f"metadata.labels[{QUEUE}] is 'research', which is no queue of team {team}: use default"
+        f"metadata.labels[{QUEUE}] is 'research', which is not a queue of team {team}: use default"
         in said
     )
     for each in where:
@@ -167,7 +167,7 @@ def test_a_kind_is_refused_with_all_that_is_wrong_where_its_user_wrote_it(
 
 
 def test_a_replica_set_is_no_way_past_the_ceiling(kinds: Any, team: str) -> None:
-    template = {"metadata": {"labels": {"app": "past", PRIORITY: "inference"}}, "spec": a_pod()}
+    template = {"metadata": {"labels": {"app": "past", PRIORITY: "inference"}}, "spec": pod_spec()}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "past"}}, "template": template}
     found = {
         "apiVersion": "apps/v1",

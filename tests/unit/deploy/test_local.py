@@ -19,12 +19,12 @@ def test_kueues_image_has_the_version_of_its_module() -> None:
 
 def test_a_group_hands_down_every_controller_it_has(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
-    cgroups.hand_down(tmp_path)
+    cgroups.enable_controllers(tmp_path)
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory"
 
 
 def test_a_hierarchy_of_version_1_has_nothing_to_hand_down(tmp_path: Path) -> None:
-    cgroups.hand_down(tmp_path)
+    cgroups.enable_controllers(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
