@@ -1,1 +1,1 @@
-"""Admission: gives a team's jobs their queue, their priority, and what they need to be elastic."""
+"""Admission: gives a team's jobs a queue, a priority and the settings that elastic jobs need."""

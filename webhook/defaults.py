@@ -1,85 +1,61 @@
-"""What we add for a job: object → object as it should be → JSON patch."""
+"""PURE. The defaults: returns the object as the API server should store it."""
 
 from copy import deepcopy
 
 from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME
 from cede.api.objects import Json
-from webhook.admission import Asked, Team, inside, kind_of, label, table
-from webhook.elastic_defaults import prepare_again, prepare_new
-from webhook.elastic_rules import is_elastic
-from webhook.kinds import SERVING, concerns_us, is_anothers_pod, said
+from webhook.admission import AdmissionRequest
+from webhook.elastic_defaults import prepare_new, prepare_updated
+from webhook.elastic_job import is_elastic
+from webhook.json_fields import ensure_dict, get_dict, get_group_kind, get_label
+from webhook.kinds import SERVING, get_effective_label, is_controlled_pod, is_in_scope
+from webhook.team import Team
 
 
-def defaulted(asked: Asked) -> Json:
-    """The object as it should be; equal to what was asked where nothing is to be added. Doing it
-    twice changes nothing.
+def apply_defaults(request: AdmissionRequest) -> Json:
+    """The object with our defaults; equal to the requested one when nothing is missing.
 
-    Only for what has no complaints.
+    The request must have no complaints. Idempotent, and the request's object is not modified.
     """
-    if not concerns_us(asked) or is_anothers_pod(asked.object):
-        return asked.object
-    job = deepcopy(asked.object)
-    _give_labels(job, asked)
-    if is_elastic(job) and asked.old is None:
-        prepare_new(job, asked.team)
-    elif is_elastic(job) and asked.old is not None:
-        prepare_again(job, asked.old)
+    if not is_in_scope(request) or is_controlled_pod(request.object):
+        return request.object
+    job = deepcopy(request.object)
+    _set_labels(job, request)
+    if is_elastic(job):
+        if request.old is None:
+            prepare_new(job, request.team)
+        else:
+            prepare_updated(job, request.old)
     return job
 
 
-def patch(before: object, after: object, path: str = "") -> list[Json]:
-    """The JSON patch (RFC 6902) that turns one into the other."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        found: list[Json] = []
-        for name in before.keys() | after.keys():
-            inner = f"{path}/{str(name).replace('~', '~0').replace('/', '~1')}"
-            if name not in after:
-                found.append({"op": "remove", "path": inner})
-            elif name not in before:
-                found.append({"op": "add", "path": inner, "value": after[name]})
-            else:
-                found += patch(before[name], after[name], inner)
-        return sorted(found, key=lambda operation: str(operation["path"]))
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return [
-            op
-            for i, pair in enumerate(zip(before, after, strict=True))
-            for op in patch(*pair, f"{path}/{i}")
-        ]
+def _set_labels(job: Json, request: AdmissionRequest) -> None:
+    """Sets queue and priority of a new object. An update only gets back the labels it had: Kueue
+    refuses to add either to a running job."""
+    defaults = {QUEUE_NAME: LOCAL_QUEUE, PRIORITY_CLASS: _default_class(request.team)}
+    for name, default in defaults.items():
+        if request.old is None or _will_be_queued(request.old):
+            fallback = default
+        else:
+            fallback = get_label(request.old, name)
+        value = get_effective_label(job, name) or fallback
+        if value and not get_label(job, name):
+            ensure_dict(job, "metadata", "labels")[name] = value
+
+
+def _will_be_queued(old: Json) -> bool:
+    """True for a serving object without queue and without ready pods: Kueue accepts both labels."""
     return (
-        []
-        if before == after and type(before) is type(after)
-        else [{"op": "replace", "path": path, "value": after}]
-    )
-
-
-# --- every kind -----------------------------------------------------------------------------------
-def _give_labels(job: Json, asked: Asked) -> None:
-    """Queue and priority. Later only what the job had is put back: Kueue allows neither to be added
-    to a running one."""
-    new = {QUEUE_NAME: LOCAL_QUEUE, PRIORITY_CLASS: _default_class(asked.team)}
-    for name, default in new.items():
-        value = said(job, name) or (
-            default if asked.old is None or _is_adopted(asked.old) else label(asked.old, name)
-        )
-        if value and not label(job, name):
-            inside(job, "metadata", "labels")[name] = value
-
-
-def _is_adopted(old: Json) -> bool:
-    """Whether it serves, has never been queued, and nothing of it is ready: Kueue queues it now,
-    and so takes a priority."""
-    return (
-        kind_of(old) in SERVING
-        and not label(old, QUEUE_NAME)
-        and not table(old, "status").get("readyReplicas")
+        get_group_kind(old) in SERVING
+        and not get_label(old, QUEUE_NAME)
+        and not get_dict(old, "status").get("readyReplicas")
     )
 
 
 def _default_class(team: Team) -> str:
-    """The policy's default, or the highest below it that the team may use."""
-    allowed = team.allowed
-    weight = team.classes.get(team.default_class, 0)
+    """The policy's default class, or the highest class below it that the team may use."""
+    allowed = team.allowed_classes
     if not team.default_class or team.default_class in allowed:
         return team.default_class
+    weight = team.classes.get(team.default_class, 0)
     return next((name for name in allowed if team.classes[name] <= weight), "")

@@ -1,10 +1,11 @@
-"""The kinds Kueue queues, where each keeps its pods, and whose business an object is."""
+"""PURE. The kinds that Kueue queues, their pod templates, and which objects the rules apply to."""
 
 from collections.abc import Iterator
 
 from cede.api.names import PRIORITY_CLASS
 from cede.api.objects import Json
-from webhook.admission import SCHEDULER_USER, Asked, entries, kind_of, label, table
+from webhook.admission import SCHEDULER_USER, AdmissionRequest
+from webhook.json_fields import get_dict, get_dicts, get_group_kind, get_label, get_list
 
 JOB = ("batch", "Job")
 POD = ("", "Pod")
@@ -28,8 +29,8 @@ JOBS = frozenset(
         ("sparkoperator.k8s.io", "SparkApplication"),
     }
 )
-"""(group, kind) that Kueue queues as a whole. What one of these owns is queued with its owner and
-left alone."""
+"""(group, kind) of objects that Kueue queues as a whole. An object that one of these owns is queued
+with its owner, and the rules do not apply to it."""
 
 SERVING = frozenset(
     {
@@ -38,127 +39,130 @@ SERVING = frozenset(
         ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
     }
 )
-"""Kueue queues their pods, and hands on to them the queue and the priority that the object names
-(jobs/deployment and its like)."""
+"""(group, kind) of objects whose pods Kueue queues. Kueue copies the object's queue and priority to
+its pods (Kueue, pkg/controller/jobs/deployment, statefulset, leaderworkerset)."""
 
-Pods = tuple[str, Json]
-"""Where a pod template stands in the user's YAML, as in `spec.template`; and what stands there,
-with `metadata` and `spec`."""
+PodTemplate = tuple[str, Json]
+"""The field path of a pod template, such as `spec.template`, and its value: a mapping with
+`metadata` and `spec`."""
 
 
-def templates(job: Json) -> Iterator[Pods]:
-    """Every pod template of an object of any kind and shape; none where the kind keeps none."""
-    spec = table(job, "spec")
-    if kind_of(job) == POD:
+def get_pod_templates(job: Json) -> Iterator[PodTemplate]:
+    """Every pod template of an object of any kind; none for a kind without templates."""
+    spec = get_dict(job, "spec")
+    if get_group_kind(job) == POD:
         yield "", job
-    elif kind_of(job) == APP_WRAPPER:
-        for i, component in enumerate(_listed(spec, "components")):
-            wrapped = table(component, "template")
-            if kind_of(wrapped) != APP_WRAPPER:
-                yield from (
-                    (f"spec.components[{i}].template.{where}", pods)
-                    for where, pods in templates(wrapped)
-                )
+    elif get_group_kind(job) == APP_WRAPPER:
+        yield from _wrapped_templates(spec)
     else:
-        yield from _in_spec(spec)
+        yield from _spec_templates(spec)
 
 
-def _in_spec(spec: Json) -> Iterator[Pods]:
-    """All other kinds are told by their fields: no two of them use one name for two things."""
+def _wrapped_templates(spec: Json) -> Iterator[PodTemplate]:
+    """The templates of an AppWrapper's components; one inside another is ignored."""
+    for i, component in enumerate(get_list(spec, "components")):
+        wrapped = get_dict(component, "template")
+        if get_group_kind(wrapped) == APP_WRAPPER:
+            continue
+        for path, template in get_pod_templates(wrapped):
+            yield f"spec.components[{i}].template.{path}", template
+
+
+def _spec_templates(spec: Json) -> Iterator[PodTemplate]:
+    """The templates of all other kinds, found by field: no two kinds use one field differently."""
     # Job, Deployment, StatefulSet
-    yield from _at("spec", spec, "template")
+    yield from _template_at("spec", spec, "template")
     # JobSet
-    for i, job in enumerate(_listed(spec, "replicatedJobs")):
-        yield from _at(f"spec.replicatedJobs[{i}]", job, "template", "spec", "template")
-    # the jobs of kubeflow.org: pytorchReplicaSpecs and its like
+    for i, job in enumerate(get_list(spec, "replicatedJobs")):
+        yield from _template_at(f"spec.replicatedJobs[{i}]", job, "template", "spec", "template")
+    # the jobs of kubeflow.org: pytorchReplicaSpecs and similar fields
     for name, roles in spec.items():
         if name.endswith("ReplicaSpecs") and isinstance(roles, dict):
             for role, replicas in roles.items():
-                yield from _at(f"spec.{name}.{role}", replicas, "template")
+                yield from _template_at(f"spec.{name}.{role}", replicas, "template")
     # LeaderWorkerSet
-    for each in ("leaderTemplate", "workerTemplate"):
-        yield from _at("spec", spec, "leaderWorkerTemplate", each)
+    for name in ("leaderTemplate", "workerTemplate"):
+        yield from _template_at("spec", spec, "leaderWorkerTemplate", name)
     # RayCluster
-    yield from _of_ray("spec", spec)
+    yield from _ray_templates("spec", spec)
     # RayJob, RayService
-    for each in ("rayClusterSpec", "rayClusterConfig"):
-        yield from _of_ray(f"spec.{each}", table(spec, each))
+    for name in ("rayClusterSpec", "rayClusterConfig"):
+        yield from _ray_templates(f"spec.{name}", get_dict(spec, name))
     # RayJob
-    yield from _at("spec", spec, "submitterPodTemplate")
+    yield from _template_at("spec", spec, "submitterPodTemplate")
 
 
-def _of_ray(where: str, cluster: Json) -> Iterator[Pods]:
-    yield from _at(where, cluster, "headGroupSpec", "template")
-    for i, group in enumerate(_listed(cluster, "workerGroupSpecs")):
-        yield from _at(f"{where}.workerGroupSpecs[{i}]", group, "template")
+def _ray_templates(path: str, cluster: Json) -> Iterator[PodTemplate]:
+    yield from _template_at(path, cluster, "headGroupSpec", "template")
+    for i, group in enumerate(get_list(cluster, "workerGroupSpecs")):
+        yield from _template_at(f"{path}.workerGroupSpecs[{i}]", group, "template")
 
 
-def _at(where: str, value: object, *path: str) -> Iterator[Pods]:
-    if found := table(value, *path):
-        yield ".".join((where, *path)), found
-
-
-def _listed(value: Json, name: str) -> list[object]:
-    """The whole list, so that a place in it is the one the user counts."""
-    found = value.get(name)
-    return found if isinstance(found, list) else []
+def _template_at(path: str, value: object, *keys: str) -> Iterator[PodTemplate]:
+    if template := get_dict(value, *keys):
+        yield ".".join((path, *keys)), template
 
 
 # --- labels ---------------------------------------------------------------------------------------
-def places_of(job: Json, name: str) -> Iterator[tuple[str, str]]:
-    """(where, value) of each place in which the label called `name` is said; what is empty says
-    nothing.
+def get_label_by_path(job: Json, name: str) -> Iterator[tuple[str, str]]:
+    """(field path, value) of each place where the label `name` is set and not empty.
 
-    For what serves, its pods may say it too: Kueue reads the object, and writes over what the pods
-    say.
+    A serving object may also have it on its pods: Kueue reads the object only, and overwrites the
+    pods' labels.
     """
-    if value := label(job, name):
+    if value := get_label(job, name):
         yield f"metadata.labels[{name}]", value
-    if kind_of(job) in SERVING:
-        for where, pods in templates(job):
-            if value := label(pods, name):
-                yield f"{where}.metadata.labels[{name}]", value
+    if get_group_kind(job) in SERVING:
+        for path, template in get_pod_templates(job):
+            if value := get_label(template, name):
+                yield f"{path}.metadata.labels[{name}]", value
 
 
-def said(job: Json | None, name: str) -> str:
-    """The label as the user has said it: on the object, or on its pods. Empty where nowhere."""
-    return next((value for _, value in places_of(job, name)), "") if job else ""
+def get_effective_label(job: Json, name: str) -> str:
+    """The label `name` of the object, otherwise of its pods; empty when neither has it."""
+    return next((value for _, value in get_label_by_path(job, name)), "")
 
 
-# --- whose business -------------------------------------------------------------------------------
-def controller_of(job: Json) -> tuple[str, str] | None:
-    """(group, kind) of what made the object."""
-    owners = entries(table(job, "metadata"), "ownerReferences")
-    return next((kind_of(owner) for owner in owners if owner.get("controller") is True), None)
+# --- which objects the rules apply to -------------------------------------------------------------
+def get_controller(job: Json) -> tuple[str, str] | None:
+    """(group, kind) of the controller among the object's owners."""
+    for owner in get_dicts(get_dict(job, "metadata"), "ownerReferences"):
+        if owner.get("controller") is True:
+            return get_group_kind(owner)
+    return None
 
 
-def is_anothers_pod(job: Json) -> bool:
-    """Whether the pod was made by a controller, which decides what is in it."""
-    return kind_of(job) == POD and controller_of(job) is not None
+def is_controlled_pod(job: Json) -> bool:
+    """True for a pod that a controller created and configures."""
+    return get_group_kind(job) == POD and get_controller(job) is not None
 
 
-def claims_a_controller(asked: Asked) -> bool:
-    """Whether a person says that a controller made the object, of a kind that Kueue queues as a
-    whole: it would be queued by nobody."""
-    job = asked.object
-    owner = controller_of(asked.object)
-    if owner not in JOBS | SERVING or (asked.old is not None and controller_of(asked.old) == owner):
-        return False
-    own = f"system:serviceaccount:{table(job, 'metadata').get('namespace', '')}:"
-    return not asked.user.startswith("system:") or asked.user.startswith(own)
+def is_controller_forged(request: AdmissionRequest) -> bool:
+    """True when a user, not a controller, names an owner that Kueue queues as a whole.
 
-
-def concerns_us(asked: Asked) -> bool:
-    """Not what a queued object owns, not what is on its way out, and not the scheduler's own
-    resizes.
-
-    A pod that a controller made is looked at when it names a priority: a ReplicaSet is no way past
-    the ceiling.
+    Kueue would not queue such an object, because it expects that the owner is queued.
     """
-    job = asked.object
-    owner = controller_of(asked.object)
-    if asked.user == SCHEDULER_USER or table(job, "metadata").get("deletionTimestamp"):
+    job = request.object
+    owner = get_controller(job)
+    if owner not in JOBS | SERVING:
         return False
-    if is_anothers_pod(job) and owner not in JOBS:
-        return bool(label(job, PRIORITY_CLASS))
+    if request.old is not None and get_controller(request.old) == owner:
+        return False
+    own_accounts = f"system:serviceaccount:{get_dict(job, 'metadata').get('namespace', '')}:"
+    return not request.user.startswith("system:") or request.user.startswith(own_accounts)
+
+
+def is_in_scope(request: AdmissionRequest) -> bool:
+    """True when rules and defaults apply to the object.
+
+    They do not apply to objects with a queued owner, to objects that are being deleted, and to the
+    scheduler's own resizes. A pod of any other controller is checked only when it names a priority:
+    a ReplicaSet must not bypass the team's highest class.
+    """
+    job = request.object
+    owner = get_controller(job)
+    if request.user == SCHEDULER_USER or get_dict(job, "metadata").get("deletionTimestamp"):
+        return False
+    if is_controlled_pod(job) and owner not in JOBS:
+        return bool(get_label(job, PRIORITY_CLASS))
     return owner not in JOBS | SERVING

@@ -1,101 +1,104 @@
-"""What a job must say: object → complaints, in the words of its user's own YAML."""
+"""PURE. The rules for all kinds: returns complaints that name the field and the cure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cede.api.names import GRACE, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
-from webhook.admission import Asked, Team, kind_of, table
-from webhook.elastic_rules import complaints_of_change, complaints_of_job
+from webhook.admission import AdmissionRequest
+from webhook.elastic_rules import change_complaints, job_complaints
+from webhook.json_fields import get_dict, get_group_kind
 from webhook.kinds import (
     JOB,
-    claims_a_controller,
-    concerns_us,
-    is_anothers_pod,
-    places_of,
-    templates,
+    get_label_by_path,
+    get_pod_templates,
+    is_controlled_pod,
+    is_controller_forged,
+    is_in_scope,
 )
-from webhook.node_fit import too_large
+from webhook.node_fit import pod_size_complaints
+from webhook.team import Team
 
 
-def complaints(asked: Asked) -> list[str]:
-    """Everything that is wrong, at once; empty when all is well.
+def complaints(request: AdmissionRequest) -> list[str]:
+    """Everything that is wrong, at once; empty for an object that is accepted.
 
-    A change is held to account for what it makes wrong, not for what was so before: a policy that
-    has changed since
-    must not keep Kueue from starting a job.
+    An update is refused only for what it makes wrong. What was wrong before passes: a change of the
+    policy must not keep Kueue from starting a job.
     """
-    if claims_a_controller(asked):
+    if is_controller_forged(request):
         return [
-            (
-                "metadata.ownerReferences says that a controller made this, which only a "
-                "controller "
-                "may say: remove it"
-            )
+            "metadata.ownerReferences names a controller, which only a controller may do: "
+            "remove the reference"
         ]
-    if not concerns_us(asked):
+    if not is_in_scope(request):
         return []
-    found = list(_complaints(asked.object, asked.old, asked.team))
-    if asked.old is None:
-        return found
-    before = set(_complaints(asked.old, None, asked.team))
-    return [complaint for complaint in found if complaint not in before] + list(
-        complaints_of_change(asked.object, asked.old)
-    )
+    current = list(_object_complaints(request.object, request.old, request.team))
+    if request.old is None:
+        return current
+    previous = set(_object_complaints(request.old, None, request.team))
+    return [
+        *(complaint for complaint in current if complaint not in previous),
+        *change_complaints(request.object, request.old),
+    ]
 
 
-def _complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
-    yield from _priority(job, team)
-    yield from _queue(job, team)
-    yield from _pods_priority(job)
-    if is_anothers_pod(job):
-        # what else is in it, its maker decides
+def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
+    yield from _priority_complaints(job, team)
+    yield from _queue_complaints(job, team)
+    yield from _pod_priority_complaints(job)
+    if is_controlled_pod(job):
+        # its controller decides everything else
         return
-    yield from too_large(job, team)
-    if kind_of(job) == JOB:
-        yield from complaints_of_job(job, old)
+    yield from pod_size_complaints(job, team)
+    if get_group_kind(job) == JOB:
+        yield from job_complaints(job, old)
         return
     for name in (SIZES, GRACE):
-        if name in table(job, "metadata", "annotations"):
+        if name in get_dict(job, "metadata", "annotations"):
             yield (
-                f"metadata.annotations[{name}] is for a batch/v1 Job: remove it from this "
-                f"{kind_of(job)[1]}"
+                f"metadata.annotations[{name}] is supported on a batch/v1 Job only: remove it from "
+                f"this {get_group_kind(job)[1]}"
             )
 
 
-def _priority(job: Json, team: Team) -> Iterator[str]:
-    """Kueue itself accepts an unknown class, and then never admits the job, without a word."""
-    for where, name in places_of(job, PRIORITY_CLASS) if team.classes else ():
+def _priority_complaints(job: Json, team: Team) -> Iterator[str]:
+    """Kueue accepts a job with an unknown class, and never admits it."""
+    if not team.classes:
+        return
+    allowed = team.allowed_classes
+    for path, name in get_label_by_path(job, PRIORITY_CLASS):
         if name not in team.classes:
             yield (
-                f"{where} is {name!r}, which is no priority class here: use {_either(team.allowed)}"
+                f"{path} is {name!r}, which is not a priority class of this cluster: use "
+                f"{_join_with_or(allowed)}"
             )
-        elif name not in team.allowed:
+        elif name not in allowed:
             yield (
-                f"{where} is {name!r}, above what team {team.name} may use: use "
-                f"{_either(team.allowed)}"
+                f"{path} is {name!r}, which is above what team {team.name} may use: use "
+                f"{_join_with_or(allowed)}"
             )
 
 
-def _pods_priority(job: Json) -> Iterator[str]:
-    """Where no class is named Kueue goes by the pods' own, and those of the cluster itself are
-    above every team's."""
-    for where, pods in templates(job):
-        if (name := str(table(pods, "spec").get("priorityClassName", ""))).startswith("system-"):
+def _pod_priority_complaints(job: Json) -> Iterator[str]:
+    """Without a Kueue class a job gets its pods' priority; system classes exceed every team's."""
+    for path, template in get_pod_templates(job):
+        name = str(get_dict(template, "spec").get("priorityClassName", ""))
+        if name.startswith("system-"):
+            field_path = f"{path}.spec.priorityClassName".removeprefix(".")
+            yield f"{field_path} is {name!r}, which is reserved for system pods: remove it"
+
+
+def _queue_complaints(job: Json, team: Team) -> Iterator[str]:
+    queues = team.queues | {LOCAL_QUEUE}
+    for path, name in get_label_by_path(job, QUEUE_NAME):
+        if name not in queues:
             yield (
-                f"{where}.spec.priorityClassName is {name!r}, which is for the cluster's own "
-                f"pods: remove it"
+                f"{path} is {name!r}, which is not a queue of team {team.name}: use "
+                f"{_join_with_or(sorted(queues))}, or remove the label"
             )
 
 
-def _queue(job: Json, team: Team) -> Iterator[str]:
-    own = team.queues | {LOCAL_QUEUE}
-    for where, name in places_of(job, QUEUE_NAME):
-        if name not in own:
-            yield (
-                f"{where} is {name!r}, which is no queue of team {team.name}: use "
-                f"{_either(sorted(own))}, or remove the label"
-            )
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1] if names else "")))
+def _join_with_or(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,100 +1,97 @@
-"""AdmissionReview in, AdmissionReview out. The handlers translate; rules.py and defaults.py
-decide."""
+"""Answers AdmissionReviews over HTTP. rules.py and defaults.py decide what the answer is."""
 
 import base64
 import json
 import logging
 import time
-from collections.abc import Callable
 
 from aiohttp import web
 from prometheus_client import Counter, Histogram
 
 from cede.api.objects import Json
-from webhook.admission import Asked, Team, table
-from webhook.defaults import defaulted, patch
+from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.json_fields import get_dict
+from webhook.json_patch import create_patch
 from webhook.rules import complaints
+from webhook.team import TeamLookup
 
 log = logging.getLogger(__name__)
 MUTATE = "/mutate"
 VALIDATE = "/validate"
-# complaints in one answer
-MOST = 50
-# bytes; the review of an update carries two objects of up to 1.5 MB
-BODY_LIMIT = 8 << 20
-ANSWERS = Counter("cede_webhook_answers_total", "Admission reviews answered", ["path", "answer"])
-SECONDS = Histogram(
+# in one answer
+MAX_COMPLAINTS = 50
+# the review of an update carries two objects of up to 1.5 MB
+MAX_BODY_BYTES = 8 << 20
+REVIEWS = Counter("cede_webhook_answers_total", "Admission reviews answered", ["path", "answer"])
+REVIEW_SECONDS = Histogram(
     "cede_webhook_seconds",
-    "From the whole request to its answer",
+    "Time from the complete request to its answer",
     ["path"],
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.5),
 )
 
-Facts = Callable[[str], Team]
-"""Namespace → what its team may use. Answers from memory: nothing is asked of the API server inside
-a request."""
+
+class MalformedReview(ValueError):
+    """The body is not an AdmissionReview that can be answered; the text is for its sender."""
 
 
-class Malformed(ValueError):
-    """Not an AdmissionReview that can be answered; the text is for its sender."""
+def create_app(find_team: TeamLookup) -> web.Application:
+    """The application with its two paths.
 
+    Each answer carries the uid of its request. A malformed review gets status 400 and the reason.
+    """
 
-def application(facts: Facts) -> web.Application:
-    """The two paths. Every answer carries the request's uid; what is no review gets 400 and the
-    reason."""
-
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         body = await request.read()
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
-            uid, asked = parse(body, facts)
-            response: Json = {"uid": uid} | (
-                mutate(asked) if request.path == MUTATE else validate(asked)
-            )
-        except (Malformed, RecursionError) as error:
-            reason = (
-                str(error) if isinstance(error, Malformed) else "the review is nested too deeply"
-            )
-            ANSWERS.labels(request.path, "malformed").inc()
-            return web.Response(status=400, text=reason)
-        SECONDS.labels(request.path).observe(time.perf_counter() - began)
-        ANSWERS.labels(request.path, "allowed" if response["allowed"] else "refused").inc()
+            uid, admission = parse_review(body, find_team)
+            decide = mutate if request.path == MUTATE else validate
+            response: Json = {"uid": uid} | decide(admission)
+        except MalformedReview as error:
+            return _reject_malformed(request.path, str(error))
+        except RecursionError:
+            return _reject_malformed(request.path, "the review is nested too deeply")
+        REVIEW_SECONDS.labels(request.path).observe(time.perf_counter() - started)
+        REVIEWS.labels(request.path, "allowed" if response["allowed"] else "refused").inc()
         if not response["allowed"]:
-            log.info(
-                "refused",
-                extra={
-                    "why": response["status"]["message"],
-                    "user": asked.user,
-                    "team": asked.team.name,
-                    **about(asked),
-                },
-            )
+            log.info("refused", extra=_log_fields(admission, response["status"]["message"]))
         return web.json_response(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         )
 
-    app = web.Application(client_max_size=BODY_LIMIT)
-    app.add_routes([web.post(MUTATE, answer), web.post(VALIDATE, answer)])
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app.add_routes([web.post(MUTATE, handle), web.post(VALIDATE, handle)])
     return app
 
 
-def about(asked: Asked) -> dict[str, str]:
-    """Which object, in the facts of a log line."""
-    meta = table(asked.object, "metadata")
-    name = str(meta.get("name") or meta.get("generateName", ""))
+def _reject_malformed(path: str, reason: str) -> web.Response:
+    REVIEWS.labels(path, "malformed").inc()
+    return web.Response(status=400, text=reason)
+
+
+def _log_fields(request: AdmissionRequest, why: str) -> dict[str, str]:
+    metadata = get_dict(request.object, "metadata")
     return {
-        "kind": str(asked.object.get("kind", "")),
-        "namespace": str(meta.get("namespace", "")),
-        "object": name,
+        "why": why,
+        "user": request.user,
+        "team": request.team.name,
+        "kind": str(request.object.get("kind", "")),
+        "namespace": str(metadata.get("namespace", "")),
+        "object": str(metadata.get("name") or metadata.get("generateName", "")),
     }
 
 
-def mutate(asked: Asked) -> Json:
-    """Allowed with what we add, or refused with all that is wrong: here already, where the user's
-    own words still stand."""
-    if complained := refusal(asked):
-        return complained
-    if not (operations := patch(asked.object, defaulted(asked))):
+def mutate(request: AdmissionRequest) -> Json:
+    """The response with our patch, or the refusal.
+
+    Refuses here already, while the object is still as the user wrote it.
+    """
+    if refusal := _refuse(request):
+        return refusal
+    operations = create_patch(request.object, apply_defaults(request))
+    if not operations:
         return {"allowed": True}
     return {
         "allowed": True,
@@ -103,55 +100,56 @@ def mutate(asked: Asked) -> Json:
     }
 
 
-def validate(asked: Asked) -> Json:
-    """The last word, on what all mutating webhooks have made of the object."""
-    return refusal(asked) or {"allowed": True}
+def validate(request: AdmissionRequest) -> Json:
+    """The response for the final object, after all mutating webhooks."""
+    return _refuse(request) or {"allowed": True}
 
 
-def refusal(asked: Asked) -> Json | None:
-    if not (found := complaints(asked)):
+def _refuse(request: AdmissionRequest) -> Json | None:
+    """The refusal with all complaints; None when there are none."""
+    texts = complaints(request)
+    if not texts:
         return None
-    said = found[:MOST] + ([f"and {len(found) - MOST} more"] if len(found) > MOST else [])
+    if len(texts) > MAX_COMPLAINTS:
+        texts = [*texts[:MAX_COMPLAINTS], f"and {len(texts) - MAX_COMPLAINTS} more"]
     return {
         "allowed": False,
-        "status": {"code": 422, "reason": "Invalid", "message": "; ".join(said)},
+        "status": {"code": 422, "reason": "Invalid", "message": "; ".join(texts)},
     }
 
 
-def parse(body: bytes, facts: Facts) -> tuple[str, Asked]:
-    """The request's uid, and what it asks. Raises Malformed."""
+def parse_review(body: bytes, find_team: TeamLookup) -> tuple[str, AdmissionRequest]:
+    """The uid of the review, and its request. Raises MalformedReview."""
     try:
         review = json.loads(body)
     except ValueError as error:
-        raise Malformed(f"the body is no JSON: {error}") from error
-    request = table(review, "request")
+        raise MalformedReview(f"the body is not JSON: {error}") from error
+    request = get_dict(review, "request")
     uid = request.get("uid")
-    found = request.get("object")
     if not isinstance(uid, str) or not uid:
-        raise Malformed("request.uid is missing: this is no AdmissionReview of admission.k8s.io/v1")
-    old = request.get("oldObject")
-    if not isinstance(found, dict) or not (old is None or isinstance(old, dict)):
-        raise Malformed(
-            "request.object and request.oldObject must be objects: only CREATE and UPDATE are "
-            "answered here"
+        raise MalformedReview(
+            "request.uid is missing: send an AdmissionReview of admission.k8s.io/v1"
         )
-    for each in (found, old or {}):
-        _check_metadata(each)
+    new = request.get("object")
+    old = request.get("oldObject")
+    if not isinstance(new, dict) or not (old is None or isinstance(old, dict)):
+        raise MalformedReview(
+            "request.object and request.oldObject must be objects: send only CREATE and UPDATE"
+        )
+    _check_metadata(new)
+    _check_metadata(old or {})
     namespace = request.get("namespace")
-    user = table(request, "userInfo").get("username")
-    team = facts(namespace if isinstance(namespace, str) else "")
-    return uid, Asked(found, old, user if isinstance(user, str) else "", team)
+    user = get_dict(request, "userInfo").get("username")
+    team = find_team(namespace if isinstance(namespace, str) else "")
+    return uid, AdmissionRequest(new, old, user if isinstance(user, str) else "", team)
 
 
-def _check_metadata(found: Json) -> None:
-    """Labels and annotations are what the API server lets them be; anything else was not sent by
-    one."""
-    meta = found.get("metadata", {})
-    if not isinstance(meta, dict):
-        raise Malformed("metadata must be an object")
+def _check_metadata(value: Json) -> None:
+    """Raises MalformedReview for metadata that an API server would not send."""
+    metadata = value.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise MalformedReview("metadata must be an object")
     for name in ("labels", "annotations"):
-        values = meta.get(name) or {}
-        if not isinstance(values, dict) or not all(
-            isinstance(value, str) for value in values.values()
-        ):
-            raise Malformed(f"metadata.{name} must map texts to texts")
+        texts = metadata.get(name) or {}
+        if not isinstance(texts, dict) or not all(isinstance(t, str) for t in texts.values()):
+            raise MalformedReview(f"metadata.{name} must map strings to strings")

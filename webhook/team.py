@@ -1,60 +1,109 @@
-"""What the webhook knows of a namespace: (allocations, policy, its queues) → Team. Pure."""
+"""PURE. The limits of a namespace's team, from its allocation, the policy and its queues."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue
 from cede.api.names import GPU
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import Resources, parse
-from webhook.admission import Team
 
 
-def team_of(
+@dataclass(frozen=True)
+class Team:
+    """What the jobs in a namespace may use. Fields that the admin has not set are empty."""
+
+    name: str = ""
+    # priority class → weight
+    classes: Mapping[str, int] = field(default_factory=dict)
+    default_class: str = ""
+    # the highest class allowed
+    max_class: str = ""
+    # names of its LocalQueues
+    queues: frozenset[str] = frozenset()
+    # resource names, of whole accelerators and of partitions
+    accelerators: frozenset[str] = frozenset({GPU})
+    # instance type → what jobs can use of its largest node; empty while that is not known
+    nodes: Mapping[str, Resources] = field(default_factory=dict)
+    grace_s: int = 60
+    max_grace_s: int = 600
+
+    @property
+    def allowed_classes(self) -> list[str]:
+        """The priority classes that its jobs may name, the highest first.
+
+        Only the lowest class is allowed when `max_class` names a class that no longer exists.
+        """
+        weights = self.classes.values()
+        if self.max_class:
+            max_weight = self.classes.get(self.max_class, min(weights, default=0))
+        else:
+            max_weight = max(weights, default=0)
+        allowed = [name for name, weight in self.classes.items() if weight <= max_weight]
+        return sorted(allowed, key=lambda name: (-self.classes[name], name))
+
+
+TeamLookup = Callable[[str], Team]
+"""Namespace → its team. Answers from memory: a review waits for no other request."""
+
+
+def is_accelerator(resource: str, team: Team) -> bool:
+    """True for the accelerators and partitions of the policy, and for NVIDIA's own names."""
+    return (
+        resource in team.accelerators or resource == GPU or resource.startswith("nvidia.com/mig-")
+    )
+
+
+def build_team(
     namespace: str,
     policy: ClusterPolicy | None,
     allocations: Iterable[ComputeAllocation],
     queues: Iterable[LocalQueue],
 ) -> Team:
-    """What the team of `namespace` may use. What nobody has said yet is not checked."""
-    found = list(allocations)
-    claim = [each for each in found if each.namespace == namespace]
-    # the one that has it
-    mine = next(
-        (each for each in claim if each.status.namespace == namespace), claim[0] if claim else None
-    )
-    others = {each.metadata.name for each in found if each is not mine}
-    names = (
-        q.metadata.name
-        for q in queues
-        if q.metadata.namespace == namespace and q.spec.clusterQueue not in others
-    )
+    """The team of `namespace`. Limits that are not known yet are left open."""
+    allocations = list(allocations)
+    allocation = _find_allocation(namespace, allocations)
+    other_queues = {other.metadata.name for other in allocations if other is not allocation}
+    own_queues = [
+        queue.metadata.name
+        for queue in queues
+        if queue.metadata.namespace == namespace and queue.spec.clusterQueue not in other_queues
+    ]
     spec = policy.spec if policy else ClusterPolicy().spec
+    accelerators = {GPU}
+    for instance_type in spec.instanceTypes:
+        accelerators |= {instance_type.accelerator, *instance_type.partitions}
     return Team(
-        name=mine.team if mine else namespace,
-        classes={each.name: each.weight for each in spec.priorityClasses},
+        name=allocation.team if allocation else namespace,
+        classes={priority.name: priority.weight for priority in spec.priorityClasses},
         default_class=spec.defaultPriorityClass,
-        ceiling=mine.spec.maxPriorityClass if mine else "",
-        queues=frozenset(names),
-        accelerators=frozenset(
-            {
-                GPU,
-                *(
-                    name
-                    for each in spec.instanceTypes
-                    for name in (each.accelerator, *each.partitions)
-                    if name
-                ),
-            }
-        ),
-        nodes=nodes_of(policy) if policy else {},
+        max_class=allocation.spec.maxPriorityClass if allocation else "",
+        queues=frozenset(own_queues),
+        accelerators=frozenset(accelerators - {""}),
+        nodes=get_largest_nodes(policy) if policy else {},
         grace_s=spec.preemption.graceSeconds,
         max_grace_s=spec.preemption.maxGraceSeconds,
     )
 
 
-def nodes_of(policy: ClusterPolicy) -> dict[str, Resources]:
-    """Instance type → what jobs can have of its largest node; nothing in it where that is not
-    known."""
-    known = {each.name: each.whole for each in policy.status.instanceTypes}
-    return {each.name: parse(known.get(each.name, {})) for each in policy.spec.instanceTypes}
+def _find_allocation(
+    namespace: str, allocations: Sequence[ComputeAllocation]
+) -> ComputeAllocation | None:
+    """Of several allocations for one namespace, the one that the quota_controller accepted."""
+    claims = [claim for claim in allocations if claim.namespace == namespace]
+    for claim in claims:
+        if claim.status.namespace == namespace:
+            return claim
+    return claims[0] if claims else None
+
+
+def get_largest_nodes(policy: ClusterPolicy) -> dict[str, Resources]:
+    """Instance type → what jobs can use of its largest node; empty while that is not known."""
+    known = {
+        instance_type.name: instance_type.whole for instance_type in policy.status.instanceTypes
+    }
+    return {
+        instance_type.name: parse(known.get(instance_type.name, {}))
+        for instance_type in policy.spec.instanceTypes
+    }

@@ -1,151 +1,182 @@
-"""One object of every kind Kueue queues, as its user writes it, with a given pod in it; real CRDs
-accept them."""
+"""One object of every kind that Kueue queues, with a given pod in it; the real CRDs accept them."""
 
 from typing import Any
 
 from cede.api.objects import Json
 
 IMAGE = "registry.example/none"
+JobAndPaths = tuple[Json, list[str]]
+"""The object, and the field paths of its pod specs."""
 
 
-def a_pod(requests: Json | None = None, **more: Any) -> Json:
-    """A pod's spec."""
-    return {
-        "containers": [
-            {
-                "name": "main",
-                "image": IMAGE,
-                "resources": {"requests": requests or {}, "limits": requests or {}},
-            }
-        ],
-        **more,
-    }
+def pod_spec(requests: Json | None = None, **more: Any) -> Json:
+    """A pod spec with one container; the limits equal the requests."""
+    resources = {"requests": requests or {}, "limits": requests or {}}
+    return {"containers": [{"name": "main", "image": IMAGE, "resources": resources}], **more}
 
 
-def of_every_kind(
+def job_of_kind(kind: str, pod: Json, namespace: str = "vision", **labels: str) -> Json:
+    """The object of this kind. No two of its parts are the same Python object."""
+    job, _ = jobs_of_every_kind(pod, namespace, **labels)[kind]
+    unshared: Json = unshare(job)
+    return unshared
+
+
+def unshare(value: Any) -> Any:
+    """A copy in which no dict or list appears twice, unlike `deepcopy`."""
+    if isinstance(value, dict):
+        return {name: unshare(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [unshare(item) for item in value]
+    return value
+
+
+def jobs_of_every_kind(
     pod: Json, namespace: str = "vision", **labels: str
-) -> dict[str, tuple[Json, list[str]]]:
-    """Kind → (the object, where its pods' specs stand)."""
+) -> dict[str, JobAndPaths]:
+    """Kind → the object and the field paths of its pod specs. Parts may be shared."""
     template = {"metadata": {"labels": {"app": "it"}}, "spec": pod}
-    job_pod = {"spec": pod | {"restartPolicy": "Never"}}
-    replicas = {"replicas": 1, "restartPolicy": "Never", "template": template}
-    ray = {
-        "headGroupSpec": {"rayStartParams": {}, "template": template},
-        "workerGroupSpecs": [
-            {
-                "groupName": name,
-                "replicas": 1,
-                "minReplicas": 1,
-                "maxReplicas": 1,
-                "rayStartParams": {},
-                "template": template,
-            }
-            for name in ("small", "large")
-        ],
-    }
+    specs = _kubernetes_specs(pod, template) | _kubeflow_specs(pod, template)
+    specs |= _ray_specs(pod, template) | _wrapper_specs(pod)
+    jobs: dict[str, JobAndPaths] = {}
+    for (api_version, kind), (spec, paths) in specs.items():
+        metadata: Json = {"name": "it", "namespace": namespace}
+        if labels:
+            metadata["labels"] = labels
+        jobs[kind] = (
+            {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec},
+            paths,
+        )
+    return jobs
+
+
+Specs = dict[tuple[str, str], JobAndPaths]
+"""(apiVersion, kind) → the spec and the field paths of its pod specs."""
+
+
+def _batch_template(pod: Json) -> Json:
+    return {"spec": pod | {"restartPolicy": "Never"}}
+
+
+def _kubernetes_specs(pod: Json, template: Json) -> Specs:
     serving = {"selector": {"matchLabels": {"app": "it"}}, "template": template}
-    jobset = [
-        {"name": name, "template": {"spec": {"template": job_pod}}}
+    leader_worker_set = {
+        "replicas": 1,
+        "rolloutStrategy": {"type": "RollingUpdate"},
+        "leaderWorkerTemplate": {
+            "size": 2,
+            "leaderTemplate": template,
+            "workerTemplate": template,
+        },
+    }
+    replicated_jobs = [
+        {"name": name, "template": {"spec": {"template": _batch_template(pod)}}}
         for name in ("driver", "workers")
     ]
+    return {
+        ("batch/v1", "Job"): ({"template": _batch_template(pod)}, ["spec.template.spec"]),
+        ("v1", "Pod"): (pod, ["spec"]),
+        ("apps/v1", "Deployment"): (serving, ["spec.template.spec"]),
+        ("apps/v1", "StatefulSet"): (serving | {"serviceName": "it"}, ["spec.template.spec"]),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): (
+            leader_worker_set,
+            [
+                "spec.leaderWorkerTemplate.leaderTemplate.spec",
+                "spec.leaderWorkerTemplate.workerTemplate.spec",
+            ],
+        ),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet"): (
+            {"replicatedJobs": replicated_jobs},
+            [f"spec.replicatedJobs[{i}].template.spec.template.spec" for i in (0, 1)],
+        ),
+    }
+
+
+def _kubeflow_specs(pod: Json, template: Json) -> Specs:
+    train_job = {
+        "runtimeRef": {"name": "torch"},
+        "trainer": {
+            "numNodes": 2,
+            "resourcesPerNode": pod["containers"][0].get("resources", {}),
+        },
+    }
+    specs: Specs = {
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob"): (
+            train_job,
+            ["spec.trainer.resourcesPerNode"],
+        )
+    }
+    replicas = {"replicas": 1, "restartPolicy": "Never", "template": template}
+    for kind, field, roles in (
+        ("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker")),
+        ("JAXJob", "jaxReplicaSpecs", ("Worker",)),
+        ("TFJob", "tfReplicaSpecs", ("Chief", "Worker")),
+        ("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
+        ("PaddleJob", "paddleReplicaSpecs", ("Worker",)),
+        ("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker")),
+    ):
+        api_version = "kubeflow.org/v2beta1" if kind == "MPIJob" else "kubeflow.org/v1"
+        specs[api_version, kind] = (
+            {field: dict.fromkeys(roles, replicas)},
+            [f"spec.{field}.{role}.template.spec" for role in roles],
+        )
+    return specs
+
+
+def _ray_specs(pod: Json, template: Json) -> Specs:
+    worker_groups = [
+        {
+            "groupName": name,
+            "replicas": 1,
+            "minReplicas": 1,
+            "maxReplicas": 1,
+            "rayStartParams": {},
+            "template": template,
+        }
+        for name in ("small", "large")
+    ]
+    cluster = {
+        "headGroupSpec": {"rayStartParams": {}, "template": template},
+        "workerGroupSpecs": worker_groups,
+    }
+    ray_job = {
+        "entrypoint": "true",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster,
+        "submitterPodTemplate": _batch_template(pod),
+    }
+    job_paths = [*_ray_paths("spec.rayClusterSpec"), "spec.submitterPodTemplate.spec"]
+    service_paths = _ray_paths("spec.rayClusterConfig")
+    return {
+        ("ray.io/v1", "RayCluster"): (cluster, _ray_paths("spec")),
+        ("ray.io/v1", "RayJob"): (ray_job, job_paths),
+        ("ray.io/v1", "RayService"): ({"rayClusterConfig": cluster}, service_paths),
+    }
+
+
+def _ray_paths(prefix: str) -> list[str]:
+    groups = ("headGroupSpec", "workerGroupSpecs[0]", "workerGroupSpecs[1]")
+    return [f"{prefix}.{group}.template.spec" for group in groups]
+
+
+def _wrapper_specs(pod: Json) -> Specs:
     wrapped = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "it"},
-        "spec": {"template": job_pod},
+        "spec": {"template": _batch_template(pod)},
     }
-
-    def of_ray(where: str) -> list[str]:
-        return [
-            f"{where}.{group}.template.spec"
-            for group in ("headGroupSpec", "workerGroupSpecs[0]", "workerGroupSpecs[1]")
-        ]
-
-    def kubeflow(kind: str, replica_specs: str, *roles: str) -> tuple[str, str, Json, list[str]]:
-        version = "kubeflow.org/v2beta1" if kind == "MPIJob" else "kubeflow.org/v1"
-        where = [f"spec.{replica_specs}.{role}.template.spec" for role in roles]
-        return version, kind, {replica_specs: dict.fromkeys(roles, replicas)}, where
-
-    rows: list[tuple[str, str, Json, list[str]]] = [
-        ("batch/v1", "Job", {"template": job_pod}, ["spec.template.spec"]),
-        ("v1", "Pod", pod, ["spec"]),
-        ("apps/v1", "Deployment", serving, ["spec.template.spec"]),
-        ("apps/v1", "StatefulSet", serving | {"serviceName": "it"}, ["spec.template.spec"]),
-        (
-            "leaderworkerset.x-k8s.io/v1",
-            "LeaderWorkerSet",
-            {
-                "replicas": 1,
-                "rolloutStrategy": {"type": "RollingUpdate"},
-                "leaderWorkerTemplate": {
-                    "size": 2,
-                    "leaderTemplate": template,
-                    "workerTemplate": template,
-                },
-            },
-            [
-                f"spec.leaderWorkerTemplate.{each}.spec"
-                for each in ("leaderTemplate", "workerTemplate")
-            ],
-        ),
-        (
-            "jobset.x-k8s.io/v1alpha2",
-            "JobSet",
-            {"replicatedJobs": jobset},
-            [f"spec.replicatedJobs[{i}].template.spec.template.spec" for i in (0, 1)],
-        ),
-        (
-            "trainer.kubeflow.org/v1alpha1",
-            "TrainJob",
-            {
-                "runtimeRef": {"name": "torch"},
-                "trainer": {
-                    "numNodes": 2,
-                    "resourcesPerNode": pod["containers"][0].get("resources", {}),
-                },
-            },
-            ["spec.trainer.resourcesPerNode"],
-        ),
-        kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
-        kubeflow("JAXJob", "jaxReplicaSpecs", "Worker"),
-        kubeflow("TFJob", "tfReplicaSpecs", "Chief", "Worker"),
-        kubeflow("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
-        kubeflow("PaddleJob", "paddleReplicaSpecs", "Worker"),
-        kubeflow("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker"),
-        ("ray.io/v1", "RayCluster", ray, of_ray("spec")),
-        (
-            "ray.io/v1",
-            "RayJob",
-            {
-                "entrypoint": "true",
-                "shutdownAfterJobFinishes": True,
-                "rayClusterSpec": ray,
-                "submitterPodTemplate": job_pod,
-            },
-            [*of_ray("spec.rayClusterSpec"), "spec.submitterPodTemplate.spec"],
-        ),
-        ("ray.io/v1", "RayService", {"rayClusterConfig": ray}, of_ray("spec.rayClusterConfig")),
-        (
-            "workload.codeflare.dev/v1beta2",
-            "AppWrapper",
+    spark = {
+        "type": "Python",
+        "sparkVersion": "4.0.0",
+        "mainApplicationFile": "local:///x.py",
+        "driver": {},
+        "executor": {"instances": 1},
+    }
+    return {
+        ("workload.codeflare.dev/v1beta2", "AppWrapper"): (
             {"components": [{"template": wrapped}]},
             ["spec.components[0].template.spec.template.spec"],
         ),
-        (
-            "sparkoperator.k8s.io/v1beta2",
-            "SparkApplication",
-            {
-                "type": "Python",
-                "sparkVersion": "4.0.0",
-                "mainApplicationFile": "local:///x.py",
-                "driver": {},
-                "executor": {"instances": 1},
-            },
-            [],
-        ),
-    ]
-    meta = {"name": "it", "namespace": namespace} | ({"labels": labels} if labels else {})
-    return {
-        kind: ({"apiVersion": version, "kind": kind, "metadata": dict(meta), "spec": spec}, where)
-        for version, kind, spec, where in rows
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): (spark, []),
     }

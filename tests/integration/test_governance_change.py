@@ -1,5 +1,4 @@
-"""What a change does to running work: the rows of the README's table, on a real Kueue. Nothing that
-runs is stopped by any of them."""
+"""Changes by an admin stop no running job, on a real Kueue: the table of the admin guide."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,184 +6,197 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import CLASSES, POLICY, TYPE, Admin, condition, file, governed
+from cede.api.objects import Json
+from tests.integration.admin import (
+    CLASSES,
+    POLICY,
+    TYPE,
+    Admin,
+    condition_of,
+    governed,
+    kubectl_list,
+)
 
 pytestmark = pytest.mark.cluster
-A = "gov-left"
-B = "gov-right"
+LENDER = "gov-left"
+BORROWER = "gov-right"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Any) -> Iterator[Admin]:
+def governed_cluster(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
         yield admin
-        admin.remove(A, B)
+        admin.delete_teams(LENDER, BORROWER)
 
 
 @pytest.fixture
-def admin(world: Admin) -> Iterator[Admin]:
-    """Eight accelerators each; right's job `runs` on twelve, four of them left's."""
-    world.policy()
-    world.team(A, 8)
-    world.team(B, 8)
-    world.submit(world.job(B, "runs", 12, pods=12))
-    world.runs(B, "runs")
-    world.cluster.until(
-        lambda: world.allocation(A)["status"]["lent"] == "4 gpu",
-        "the status to say what is lent",
+def admin(governed_cluster: Admin) -> Iterator[Admin]:
+    """Each team owns eight accelerators; the borrower's job `runs` has twelve."""
+    admin = governed_cluster
+    admin.apply_policy()
+    admin.apply_team(LENDER, 8)
+    admin.apply_team(BORROWER, 8)
+    admin.submit(admin.job(BORROWER, "runs", 12, pods=12))
+    admin.wait_for_admission(BORROWER, "runs")
+    admin.cluster.until(
+        lambda: admin.allocation(LENDER)["status"]["lent"] == "4 gpu",
+        "the status to report what is lent",
         120,
     )
-    yield world
-    world.clear(A, B)
+    yield admin
+    admin.delete_jobs(LENDER, BORROWER)
 
 
-def runs_on(admin: Admin, job: str = "runs") -> None:
-    found = admin.workloads(B)[job]
-    assert condition(found, "Admitted").get("status") == "True"
-    assert not admin.evicted(B, job)
+def assert_still_admitted(admin: Admin, job: str = "runs") -> None:
+    workload = admin.workloads_by_job(BORROWER)[job]
+    assert condition_of(workload, "Admitted").get("status") == "True"
+    assert not admin.eviction_reason(BORROWER, job)
 
 
-def test_more_quota_admits_what_waits(admin: Admin) -> None:
-    admin.policy(shareUnallocated=False)
-    admin.team(A, 4, sharing={"strategy": "Lend"})
-    admin.team(B, 8, sharing={"strategy": "Lend"})
-    admin.submit(admin.job(A, "six", 6, pods=6))
-    admin.waits(A, "six")
-    admin.team(A, 6, sharing={"strategy": "Lend"})
-    admin.team(B, 2)
-    admin.cancel(B, "runs")
-    admin.runs(A, "six")
+# --- quota and sharing ----------------------------------------------------------------------------
+def test_more_quota_admits_waiting_jobs(admin: Admin) -> None:
+    admin.apply_policy(shareUnallocated=False)
+    admin.apply_team(LENDER, 4, sharing={"strategy": "Lend"})
+    admin.apply_team(BORROWER, 8, sharing={"strategy": "Lend"})
+    admin.submit(admin.job(LENDER, "six", 6, pods=6))
+    admin.wait_until_pending(LENDER, "six")
+    admin.apply_team(LENDER, 6, sharing={"strategy": "Lend"})
+    admin.apply_team(BORROWER, 2)
+    admin.delete_job(BORROWER, "runs")
+    admin.wait_for_admission(LENDER, "six")
 
 
-def test_less_quota_than_is_used_lets_it_run_and_admits_nothing_new(admin: Admin) -> None:
-    admin.policy(shareUnallocated=False)
-    admin.team(B, 2)
+def test_less_quota_than_used_stops_no_job_and_admits_none(admin: Admin) -> None:
+    admin.apply_policy(shareUnallocated=False)
+    admin.apply_team(BORROWER, 2)
     admin.cluster.until(
-        lambda: admin.allocation(B)["status"]["borrowed"] == "10 gpu",
-        "what is used to be borrowed now",
+        lambda: admin.allocation(BORROWER)["status"]["borrowed"] == "10 gpu",
+        "the usage to count as borrowed",
         120,
     )
-    runs_on(admin)
-    admin.submit(admin.job(B, "new", 1))
-    admin.waits(B, "new")
-    runs_on(admin)
+    assert_still_admitted(admin)
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_until_pending(BORROWER, "new")
+    assert_still_admitted(admin)
 
 
-def test_a_lower_borrowing_limit_lets_run_what_is_borrowed(admin: Admin) -> None:
-    admin.team(B, 8, sharing={"borrowLimitPercent": 25})
+def test_a_lower_borrowing_limit_stops_no_borrowing_job(admin: Admin) -> None:
+    admin.apply_team(BORROWER, 8, sharing={"borrowLimitPercent": 25})
     admin.cluster.until(
-        lambda: admin.limit(B, "borrowingLimit") == "2", "the limit to be in the queue", 120
+        lambda: admin.accelerator_quota(BORROWER, "borrowingLimit") == "2",
+        "the limit to be in the queue",
+        120,
     )
-    admin.submit(admin.job(B, "new", 1))
-    admin.waits(B, "new")
-    runs_on(admin)
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_until_pending(BORROWER, "new")
+    assert_still_admitted(admin)
 
 
-def test_who_stops_lending_gets_it_back_as_borrowers_end(admin: Admin) -> None:
-    admin.team(A, 8, sharing={"strategy": "DontLend"})
+def test_a_team_that_stops_lending_gets_quota_back_as_borrowers_end(admin: Admin) -> None:
+    admin.apply_team(LENDER, 8, sharing={"strategy": "DontLend"})
     admin.cluster.until(
-        lambda: admin.limit(A, "lendingLimit") == "4", "what is out to stay lent", 120
+        lambda: admin.accelerator_quota(LENDER, "lendingLimit") == "4",
+        "lent quota to stay lent",
+        120,
     )
-    runs_on(admin)
-    admin.submit(admin.job(B, "new", 1))
-    admin.waits(B, "new")
-    admin.clear(B)
-    admin.cluster.until(lambda: admin.limit(A, "lendingLimit") == "0", "it to be back", 120)
-    admin.submit(admin.job(B, "nine", 9, pods=9))
-    admin.waits(B, "nine")
+    assert_still_admitted(admin)
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_until_pending(BORROWER, "new")
+    admin.delete_jobs(BORROWER)
+    admin.cluster.until(
+        lambda: admin.accelerator_quota(LENDER, "lendingLimit") == "0",
+        "lent quota to be returned",
+        120,
+    )
+    admin.submit(admin.job(BORROWER, "nine", 9, pods=9))
+    admin.wait_until_pending(BORROWER, "nine")
 
 
-def test_a_renamed_team_keeps_its_namespace_and_its_work(admin: Admin) -> None:
-    admin.team(B, 8, team="gov-renamed")
-    namespace = admin.cluster.kubectl_json("get", "namespace", B)
+def test_a_renamed_team_keeps_its_namespace_and_jobs(admin: Admin) -> None:
+    admin.apply_team(BORROWER, 8, team="gov-renamed")
+    namespace = admin.cluster.kubectl_json("get", "namespace", BORROWER)
     assert namespace["metadata"]["labels"][names.TEAM] == "gov-renamed"
-    runs_on(admin)
-    admin.submit(admin.job(B, "new", 1))
-    admin.runs(B, "new")
+    assert_still_admitted(admin)
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_for_admission(BORROWER, "new")
 
 
-def test_work_of_a_type_that_leaves_the_policy_runs_on_and_nothing_new_is_admitted(
-    admin: Admin,
-) -> None:
-    admin.policy(
-        instanceTypes=[{"name": "gov-other", "accelerators": 8, "cpu": "192", "memory": "2Ti"}]
-    )
-    admin.says(B, f"the policy has no instance type {TYPE}")
-    runs_on(admin)
-    admin.submit(admin.job(B, "new", 1))
-    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 120)
-    admin.waits(B, "new")
-    runs_on(admin)
-    admin.policy()
-    admin.runs(B, "new")
+# --- the policy -----------------------------------------------------------------------------------
+def test_jobs_of_a_removed_type_go_on_and_none_is_admitted(admin: Admin) -> None:
+    other_type = {"name": "gov-other", "accelerators": 8, "cpu": "192", "memory": "2Ti"}
+    admin.apply_policy(instanceTypes=[other_type])
+    admin.wait_for_message(BORROWER, f"the policy has no instance type {TYPE}")
+    assert_still_admitted(admin)
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_for_workload(BORROWER, "new")
+    admin.wait_until_pending(BORROWER, "new")
+    assert_still_admitted(admin)
+    admin.apply_policy()
+    admin.wait_for_admission(BORROWER, "new")
 
 
-def test_a_class_that_leaves_the_policy_is_kept_by_what_runs_and_refused_to_what_is_new(
-    admin: Admin,
-) -> None:
-    admin.submit(admin.job(B, "sweeps", 1, "sweep"))
-    admin.runs(B, "sweeps")
-    admin.policy(priorityClasses=[one for one in CLASSES if one["name"] != "sweep"])
-    classes = ("get", "workloadpriorityclass", "-o", "name")
+def test_running_jobs_keep_a_removed_class_and_new_ones_are_refused(admin: Admin) -> None:
+    admin.submit(admin.job(BORROWER, "sweeps", 1, "sweep"))
+    admin.wait_for_admission(BORROWER, "sweeps")
+    admin.apply_policy(priorityClasses=[class_ for class_ in CLASSES if class_["name"] != "sweep"])
+    get_classes = ("get", "workloadpriorityclass", "-o", "name")
     admin.cluster.until(
-        lambda: "sweep" not in admin.cluster.kubectl(*classes), "the class to go", 120
+        lambda: "sweep" not in admin.cluster.kubectl(*get_classes), "the class to be deleted", 120
     )
-    runs_on(admin, "sweeps")
+    assert_still_admitted(admin, "sweeps")
+    late_job = kubectl_list(admin.job(BORROWER, "late", 1, "sweep"))
 
-    def refused() -> str:
+    def refusal() -> str:
         try:
-            admin.cluster.kubectl(
-                "create",
-                "--dry-run=server",
-                "-f",
-                "-",
-                stdin=file(admin.job(B, "late", 1, "sweep")),
-            )
+            admin.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=late_job)
         except AssertionError as error:
             return str(error)
         return ""
 
-    said = admin.cluster.until(refused, "the webhook to know", 120)
-    assert "'sweep', which is no priority class here: use inference or training" in said
+    message = admin.cluster.until(refusal, "the webhook to refuse the class", 120)
+    expected = "'sweep', which is not a priority class of this cluster: use inference or training"
+    assert expected in message
 
 
-def test_an_inactive_allocation_lets_run_what_runs_and_admits_nothing(admin: Admin) -> None:
-    admin.team(B, 8, active=False)
-    admin.says(B, "nothing new is admitted, what runs goes on to its end")
-    admin.submit(admin.job(B, "new", 1))
-    admin.cluster.until(lambda: "new" in admin.workloads(B), "its workload", 120)
-    admin.waits(B, "new")
-    runs_on(admin)
-    admin.team(B, 8)
-    admin.runs(B, "new")
+def test_without_a_policy_quotas_stay_and_kueue_preempts(admin: Admin) -> None:
+    def spec_without_preemption() -> Json:
+        spec = admin.cluster_queue(BORROWER)["spec"]
+        return {key: value for key, value in spec.items() if key != "preemption"}
+
+    before = spec_without_preemption()
+    admin.cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
+    admin.wait_for_message(BORROWER, "until then all quotas stay as they are")
+    assert spec_without_preemption() == before
+    assert_still_admitted(admin)
+    admin.submit(admin.job(LENDER, "reclaims", 8))
+    admin.wait_for_admission(LENDER, "reclaims")
+    assert admin.eviction_reason(BORROWER, "runs") == "Preempted", "Cede does not preempt now"
+    admin.apply_policy(**POLICY)
 
 
-def test_a_deleted_allocation_waits_for_its_work_and_says_so(admin: Admin) -> None:
-    admin.cluster.kubectl("delete", "computeallocation", B, "--wait=false")
-    admin.says(B, "1 workload still holds its quota")
-    runs_on(admin)
-    admin.clear(B)
+# --- the allocation -------------------------------------------------------------------------------
+def test_an_inactive_allocation_stops_no_job_and_admits_none(admin: Admin) -> None:
+    admin.apply_team(BORROWER, 8, active=False)
+    admin.wait_for_message(BORROWER, "nothing new is admitted, running jobs go on to their end")
+    admin.submit(admin.job(BORROWER, "new", 1))
+    admin.wait_for_workload(BORROWER, "new")
+    admin.wait_until_pending(BORROWER, "new")
+    assert_still_admitted(admin)
+    admin.apply_team(BORROWER, 8)
+    admin.wait_for_admission(BORROWER, "new")
+
+
+def test_a_deleted_allocation_waits_for_its_jobs_and_reports_it(admin: Admin) -> None:
+    admin.cluster.kubectl("delete", "computeallocation", BORROWER, "--wait=false")
+    admin.wait_for_message(BORROWER, "1 workload still uses its quota")
+    assert_still_admitted(admin)
+    admin.delete_jobs(BORROWER)
     admin.cluster.until(
-        lambda: B not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"),
-        "it to go",
+        lambda: BORROWER not in admin.cluster.kubectl("get", "computeallocation", "-o", "name"),
+        "the allocation to be deleted",
         120,
     )
-    assert B not in admin.cluster.kubectl("get", "clusterqueue", "-o", "name")
-    assert B in admin.cluster.kubectl("get", "namespace", "-o", "name"), (
-        "the namespace and what is in it stay"
+    assert BORROWER not in admin.cluster.kubectl("get", "clusterqueue", "-o", "name")
+    assert BORROWER in admin.cluster.kubectl("get", "namespace", "-o", "name"), (
+        "the namespace and its contents stay"
     )
-
-
-def test_without_a_policy_quotas_stay_as_they_are_and_kueue_takes_back(admin: Admin) -> None:
-    def quotas() -> Any:
-        return {key: value for key, value in admin.queue(B)["spec"].items() if key != "preemption"}
-
-    before = quotas()
-    admin.cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME)
-    admin.says(B, "until then all quotas stay as they are")
-    assert quotas() == before
-    runs_on(admin)
-    admin.submit(admin.job(A, "mine", 8))
-    admin.runs(A, "mine")
-    assert admin.evicted(B, "runs") == "Preempted", "there is nobody else to ask for it"
-    admin.policy(**POLICY)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.jobs import PRIORITY, QUEUE, plain_job
 from tests.integration.user import Write, file_of, outcome, refusal, sizes
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE, plain
 
 pytestmark = pytest.mark.cluster
 
@@ -25,9 +25,9 @@ def test_an_elastic_job_starts_at_its_smallest_size_in_the_teams_queue(
 def test_an_unknown_priority_class_is_refused_with_the_list(
     user: Any, team: str, write: Write
 ) -> None:
-    job = plain()
+    job = plain_job()
     job["metadata"] = {"name": "gpt", "namespace": team, "labels": {PRIORITY: "urgent"}}
-    assert "which is no priority class here: use training" in refusal(
+    assert "which is not a priority class of this cluster: use training" in refusal(
         user, "create", "-f", write(job)
     )
 
@@ -39,7 +39,7 @@ def test_all_complaints_come_at_once_and_before_the_api_servers_own(
     job["metadata"]["labels"] = {PRIORITY: "urgent", QUEUE: "research"}
     job["spec"]["completions"] = 7
     said = refusal(user, "create", "-f", write(job))
-    for word in ("'urgent'", "'research'", "needs Indexed", "needs Never", "needs both alike"):
+    for word in ("'urgent'", "'research'", "needs Indexed", "needs Never", "needs both to be equal"):
         assert word in said
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.builders.job_kinds import a_pod
-from tests.integration.admin import FAKE, Admin, file, governed
+from tests.builders.job_kinds import pod_spec
+from tests.integration.admin import FAKE, Admin, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster
 LAB = "gov-served"
@@ -21,7 +21,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
         cluster.kubectl("create", "namespace", LAB)
         cluster.kubectl("apply", "-f", "-", stdin=server())
         cluster.until(lambda: ready(admin) == 1, "the server to serve", 120)
-        admin.team(LAB, 8, namespace={"name": LAB, "adopt": True})
+        admin.apply_team(LAB, 8, namespace={"name": LAB, "adopt": True})
         try:
             yield admin
         finally:
@@ -33,10 +33,10 @@ def admin(cluster: Any) -> Iterator[Admin]:
 def server(**labels: str) -> str:
     template = {
         "metadata": {"labels": {"app": "server"} | labels},
-        "spec": a_pod({"cpu": "1"}, tolerations=[FAKE]),
+        "spec": pod_spec({"cpu": "1"}, tolerations=[FAKE]),
     }
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "server"}}, "template": template}
-    return file(
+    return kubectl_list(
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",

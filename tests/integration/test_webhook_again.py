@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
+from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import ALLOCATION, Write, file_of, outcome, refusal, resize, sizes
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 QUOTA = [{"instanceType": "local-4gpu", "accelerators": 4}]
@@ -152,14 +152,16 @@ def test_a_patch_of_the_number_is_a_wish(
     said = refusal(
         user, "patch", "job", "-n", team, "gpt", patch[0], "-p", patch[1].replace("6", "9")
     )
-    assert "is 9, which is not among its sizes" in said
+    assert "is 9, which is not one of the job's sizes" in said
 
 
 @pytest.mark.parametrize(
     ("script", "left"),
     [
         pytest.param(
-            "sed -i s/parallelism:.4/parallelism:\\ 6/", (4, 4, "6"), id="the number: a desired size"
+            "sed -i s/parallelism:.4/parallelism:\\ 6/",
+            (4, 4, "6"),
+            id="the number: a desired size",
         ),
         pytest.param(
             "sed -i s/backoffLimit:.6/backoffLimit:\\ 5/",
@@ -200,7 +202,13 @@ def test_what_is_ours_on_a_job_cannot_be_taken_off(
 ) -> None:
     before = created(user, team, write_job(), ("apply",))
     user.kubectl(
-        "annotate", "job", "-n", team, "gpt", "cede.dev/desired-size-", "kueue.x-k8s.io/elastic-job-"
+        "annotate",
+        "job",
+        "-n",
+        team,
+        "gpt",
+        "cede.dev/desired-size-",
+        "kueue.x-k8s.io/elastic-job-",
     )
     user.kubectl("label", "job", "-n", team, "gpt", f"{QUEUE}-", f"{PRIORITY}-")
     after = the_job(user, team)["metadata"]
@@ -215,7 +223,10 @@ def test_a_dry_run_shows_what_would_be_and_does_nothing(
 ) -> None:
     file = write_job()
     shown = json.loads(user.kubectl("create", "-f", file, "--dry-run=server", "-o", "json"))
-    assert (shown["spec"]["parallelism"], shown["metadata"]["annotations"]["cede.dev/desired-size"]) == (
+    assert (
+        shown["spec"]["parallelism"],
+        shown["metadata"]["annotations"]["cede.dev/desired-size"],
+    ) == (
         2,
         "8",
     )

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json
-from tests.builders.job_kinds import a_pod, of_every_kind
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import file_of
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE
 
 pytestmark = pytest.mark.cluster
 CONTAINER = {"name": "train", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -135,7 +135,9 @@ def test_the_ends_of_the_grammar_are_accepted(
     found = file_of(team)
     found["metadata"]["annotations"]["cede.dev/sizes"] = sizes
     found["spec"] |= {"parallelism": parallelism, "completions": parallelism}
-    assert tried(user, found)["metadata"]["annotations"]["cede.dev/desired-size"] == str(parallelism)
+    assert tried(user, found)["metadata"]["annotations"]["cede.dev/desired-size"] == str(
+        parallelism
+    )
 
 
 def test_a_job_with_no_name_and_no_labels_is_named_and_labelled(user: Any, team: str) -> None:
@@ -153,7 +155,7 @@ def test_ours_comes_before_kueues_which_acts_on_what_we_wrote(
 ) -> None:
     """Kueue hands a Deployment's labels on to its pods, and gates a pod that names a queue, in the
     same request."""
-    made = tried(user, of_every_kind(a_pod(), team)[kind][0])
+    made = tried(user, jobs_of_every_kind(pod_spec(), team)[kind][0])
     if kind == "Pod":
         assert {"name": "kueue.x-k8s.io/admission"} in made["spec"]["schedulingGates"]
         assert made["metadata"]["labels"][PRIORITY] == "training"

@@ -14,7 +14,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from tests.integration.user import file_of
-from webhook.certificates.keeper import issue_ca
+from webhook.certificates.issue import issue_ca
 
 pytestmark = pytest.mark.cluster
 KINDS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")

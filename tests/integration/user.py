@@ -8,7 +8,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.unit.webhook.test_rules import a_job
+from tests.builders.jobs import elastic_job
 
 TEAM = "webhook-test"
 POLICY = {
@@ -42,7 +42,7 @@ QUEUED = f"localqueue.kueue.x-k8s.io/{names.LOCAL_QUEUE}"
 
 def file_of(team: str, **more: Any) -> Json:
     """An elastic Job as its user writes it: nothing in it that the API server would have added."""
-    job = a_job(8, "2-8", **more)
+    job = elastic_job(8, "2-8", **more)
     job["metadata"] = {"name": "gpt", "namespace": team, "annotations": {"cede.dev/sizes": "2-8"}}
     del job["spec"]["podReplacementPolicy"]
     del job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]

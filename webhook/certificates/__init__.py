@@ -1,1 +1,1 @@
-"""The webhook's certificate authority: issue, store, rotate, publish."""
+"""The webhook's own certificate authority: issues, stores, publishes and rotates certificates."""

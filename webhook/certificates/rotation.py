@@ -1,60 +1,60 @@
-"""What is to be done about our certificates: (what the Secret holds, what is published, now) → one
-step. Pure.
+"""PURE. Decides the next step for our certificates, from the Secret, what is published, and `now`.
 
-A CA is replaced in an order that leaves no moment without trust: the new one is published beside
-the old, then signs
-the leaf, then the old one is dropped. Each replica may take each step; a write carries the version
-it was decided on.
+API servers trust the served certificate at every moment of a CA rotation: the next CA is published
+beside the current one, then signs a new certificate, and then the previous CA is dropped. Every
+replica may take every step. A write carries the resource version of the state it was decided on.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 DAY_S = 86400.0
-CA_LIFE_S = 3650 * DAY_S
-LEAF_LIFE_S = 90 * DAY_S
-# an API server's clock may be behind ours; an early date costs nothing
+CA_LIFETIME_S = 3650 * DAY_S
+LEAF_LIFETIME_S = 90 * DAY_S
+# API servers may have slower clocks, and an early date does no harm
 BACKDATE_S = 7 * DAY_S
 SETTLE_S = 120.0
-"""How long a published CA, or a new leaf, gets to reach every API server and every replica."""
+"""How long a published CA or a new certificate needs to reach every API server and replica."""
+RECHECK_INTERVAL_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate and its key as PEM. Times in Unix seconds."""
 
     certificate: str
     key: str
     issued: float
-    ends: float
+    expires: float
 
     def is_early(self, now: float) -> bool:
-        """It is not valid yet: a clock far ahead of ours has issued it, and nobody accepts it."""
+        """True before its validity begins: it was issued by a clock far ahead of ours."""
         return now < self.issued - BACKDATE_S
 
     def is_valid(self, now: float) -> bool:
-        return not self.is_early(now) and now < self.ends
+        return not self.is_early(now) and now < self.expires
 
-    def is_worn(self, now: float) -> bool:
-        """Two thirds of its life are over."""
-        return now >= self.issued + (self.ends - self.issued) * 2 / 3
+    def is_aging(self, now: float) -> bool:
+        """True after two thirds of its lifetime."""
+        return now >= self.issued + (self.expires - self.issued) * 2 / 3
 
 
 @dataclass(frozen=True)
-class Held:
-    """What the Secret holds. None for what is missing, unreadable, or does not fit: a leaf that
-    `ca` has not signed."""
+class Certificates:
+    """The content of the Secret. A part that is missing, unreadable or inconsistent is None; a
+    `leaf` that `ca` has not signed is inconsistent."""
 
-    ca: Pair | None = None
-    leaf: Pair | None = None
-    # published, and not yet signing
-    next_ca: Pair | None = None
-    # no longer signing, and still published
+    ca: KeyPair | None = None
+    # the certificate that is served
+    leaf: KeyPair | None = None
+    # published, and does not sign yet
+    next_ca: KeyPair | None = None
+    # PEM; does not sign any more, and is still published
     previous_ca: str = ""
 
     @property
     def bundle(self) -> str:
-        """Every CA that a leaf in service may be signed by: what belongs in each `caBundle`."""
+        """PEM of every CA that may have signed a served certificate: the value for `caBundle`."""
         parts = [
             self.ca.certificate if self.ca else "",
             self.next_ca.certificate if self.next_ca else "",
@@ -72,34 +72,38 @@ class Step(Enum):
     DROP = "drop the previous CA"
 
 
-def due(held: Held, published: bool, now: float) -> tuple[Step | None, str]:
-    """The next step and why; None when there is nothing to do. `published`: every configuration
-    there is has the bundle."""
-    if held.ca is None:
+def next_step(stored: Certificates, published: bool, now: float) -> tuple[Step | None, str]:
+    """The step to take, or None, and the reason.
+
+    `published`: every webhook configuration has `stored.bundle`.
+    """
+    ca = stored.ca
+    leaf = stored.leaf
+    if ca is None:
         return Step.ISSUE, "there is no usable CA"
-    if now >= held.ca.ends:
+    if now >= ca.expires:
         return Step.ISSUE, "the CA has expired"
-    if held.ca.is_early(now):
+    if ca.is_early(now):
         return Step.ISSUE, "the CA is not valid yet"
-    if held.leaf is None:
+    if leaf is None:
         return Step.RENEW, "there is no usable certificate"
-    if now >= held.leaf.ends:
+    if now >= leaf.expires:
         return Step.RENEW, "the certificate has expired"
-    if held.leaf.is_early(now):
+    if leaf.is_early(now):
         return Step.RENEW, "the certificate is not valid yet"
     if not published:
-        return Step.PUBLISH, "a webhook configuration does not trust what we serve"
-    if held.next_ca and now >= held.next_ca.issued + SETTLE_S:
+        return Step.PUBLISH, "a webhook configuration does not have the current CA bundle"
+    if stored.next_ca and now >= stored.next_ca.issued + SETTLE_S:
         return Step.PROMOTE, "the next CA is published everywhere"
-    if held.previous_ca and now >= held.leaf.issued + SETTLE_S:
-        return Step.DROP, "nothing it has signed is in service"
-    if held.ca.is_worn(now) and held.next_ca is None and not held.previous_ca:
-        return Step.STAGE, "two thirds of the CA's life are over"
-    if held.leaf.is_worn(now):
-        return Step.RENEW, "two thirds of the certificate's life are over"
+    if stored.previous_ca and now >= leaf.issued + SETTLE_S:
+        return Step.DROP, "no served certificate is signed by the previous CA"
+    if ca.is_aging(now) and stored.next_ca is None and not stored.previous_ca:
+        return Step.STAGE, "two thirds of the CA's lifetime are over"
+    if leaf.is_aging(now):
+        return Step.RENEW, "two thirds of the certificate's lifetime are over"
     return None, "certificates are in order"
 
 
-def rest(held: Held) -> float:
-    """Seconds until it is worth looking again when nothing changes."""
-    return SETTLE_S / 4 if held.next_ca or held.previous_ca else 3600.0
+def seconds_until_recheck(stored: Certificates) -> float:
+    """How long to wait for the next pass when nothing changes; shorter during a CA rotation."""
+    return SETTLE_S / 4 if stored.next_ca or stored.previous_ca else RECHECK_INTERVAL_S

@@ -1,8 +1,8 @@
-"""Random and hostile reviews of every kind: no crash, no 500, no patch that an API server would
-reject."""
+"""Random and hostile reviews of every kind: none crashes, and no patch is invalid."""
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cede.api.objects import Json
-from cede.api.resources import parse as amounts
-from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
-from tests.builders.jobs import PRIORITY, QUEUE, TEAM, elastic_job, running_job
+from cede.api.resources import parse as parse_amounts
+from tests.builders.hostile_values import HOSTILE_VALUES, TEXTS, hostile_objects, nest
+from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
+from tests.builders.jobs import TEAM, elastic_job, make_review, running_job
 from tests.fakes.patches import json_patch
 from webhook.admission import SCHEDULER_USER, AdmissionRequest
 from webhook.defaults import apply_defaults
@@ -22,282 +23,142 @@ from webhook.kinds import get_pod_templates
 from webhook.rules import complaints
 from webhook.server import MalformedReview, mutate, parse_review, validate
 
-THEIRS = replace(
-    TEAM, nodes={"p5": amounts({"nvidia.com/gpu": "8", "cpu": "190", "memory": "1Ti"})}
+GPU = "nvidia.com/gpu"
+TEAM_WITH_NODES = replace(
+    TEAM, nodes={"p5": parse_amounts({GPU: "8", "cpu": "190", "memory": "1Ti"})}
 )
-Path = tuple[str | int, ...]
-
-
-# --- what may be anywhere -------------------------------------------------------------------------
-def nested(depth: int, inside: Any) -> Any:
-    for _ in range(depth):
-        inside = {"spec": {"template": [inside]}}
-    return inside
-
-
-TEXT = st.sampled_from(
-    [
-        "",
-        " ",
-        "0",
-        "-1",
-        "1e999",
-        "9" * 400,
-        "٣",
-        "é",
-        "\u202e",
-        "\x00",
-        "\ud800",
-        "💥" * 50,
-        "a/b~1",
-        "__proto__",
-        "kueue.x-k8s.io/x",
-        "2-8",
-        "0-0",
-        "1" + " " * 5000 + "2",
-        "cede-control",
-        "CEDE_SIZES",
-        "nvidia.com/gpu",
-        "nvidia.com/mig-1g.10gb",
-        "Indexed",
-        "Never",
-    ]
-) | st.text(max_size=5)
-NUMBER = st.sampled_from(
-    [0, -1, 1, 8, True, False, 2**31, 2**63, -(2**63), 10**300, 0.5, 1e308, -0.0]
-)
-ODD = st.recursive(
-    st.none() | NUMBER | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=10,
-)
-HOSTILE = ODD | st.builds(nested, st.integers(1, 60), ODD)
-META = st.fixed_dictionaries(
-    {},
-    optional={
-        "labels": st.dictionaries(
-            st.sampled_from([QUEUE, PRIORITY, "cede.dev/elastic"]), TEXT, max_size=3
-        ),
-        "annotations": st.dictionaries(
-            st.sampled_from(["cede.dev/sizes", "cede.dev/grace", "cede.dev/desired-size"]),
-            TEXT,
-            max_size=3,
-        ),
-        "ownerReferences": ODD,
-        "deletionTimestamp": ODD,
-    },
-)
-
-
-def paths(value: Any, at: Path = ()) -> Iterator[Path]:
-    """Every place in the value, itself included."""
-    yield at
-    for step, inner in (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    ):
-        yield from paths(inner, (*at, step))
-
-
-def changed(value: Any, path: Path, new: Any, how: str) -> Any:
-    """A copy of the value with that place replaced, gone, or there twice."""
-    value = json.loads(json.dumps(value))
-    at = value
-    for step in path[:-1]:
-        at = at[step]
-    if how == "twice" and isinstance(at, list):
-        at.append(at[int(path[-1])])
-    elif how == "gone":
-        del at[path[-1]]
-    else:
-        at[path[-1]] = new
-    return value
-
-
-KINDS = [found for found, _ in jobs_of_every_kind(pod_spec({"nvidia.com/gpu": "1"})).values()]
-WHOLE = [*KINDS, elastic_job(), elastic_job(4, "1,2,4"), running_job(elastic_job(), 3)]
+RUNNING = running_job(elastic_job(), 3)
+JOBS_OF_EVERY_KIND = [job for job, _ in jobs_of_every_kind(pod_spec({GPU: "1"})).values()]
+ALL_JOBS = [*JOBS_OF_EVERY_KIND, elastic_job(), elastic_job(4, "1,2,4"), RUNNING]
 
 
 @st.composite
-def reviewed(draw: st.DrawFn, of: Json | None = None) -> Json:
-    """An object of a kind we are asked about, or this one, of which anything may be anything."""
-    found: Json = of or draw(st.sampled_from(WHOLE))
-    for _ in range(draw(st.integers(0, 4))):
-        places = [path for path in paths(found) if len(path) > 1 and path[0] == "spec"]
-        if places:
-            found = changed(
-                found,
-                draw(st.sampled_from(places)),
-                draw(HOSTILE),
-                draw(st.sampled_from(["replaced", "gone", "twice"])),
-            )
-    if draw(st.booleans()):
-        found = found | {"metadata": found["metadata"] | draw(META)}
-    if draw(st.integers(0, 9)) == 0:
-        found = found | draw(
-            st.dictionaries(st.sampled_from(["apiVersion", "kind", "spec"]), HOSTILE, max_size=2)
-        )
-    return found
-
-
-@st.composite
-def updated(draw: st.DrawFn) -> tuple[Json, Json | None]:
-    """An object and what it was: something else, the same with other things odd in it, or
-    nothing."""
+def hostile_updates(draw: st.DrawFn) -> tuple[Json, Json | None]:
+    """An object and its old version: none, another object, or the same before other edits."""
     match draw(st.integers(0, 2)):
         case 0:
-            return draw(reviewed()), None
+            return draw(hostile_objects(ALL_JOBS)), None
         case 1:
-            return draw(reviewed()), draw(reviewed())
-    prepared = running_job(elastic_job(), 3)
-    return draw(reviewed(of=draw(st.sampled_from([elastic_job(), prepared])))), draw(
-        reviewed(of=prepared)
-    )
+            return draw(hostile_objects(ALL_JOBS)), draw(hostile_objects(ALL_JOBS))
+    return draw(hostile_objects([elastic_job(), RUNNING])), draw(hostile_objects([RUNNING]))
 
 
-def asked(found: Any, old: Any = None, user: str = "ada") -> bytes:
-    request = {
-        "uid": "u",
-        "namespace": "vision",
-        "object": found,
-        "oldObject": old,
-        "userInfo": {"username": user},
-    }
-    return json.dumps({"request": request}).encode()
-
-
-# --- what must hold -------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=400)
-@given(updated(), st.sampled_from(["ada", SCHEDULER_USER, ""]))
-@example((elastic_job(8, "1" + " " * 100_000), None), "ada")
-@example((nested(100, elastic_job()), elastic_job()), "ada")
-def test_any_review_is_answered_and_its_patch_applies_twice_changing_nothing(
-    review: tuple[Json, Json | None], user: str
-) -> None:
-    found, old = review
+def parse(job: Any, old: Any, user: str) -> AdmissionRequest | None:
+    """The request as the server sees it; None for a review that it refuses as malformed."""
+    body = json.dumps(make_review(job, old, user)).encode()
     try:
-        _, each = parse_review(asked(found, old, user), lambda namespace: THEIRS)
+        _, request = parse_review(body, lambda namespace: TEAM_WITH_NODES)
     except MalformedReview:
+        return None
+    return request
+
+
+# --- any object -----------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=400)
+@given(hostile_updates(), st.sampled_from(["ada", SCHEDULER_USER, ""]))
+@example((elastic_job(8, "1" + " " * 100_000), None), "ada")
+@example((nest(elastic_job(), 100), elastic_job()), "ada")
+def test_any_review_is_answered_and_its_patch_is_idempotent(
+    update: tuple[Json, Json | None], user: str
+) -> None:
+    job, old = update
+    request = parse(job, old, user)
+    if request is None:
         return
-    answer = mutate(each)
-    validate(each)
+    answer = mutate(request)
+    validate(request)
     if not answer["allowed"]:
         assert answer["status"]["message"]
         return
-    after = json_patch(each.object, json.loads(base64.b64decode(answer.get("patch", "W10="))))
-    again = replace(each, object=after)
-    assert mutate(again) == validate(again) == {"allowed": True}, (
-        "Kueue changes something, and we are asked again"
-    )
-    assert (after.get("apiVersion"), after.get("kind")) == (
-        each.object.get("apiVersion"),
-        each.object.get("kind"),
-    )
-    assert each.old is not None or sane(each.object, after) == []
+    operations = json.loads(base64.b64decode(answer.get("patch", "W10=")))
+    after = json_patch(request.object, operations)
+    # Kueue changes the object, and the API server asks us again
+    again = replace(request, object=after)
+    assert mutate(again) == validate(again) == {"allowed": True}
+    assert after.get("apiVersion") == request.object.get("apiVersion")
+    assert after.get("kind") == request.object.get("kind")
+    if request.old is None:
+        assert list(find_defects(request.object, after)) == []
 
 
-def sane(before: Json, after: Json) -> list[str]:
-    """What in our additions would not decode into the API's types, or would be there twice."""
-    wrong = [
-        f"{name}: {value!r}"
-        for name, value in after.get("metadata", {}).get("labels", {}).items()
-        if not isinstance(value, str)
-    ]
-    if after.get("spec") == before.get("spec") or "cede.dev/sizes" not in (
-        after.get("metadata", {}).get("annotations") or {}
-    ):
-        return wrong
+def find_defects(before: Json, after: Json) -> Iterator[str]:
+    """Additions of ours that the API would not accept, or that are there twice."""
+    metadata = after.get("metadata", {})
+    for name, value in metadata.get("labels", {}).items():
+        if not isinstance(value, str):
+            yield f"label {name} is {value!r}"
+    is_elastic = "cede.dev/sizes" in (metadata.get("annotations") or {})
+    if after.get("spec") == before.get("spec") or not is_elastic:
+        return
     spec = after["spec"]
-    numbers = (spec["parallelism"], spec["completions"])
-    wrong += [] if numbers[0] == numbers[1] and type(numbers[0]) is int else [f"sizes {numbers}"]
+    counts = (spec["parallelism"], spec["completions"])
+    if counts[0] != counts[1] or type(counts[0]) is not int:
+        yield f"sizes {counts}"
+    if "cede.dev/elastic" not in spec["template"].get("metadata", {}).get("labels", {}):
+        return
     pod = spec["template"]["spec"]
-    if "cede.dev/elastic" in spec["template"].get("metadata", {}).get("labels", {}):
-        wrong += [
-            f"volume {name!r} twice"
-            for name in twice(pod.get("volumes"), "name")
-            if name == "cede-control"
-        ]
-        for container in pod["containers"]:
-            names = twice(container.get("env") if isinstance(container, dict) else None, "name")
-            wrong += [f"{name} twice" for name in names if str(name).startswith("CEDE_")]
-    return wrong
+    if "cede-control" in find_duplicates(pod.get("volumes"), "name"):
+        yield "our volume is there twice"
+    for container in pod["containers"]:
+        variables = container.get("env") if isinstance(container, dict) else None
+        for name in find_duplicates(variables, "name"):
+            if name.startswith("CEDE_"):
+                yield f"variable {name} is there twice"
 
 
-def twice(items: Any, key: str) -> list[Any]:
-    found = (
-        [item.get(key) for item in items or [] if isinstance(item, dict)]
-        if isinstance(items, list)
-        else []
-    )
-    return [value for value in found if found.count(value) > 1]
+def find_duplicates(items: Any, key: str) -> list[str]:
+    if not isinstance(items, list):
+        return []
+    counts = Counter(str(item.get(key)) for item in items if isinstance(item, dict))
+    return [name for name, count in counts.items() if count > 1]
 
 
 @settings(deadline=None, max_examples=200)
-@given(HOSTILE, HOSTILE, TEXT)
-def test_what_is_no_object_is_answered_or_refused_as_malformed(
-    found: Any, old: Any, user: str
+@given(HOSTILE_VALUES, HOSTILE_VALUES, TEXTS)
+def test_any_value_instead_of_an_object_is_answered_or_malformed(
+    job: Any, old: Any, user: str
 ) -> None:
-    try:
-        _, each = parse_review(asked(found, old, user), lambda namespace: THEIRS)
-    except MalformedReview:
-        return
-    mutate(each)
-    validate(each)
+    request = parse(job, old, user)
+    if request is not None:
+        mutate(request)
+        validate(request)
 
 
-@pytest.mark.parametrize(
-    "name", [str(each["kind"]) for each in KINDS if list(get_pod_templates(each))]
-)
-def test_as_much_of_anything_as_the_api_server_takes_is_read_to_its_end(name: str) -> None:
-    """In the place where the kind has its containers: one endless quantity, and 1.5 MB of small
-    ones."""
-    long = [{"name": "c", "resources": {"requests": {"cpu": "1" * 1_000_000 + "x"}}}]
-    many = [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}] * 25_000
-    for containers, complained in ((long, False), (many, True)):
-        found = json.loads(json.dumps(jobs_of_every_kind(pod_spec())[name][0]))
-        _, pods = next(iter(get_pod_templates(found)))
-        pods["spec"] = {"containers": containers}
-        assert (
-            any(
-                "asks for 25000 nvidia.com/gpu" in said
-                for said in complaints(AdmissionRequest(found, team=THEIRS))
-            )
-            == complained
-        )
+# --- large objects --------------------------------------------------------------------------------
+KINDS_WITH_TEMPLATES = [
+    str(job["kind"]) for job in JOBS_OF_EVERY_KIND if list(get_pod_templates(job))
+]
 
 
-def test_the_written_over_job_with_as_many_tolerations_as_fit_gets_all_of_them() -> None:
-    old = running_job(
-        elastic_job(
-            pod={"tolerations": [{"key": f"k{i}", "operator": "Exists"} for i in range(25_000)]}
-        ),
-        4,
-    )
-    new = elastic_job(
-        pod={"tolerations": [{"key": f"n{i}", "operator": "Exists"} for i in range(25_000)]}
-    )
-    assert (
-        len(
-            apply_defaults(AdmissionRequest(new, old, "ada", THEIRS))["spec"]["template"]["spec"][
-                "tolerations"
-            ]
-        )
-        == 50_000
-    )
+@pytest.mark.parametrize("kind", KINDS_WITH_TEMPLATES)
+def test_containers_as_large_as_the_api_server_allows_are_read(kind: str) -> None:
+    """One endless quantity is skipped, and 1.5 MB of small ones are added up."""
+    endless = [{"name": "c", "resources": {"requests": {"cpu": "1" * 1_000_000 + "x"}}}]
+    many = [{"name": "c", "resources": {"limits": {GPU: 1}}}] * 25_000
+    for containers, is_refused in ((endless, False), (many, True)):
+        job = job_of_kind(kind, pod_spec())
+        _, template = next(iter(get_pod_templates(job)))
+        template["spec"] = {"containers": containers}
+        texts = complaints(AdmissionRequest(job, team=TEAM_WITH_NODES))
+        assert any(f"requests 25000 {GPU}" in text for text in texts) == is_refused
 
 
-def test_many_complaints_are_one_answer_that_ends() -> None:
-    jobs = [
-        {"template": {"spec": {"template": {"spec": pod_spec({"nvidia.com/gpu": "9"})}}}}
-    ] * 2000
-    found = {
+def test_a_replaced_job_keeps_as_many_tolerations_as_fit() -> None:
+    old_tolerations = [{"key": f"k{i}", "operator": "Exists"} for i in range(25_000)]
+    new_tolerations = [{"key": f"n{i}", "operator": "Exists"} for i in range(25_000)]
+    old = running_job(elastic_job(pod={"tolerations": old_tolerations}), 4)
+    new = elastic_job(pod={"tolerations": new_tolerations})
+    after = apply_defaults(AdmissionRequest(new, old, "ada", TEAM_WITH_NODES))
+    assert len(after["spec"]["template"]["spec"]["tolerations"]) == 50_000
+
+
+def test_very_many_complaints_are_one_short_answer() -> None:
+    template = {"spec": {"template": {"spec": pod_spec({GPU: "9"})}}}
+    job = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": "it"},
-        "spec": {"replicatedJobs": jobs},
+        "spec": {"replicatedJobs": [{"template": template}] * 2000},
     }
-    said = mutate(AdmissionRequest(found, team=THEIRS))["status"]["message"]
-    assert said.endswith("; and 1950 more")
+    answer = mutate(AdmissionRequest(job, team=TEAM_WITH_NODES))
+    assert answer["status"]["message"].endswith("; and 1950 more")

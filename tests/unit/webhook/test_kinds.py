@@ -1,6 +1,5 @@
-"""Every kind Kueue queues: where its pods stand, whose business it is, what labels it gets."""
+"""Every kind that Kueue queues: its pod templates, who answers for it, and its labels."""
 
-import json
 from copy import deepcopy
 from typing import Any
 
@@ -8,178 +7,173 @@ import pytest
 import yaml
 
 from cede.api.objects import Json
-from tests.builders.job_kinds import a_pod, of_every_kind
+from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
+from tests.builders.jobs import PRIORITY, QUEUE, TEAM, with_owner
 from tests.paths import TREE
-from tests.unit.webhook.test_rules import PRIORITY, QUEUE, TEAM, plain
-from webhook.admission import Asked
-from webhook.defaults import defaulted
-from webhook.kinds import JOBS, POD, SERVING, concerns_us, templates
-from webhook.node_fit import requests
+from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.kinds import JOBS, POD, SERVING, get_pod_templates, is_in_scope
+from webhook.node_fit import get_pod_requests
 from webhook.rules import complaints
 
 GPU = "nvidia.com/gpu"
 CONFIGURATIONS = TREE / "deploy/base/webhook/configurations.yaml"
-EVERY = of_every_kind(a_pod({GPU: "1"}))
+EVERY_KIND = jobs_of_every_kind(pod_spec({GPU: "1"}))
+SERVING_KINDS = ["Deployment", "StatefulSet", "LeaderWorkerSet"]
 
 
-def kind(name: str, **labels: str) -> Json:
-    # no part of it twice the same
-    found: Json = json.loads(json.dumps(of_every_kind(a_pod({GPU: "1"}), **labels)[name][0]))
-    return found
+def job_with_gpu(kind: str, **labels: str) -> Json:
+    return job_of_kind(kind, pod_spec({GPU: "1"}), **labels)
 
 
-def owned(found: Json, api_version: str, owner: str) -> Json:
-    reference = {
-        "apiVersion": api_version,
-        "kind": owner,
-        "name": "o",
-        "uid": "1",
-        "controller": True,
-    }
-    return found | {"metadata": found["metadata"] | {"ownerReferences": [reference]}}
-
-
-def given(found: Json, old: Json | None = None) -> Json:
-    """The labels it has after us."""
-    labels: Json = defaulted(Asked(found, old, team=TEAM))["metadata"].get("labels", {})
+def labels_after_defaults(job: Json, old: Json | None = None) -> Json:
+    defaulted = apply_defaults(AdmissionRequest(job, old, team=TEAM))
+    labels: Json = defaulted["metadata"].get("labels", {})
     return labels
 
 
-def test_each_kind_that_kueue_queues_is_here() -> None:
-    here = {(found["apiVersion"].rpartition("/")[0], name) for name, (found, _) in EVERY.items()}
-    assert here == JOBS | SERVING | {POD}
+def test_every_kind_that_kueue_queues_is_tested() -> None:
+    tested = {(job["apiVersion"].rpartition("/")[0], kind) for kind, (job, _) in EVERY_KIND.items()}
+    assert tested == JOBS | SERVING | {POD}
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_every_pod_template_of_a_kind_is_found_where_its_user_wrote_it(name: str) -> None:
-    found, where = EVERY[name]
-    assert [each for each, _ in requests(found)] == where
-    assert all(asks == {GPU: 1} for _, asks in requests(found))
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_pod_template_is_found_at_its_field_path(kind: str) -> None:
+    job, paths = EVERY_KIND[kind]
+    assert [path for path, _ in get_pod_requests(job)] == paths
+    assert all(requests == {GPU: 1} for _, requests in get_pod_requests(job))
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_kind_gets_queue_and_priority_on_the_object_and_nothing_else(name: str) -> None:
-    after = defaulted(Asked(EVERY[name][0], team=TEAM))
-    assert after["metadata"].pop("labels") == {QUEUE: "default", PRIORITY: "training"}
-    assert after == EVERY[name][0]
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_kind_gets_queue_and_priority_and_nothing_else(kind: str) -> None:
+    job = EVERY_KIND[kind][0]
+    defaulted = apply_defaults(AdmissionRequest(job, team=TEAM))
+    assert defaulted["metadata"].pop("labels") == {QUEUE: "default", PRIORITY: "training"}
+    assert defaulted == job
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_kind_keeps_what_its_user_says_and_is_refused_for_the_same_things_as_a_job(
-    name: str,
-) -> None:
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_kind_keeps_the_labels_of_its_user(kind: str) -> None:
     labels = {QUEUE: "night", PRIORITY: "sweep"}
-    assert given(kind(name, **labels)) == labels
-    found = complaints(Asked(kind(name, **{QUEUE: "research", PRIORITY: "urgent"}), team=TEAM))
-    assert [word in said for word, said in zip(("urgent", "research"), found, strict=True)] == [
-        True,
-        True,
-    ]
+    assert labels_after_defaults(job_with_gpu(kind, **labels)) == labels
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_no_kind_is_touched_later_but_for_labels_it_has_lost(name: str) -> None:
-    bare = kind(name) | {"status": {"readyReplicas": 1}}
-    labelled = kind(name, **{QUEUE: "night", PRIORITY: "sweep"})
-    assert given(bare, bare) == {}
-    assert given(bare, labelled) == {QUEUE: "night", PRIORITY: "sweep"}
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_kind_is_refused_for_the_same_labels_as_a_job(kind: str) -> None:
+    job = job_with_gpu(kind, **{QUEUE: "research", PRIORITY: "urgent"})
+    priority, queue = complaints(AdmissionRequest(job, team=TEAM))
+    assert "urgent" in priority
+    assert "research" in queue
 
 
-@pytest.mark.parametrize("name", ["Deployment", "StatefulSet", "LeaderWorkerSet"])
-def test_what_served_before_its_namespace_was_adopted_is_queued_when_it_is_applied_at_rest(
-    name: str,
-) -> None:
-    """Kueue then queues it; while it has ready pods, Kueue lets no queue be added."""
-    assert given(kind(name), kind(name) | {"status": {"replicas": 0}}) == {
-        QUEUE: "default",
-        PRIORITY: "training",
-    }
-    assert given(kind(name), kind(name) | {"status": {"readyReplicas": 2}}) == {}
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_update_only_restores_labels_that_were_lost(kind: str) -> None:
+    unlabelled = job_with_gpu(kind) | {"status": {"readyReplicas": 1}}
+    labelled = job_with_gpu(kind, **{QUEUE: "night", PRIORITY: "sweep"})
+    assert labels_after_defaults(unlabelled, unlabelled) == {}
+    assert labels_after_defaults(unlabelled, labelled) == {QUEUE: "night", PRIORITY: "sweep"}
 
 
-@pytest.mark.parametrize("name", ["Deployment", "StatefulSet", "LeaderWorkerSet"])
-def test_labels_said_on_the_pods_of_what_serves_are_taken_for_the_object(name: str) -> None:
-    """Kueue reads the object only, and writes what it reads there over the pods' labels."""
-    found = kind(name)
-    where, pods = list(templates(found))[-1]
-    pods["metadata"]["labels"] = {"app": "it", QUEUE: "night", PRIORITY: "sweep"}
-    assert given(found) == {QUEUE: "night", PRIORITY: "sweep"}
-    pods["metadata"]["labels"][PRIORITY] = "urgent"
-    (said,) = complaints(Asked(found, team=TEAM))
-    assert said.startswith(
-        f"{where}.metadata.labels[{PRIORITY}] is 'urgent', which is no priority class here"
+@pytest.mark.parametrize("kind", SERVING_KINDS)
+def test_an_adopted_serving_object_is_queued_once_it_has_no_ready_pods(kind: str) -> None:
+    """It was created before its namespace became a team's. Kueue adds no queue to ready pods."""
+    job = job_with_gpu(kind)
+    stopped = job_with_gpu(kind) | {"status": {"replicas": 0}}
+    ready = job_with_gpu(kind) | {"status": {"readyReplicas": 2}}
+    assert labels_after_defaults(job, stopped) == {QUEUE: "default", PRIORITY: "training"}
+    assert labels_after_defaults(job, ready) == {}
+
+
+@pytest.mark.parametrize("kind", SERVING_KINDS)
+def test_labels_on_the_pods_of_a_serving_object_count_for_it(kind: str) -> None:
+    """Kueue reads the object only, and overwrites the labels of the pods."""
+    job = job_with_gpu(kind)
+    path, template = list(get_pod_templates(job))[-1]
+    template["metadata"]["labels"] = {"app": "it", QUEUE: "night", PRIORITY: "sweep"}
+    assert labels_after_defaults(job) == {QUEUE: "night", PRIORITY: "sweep"}
+    template["metadata"]["labels"][PRIORITY] = "urgent"
+    (complaint,) = complaints(AdmissionRequest(job, team=TEAM))
+    assert complaint.startswith(
+        f"{path}.metadata.labels[{PRIORITY}] is 'urgent', which is not a priority class"
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "concerns", "labelled"),
+    ("job", "in_scope", "labelled"),
     [
         pytest.param(
-            owned(kind("Job"), "batch/v1", "CronJob"),
+            with_owner(job_with_gpu("Job"), "batch/v1", "CronJob"),
             True,
             True,
-            id="a CronJob's Job: Kueue queues the Job",
+            id="the Job of a CronJob: Kueue queues the Job",
         ),
         pytest.param(
-            owned(kind("Deployment"), "serving.example/v1", "Model"),
+            with_owner(job_with_gpu("Deployment"), "serving.example/v1", "Model"),
             True,
             True,
-            id="an operator's Deployment",
+            id="the Deployment of an operator",
         ),
         pytest.param(
-            owned(kind("Job"), "jobset.x-k8s.io/v1alpha2", "JobSet"),
+            with_owner(job_with_gpu("Job"), "jobset.x-k8s.io/v1alpha2", "JobSet"),
             False,
             False,
-            id="a JobSet's Job",
+            id="the Job of a JobSet",
         ),
         pytest.param(
-            owned(kind("RayCluster"), "ray.io/v1", "RayJob"),
+            with_owner(job_with_gpu("RayCluster"), "ray.io/v1", "RayJob"),
             False,
             False,
-            id="a RayJob's RayCluster",
+            id="the RayCluster of a RayJob",
         ),
         pytest.param(
-            owned(kind("StatefulSet"), "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+            with_owner(
+                job_with_gpu("StatefulSet"), "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"
+            ),
             False,
             False,
-            id="its StatefulSet",
+            id="the StatefulSet of a LeaderWorkerSet",
         ),
-        pytest.param(kind("Pod"), True, True, id="a pod of nobody's"),
-        pytest.param(owned(kind("Pod"), "batch/v1", "Job"), False, False, id="a Job's pod"),
+        pytest.param(job_with_gpu("Pod"), True, True, id="a pod without owner"),
         pytest.param(
-            owned(kind("Pod"), "apps/v1", "ReplicaSet"), False, False, id="a ReplicaSet's pod"
+            with_owner(job_with_gpu("Pod"), "batch/v1", "Job"), False, False, id="the pod of a Job"
         ),
         pytest.param(
-            owned(kind("Pod", **{PRIORITY: "sweep"}), "apps/v1", "ReplicaSet"),
+            with_owner(job_with_gpu("Pod"), "apps/v1", "ReplicaSet"),
+            False,
+            False,
+            id="the pod of a ReplicaSet",
+        ),
+        pytest.param(
+            with_owner(job_with_gpu("Pod", **{PRIORITY: "sweep"}), "apps/v1", "ReplicaSet"),
             True,
             False,
-            id="one that names a priority",
+            id="the pod of a ReplicaSet with a priority",
         ),
     ],
 )
-def test_what_another_object_answers_for_is_left_alone(
-    found: Json, concerns: bool, labelled: bool
+def test_an_object_that_its_owner_answers_for_is_ignored(
+    job: Json, in_scope: bool, labelled: bool
 ) -> None:
-    assert concerns_us(Asked(found, team=TEAM)) is concerns
-    assert (QUEUE in given(found)) is labelled
+    assert is_in_scope(AdmissionRequest(job, team=TEAM)) is in_scope
+    assert (QUEUE in labels_after_defaults(job)) is labelled
 
 
-def test_a_replica_set_is_no_way_past_the_ceiling() -> None:
-    pod = owned(kind("Pod", **{PRIORITY: "inference"}), "apps/v1", "ReplicaSet")
-    assert [
-        "above what team vision may use" in said for said in complaints(Asked(pod, team=TEAM))
-    ] == [True]
+def test_a_replica_set_cannot_bypass_the_highest_class() -> None:
+    pod = job_with_gpu("Pod", **{PRIORITY: "inference"})
+    pod = with_owner(pod, "apps/v1", "ReplicaSet")
+    (complaint,) = complaints(AdmissionRequest(pod, team=TEAM))
+    assert "above what team vision may use" in complaint
 
 
-def test_a_wrapper_in_a_wrapper_is_not_followed_for_ever() -> None:
-    found = kind("AppWrapper")
-    found["spec"]["components"].append({"template": deepcopy(found)})
-    assert len(list(templates(found))) == 1
+def test_an_app_wrapper_inside_an_app_wrapper_is_ignored() -> None:
+    job = job_with_gpu("AppWrapper")
+    job["spec"]["components"].append({"template": deepcopy(job)})
+    assert len(list(get_pod_templates(job))) == 1
 
 
-# --- what the API server asks us about ------------------------------------------------------------
-def asked_about(configuration: Json) -> set[tuple[str, str]]:
-    rules = [rule for hook in configuration["webhooks"] for rule in hook["rules"]]
+# --- the webhook configurations -------------------------------------------------------------------
+def reviewed_resources(configuration: Json) -> set[tuple[str, str]]:
+    rules = [rule for webhook in configuration["webhooks"] for rule in webhook["rules"]]
     return {
         (group, resource)
         for rule in rules
@@ -188,55 +182,7 @@ def asked_about(configuration: Json) -> set[tuple[str, str]]:
     }
 
 
-def test_the_api_server_asks_about_every_kind_in_both_its_webhooks() -> None:
-    both: list[Any] = list(yaml.safe_load_all(CONFIGURATIONS.read_text()))
-    wanted = {(group, f"{name.lower()}s") for group, name in JOBS | SERVING | {POD}}
-    assert [asked_about(each) for each in both] == [wanted, wanted]
-
-
-OWNER = {
-    "apiVersion": "jobset.x-k8s.io/v1alpha2",
-    "kind": "JobSet",
-    "name": "s",
-    "uid": "1",
-    "controller": True,
-}
-
-
-@pytest.mark.parametrize(
-    ("user", "was_owned", "refused"),
-    [
-        pytest.param("ada", False, True, id="a person"),
-        pytest.param(
-            "system:serviceaccount:vision:default", False, True, id="the team's own service account"
-        ),
-        pytest.param("system:kube-controller-manager", False, False, id="a controller"),
-        pytest.param("system:serviceaccount:jobset-system:jobset", False, False, id="an operator"),
-        pytest.param("ada", True, False, id="a person who changes what was owned already"),
-    ],
-)
-def test_nobody_but_a_controller_says_that_a_controller_made_it(
-    user: str, was_owned: bool, refused: bool
-) -> None:
-    """Kueue would queue neither it nor, for what its maker holds, anything else."""
-    job = plain()
-    job["metadata"] |= {"namespace": "vision", "ownerReferences": [OWNER]}
-    found = complaints(Asked(job, deepcopy(job) if was_owned else None, user, TEAM))
-    assert found == (
-        [
-            (
-                "metadata.ownerReferences says that a controller made this, which only a "
-                "controller "
-                "may say: remove it"
-            )
-        ]
-        if refused
-        else []
-    )
-
-
-def test_the_clusters_own_priorities_are_not_a_teams() -> None:
-    job = plain()
-    job["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
-    [said] = complaints(Asked(job, team=TEAM))
-    assert "spec.template.spec.priorityClassName is 'system-cluster-critical'" in said
+def test_both_configurations_send_reviews_of_every_kind() -> None:
+    configurations: list[Any] = list(yaml.safe_load_all(CONFIGURATIONS.read_text()))
+    expected = {(group, f"{kind.lower()}s") for group, kind in JOBS | SERVING | {POD}}
+    assert [reviewed_resources(item) for item in configurations] == [expected, expected]

@@ -1,5 +1,4 @@
-"""A pod that no node could ever hold: refused with what it asks, the most there is, and the
-cure."""
+"""A pod that no node could run is refused: with its requests, the largest node, and the cure."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,34 +9,32 @@ from hypothesis import strategies as st
 
 from cede.api.objects import Json
 from cede.api.resources import Resources, parse
-from tests.builders.job_kinds import a_pod, of_every_kind
-from tests.unit.webhook.test_rules import TEAM
-from webhook.admission import Asked, Team
-from webhook.node_fit import asked_in, too_large
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.jobs import TEAM
+from webhook.admission import AdmissionRequest
+from webhook.node_fit import pod_size_complaints, sum_requests
 from webhook.rules import complaints
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-1g.10gb"
-BIG = parse({GPU: "8", "cpu": "190", "memory": "1900Gi"})
-CPU = parse({GPU: "0", "cpu": "60", "memory": "240Gi"})
-PARTED = parse({GPU: "0", MIG: "28", "cpu": "90", "memory": "900Gi"})
-NODES = {"p5.48xlarge": BIG, "c7.16xlarge": CPU}
-WHERE = "spec.template.spec asks for"
-CURE = "ask for less in each pod, and for more pods"
+GPU_NODE = parse({GPU: "8", "cpu": "190", "memory": "1900Gi"})
+CPU_NODE = parse({GPU: "0", "cpu": "60", "memory": "240Gi"})
+MIG_NODE = parse({GPU: "0", MIG: "28", "cpu": "90", "memory": "900Gi"})
+NODES = {"p5.48xlarge": GPU_NODE, "c7.16xlarge": CPU_NODE}
+PATH = "spec.template.spec"
+CURE = "request less per pod and use more pods"
+TEAM_WITH_NODES = replace(TEAM, nodes=NODES)
 
 
-def team(**nodes: Resources) -> Team:
-    return replace(TEAM, nodes=nodes or NODES)
-
-
-def job(*containers: Json, init: tuple[Json, ...] = (), **pod: Any) -> Json:
-    """A Job whose containers request these."""
+def job(*requests: Json, init_requests: tuple[Json, ...] = (), **pod: Any) -> Json:
+    """A Job with a container for each of the requests."""
     spec = {
         "containers": [
-            {"name": f"c{i}", "resources": {"requests": each}} for i, each in enumerate(containers)
+            {"name": f"c{i}", "resources": {"requests": item}} for i, item in enumerate(requests)
         ],
         "initContainers": [
-            {"name": f"i{i}", "resources": {"requests": each}} for i, each in enumerate(init)
+            {"name": f"i{i}", "resources": {"requests": item}}
+            for i, item in enumerate(init_requests)
         ],
     }
     return {
@@ -49,146 +46,131 @@ def job(*containers: Json, init: tuple[Json, ...] = (), **pod: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("found", "nodes", "said"),
+    ("too_large", "nodes", "complaint"),
     [
-        pytest.param(job({GPU: "8", "cpu": "190"}), NODES, [], id="all of the largest"),
         pytest.param(
             job({GPU: "16"}),
             NODES,
-            [
-                (
-                    f"{WHERE} 16 {GPU} in one pod, and the largest node here has 8 {GPU} "
-                    f"(p5.48xlarge): {CURE}"
-                )
-            ],
+            f"requests 16 {GPU} in one pod, but the largest node has 8 {GPU} (p5.48xlarge): {CURE}",
             id="more accelerators than a node has",
         ),
         pytest.param(
             job({GPU: "6"}, {GPU: "3"}),
             NODES,
-            [
-                (
-                    f"{WHERE} 9 {GPU} in one pod, and the largest node here has 8 {GPU} "
-                    f"(p5.48xlarge): {CURE}"
-                )
-            ],
-            id="containers together",
+            f"requests 9 {GPU} in one pod, but the largest node has 8 {GPU} (p5.48xlarge): {CURE}",
+            id="the sum of the containers",
         ),
         pytest.param(
-            job({"cpu": "1"}, init=({"cpu": "200"},)),
+            job({"cpu": "1"}, init_requests=({"cpu": "200"},)),
             NODES,
-            [
-                (
-                    f"{WHERE} 200 cpu in one pod, and the largest node here has 190 cpu "
-                    f"(p5.48xlarge): {CURE}"
-                )
-            ],
-            id="while it starts",
+            f"requests 200 cpu in one pod, but the largest node has 190 cpu (p5.48xlarge): {CURE}",
+            id="an init container",
+        ),
+        pytest.param(
+            job({"cpu": "1"}, resources={"requests": {"cpu": "300"}}),
+            NODES,
+            f"requests 300 cpu in one pod, but the largest node has 190 cpu (p5.48xlarge): {CURE}",
+            id="the pod as a whole",
         ),
         pytest.param(
             job({GPU: "9", "memory": "2Ti"}),
             NODES,
-            [
-                f"{WHERE} 9 {GPU} in one pod, and the largest node here has 8 {GPU} (p5.48xlarge), "
-                f"and 2 TiB memory in one pod, and the largest node here has 1900 GiB memory "
-                f"(p5.48xlarge): {CURE}"
-            ],
+            f"requests 9 {GPU} and 2 TiB memory in one pod, but the largest node has 8 {GPU} "
+            f"(p5.48xlarge) and 1900 GiB memory (p5.48xlarge): {CURE}",
             id="all that is too much, at once",
+        ),
+        pytest.param(
+            job({"memory": "1945601Mi"}),
+            NODES,
+            f"requests 1945601Mi memory in one pod, but the largest node has 1900Gi memory "
+            f"(p5.48xlarge): {CURE}",
+            id="exact where rounding would hide the difference",
         ),
         pytest.param(
             job({MIG: "1"}),
             NODES,
-            [f"{WHERE} 1 {MIG} in one pod, and no node here has any: ask for {GPU}"],
-            id="an accelerator nobody has: those there are",
+            f"requests 1 {MIG} in one pod, but no node has any: request {GPU} instead",
+            id="an accelerator that no node has: the others",
         ),
         pytest.param(
             job({"nvidia.com/mig-3g.40gb": "1"}),
-            NODES | {"parted": PARTED},
-            [
-                (
-                    f"{WHERE} 1 nvidia.com/mig-3g.40gb in one pod, and no node here has any: ask "
-                    f"for "
-                    f"{GPU} or {MIG}"
-                )
-            ],
-            id="a partition nobody has",
+            NODES | {"mig": MIG_NODE},
+            f"requests 1 nvidia.com/mig-3g.40gb in one pod, but no node has any: request {GPU} or "
+            f"{MIG} instead",
+            id="a partition that no node has",
+        ),
+        pytest.param(
+            job({MIG: "1", "cpu": "500"}),
+            NODES,
+            f"requests 1 {MIG} and 500 cpu in one pod, but the largest node has no {MIG} and 190 "
+            f"cpu (p5.48xlarge): {CURE}",
+            id="one that no node has, and too much of another",
         ),
         pytest.param(
             job({MIG: "29"}),
-            NODES | {"parted": PARTED},
-            [
-                (
-                    f"{WHERE} 29 {MIG} in one pod, and the largest node here has 28 {MIG} "
-                    f"(parted): "
-                    f"{CURE}"
-                )
-            ],
+            NODES | {"mig": MIG_NODE},
+            f"requests 29 {MIG} in one pod, but the largest node has 28 {MIG} (mig): {CURE}",
             id="more partitions than a node has",
         ),
         pytest.param(
             job({GPU: "8", MIG: "1"}),
-            {"p5": BIG, "parted": PARTED},
-            [
-                f"{WHERE} 8 {GPU}, 1 {MIG} in one pod, and no node here has all of that at once "
-                f"(p5 has 8 {GPU}, 190 cpu, 1900 GiB memory; parted has 28 {MIG}, 90 cpu, 900 GiB "
-                f"memory): {CURE}"
-            ],
-            id="each fits somewhere, both nowhere",
+            {"p5": GPU_NODE, "mig": MIG_NODE},
+            f"requests 8 {GPU}, 1 {MIG} in one pod, but no node has all of that at once (p5 has 8 "
+            f"{GPU}, 190 cpu, 1900 GiB memory; mig has 28 {MIG}, 90 cpu, 900 GiB memory): {CURE}",
+            id="both fit, but not on the same node",
         ),
-        pytest.param(job({GPU: "16"}), {}, [], id="no policy yet"),
+    ],
+)
+def test_a_pod_that_no_node_could_run_is_refused(
+    too_large: Json, nodes: dict[str, Resources], complaint: str
+) -> None:
+    team = replace(TEAM, nodes=nodes)
+    assert list(pod_size_complaints(too_large, team)) == [f"{PATH} {complaint}"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "nodes"),
+    [
+        pytest.param(job({GPU: "8", "cpu": "190"}), NODES, id="all of the largest node"),
+        pytest.param(job({GPU: "16"}), {}, id="no policy yet"),
         pytest.param(
             job({GPU: "16"}),
             NODES | {"ordered": Resources()},
-            [],
-            id="a type of which nothing is known might hold it",
+            id="a type without known nodes, which might fit",
         ),
         pytest.param(
             job({"cpu": "500"}),
             {"p5": parse({GPU: "8", "cpu": "0"})},
-            [],
-            id="an amount nobody has declared",
+            id="an amount that nobody has declared",
         ),
         pytest.param(
             job({"ephemeral-storage": "9Ti", "example.com/fpga": "1"}),
             NODES,
-            [],
-            id="what no type counts",
+            id="resources that no type declares",
         ),
-        pytest.param(job({GPU: "many"}), NODES, [], id="no quantity: the API server says it"),
-        pytest.param(
-            job({"cpu": "1"}, resources={"requests": {"cpu": "300"}}),
-            NODES,
-            [
-                (
-                    f"{WHERE} 300 cpu in one pod, and the largest node here has 190 cpu "
-                    f"(p5.48xlarge): {CURE}"
-                )
-            ],
-            id="what the pod says as a whole",
-        ),
+        pytest.param(job({GPU: "many"}), NODES, id="not a quantity, which the API server refuses"),
     ],
 )
-def test_a_pod_that_no_node_could_hold(
-    found: Json, nodes: dict[str, Resources], said: list[str]
-) -> None:
-    assert list(too_large(found, replace(TEAM, nodes=nodes))) == said
+def test_other_pods_are_accepted(accepted: Json, nodes: dict[str, Resources]) -> None:
+    assert list(pod_size_complaints(accepted, replace(TEAM, nodes=nodes))) == []
 
 
-LARGE = of_every_kind(a_pod({GPU: "9"}))
+TOO_LARGE = jobs_of_every_kind(pod_spec({GPU: "9"}))
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_it_is_refused_in_every_kind_where_its_user_wrote_it(name: str) -> None:
-    found, where = LARGE[name]
-    said = complaints(Asked(found, team=team()))
-    assert [each.partition(" asks for ")[0] for each in said] == where
+@pytest.mark.parametrize("kind", TOO_LARGE)
+def test_every_kind_is_refused_at_the_field_path_of_its_pods(kind: str) -> None:
+    oversized, paths = TOO_LARGE[kind]
+    texts = complaints(AdmissionRequest(oversized, team=TEAM_WITH_NODES))
+    assert [text.partition(" requests ")[0] for text in texts] == paths
 
 
-def test_a_job_that_was_there_before_the_nodes_shrank_may_still_be_changed() -> None:
+def test_a_job_from_before_the_nodes_shrank_may_still_be_updated() -> None:
     old = job({GPU: "16"})
-    new = job({GPU: "16"}, nodeSelector={"a": "b"})
-    assert complaints(Asked(new, old, "ada", team())) == []
-    assert complaints(Asked(job({GPU: "32"}), old, "ada", team())) != []
+    moved = job({GPU: "16"}, nodeSelector={"a": "b"})
+    larger = job({GPU: "32"})
+    assert complaints(AdmissionRequest(moved, old, "ada", TEAM_WITH_NODES)) == []
+    assert complaints(AdmissionRequest(larger, old, "ada", TEAM_WITH_NODES)) != []
 
 
 AMOUNTS = st.fixed_dictionaries(
@@ -202,33 +184,33 @@ AMOUNTS = st.fixed_dictionaries(
 
 
 @given(st.lists(AMOUNTS, min_size=1, max_size=3), AMOUNTS, AMOUNTS)
-def test_refused_exactly_when_no_type_holds_it(
-    containers: list[dict[str, int]], one: dict[str, int], other: dict[str, int]
+def test_a_pod_is_refused_exactly_when_no_type_fits(
+    containers: list[dict[str, int]], amounts_a: dict[str, int], amounts_b: dict[str, int]
 ) -> None:
-    nodes = {"one": parse(one), "other": parse(other)}
-    found = job(*({name: str(value) for name, value in each.items()} for each in containers))
-    asks = Resources(sum((parse(each) for each in containers), Resources()))
+    nodes = {"a": parse(amounts_a), "b": parse(amounts_b)}
+    texts = [{name: str(value) for name, value in item.items()} for item in containers]
+    requests = Resources(sum((parse(item) for item in containers), Resources()))
 
-    def holds(node: Resources) -> bool:
+    def fits(node: Resources) -> bool:
         return all(
-            value <= node[name] or (name != GPU and not node[name]) for name, value in asks.items()
+            value <= node[name] or (name != GPU and not node[name])
+            for name, value in requests.items()
         )
 
-    unknown = any(not any(node.values()) for node in nodes.values())
-    assert (not list(too_large(found, replace(TEAM, nodes=nodes)))) is (
-        unknown or any(map(holds, nodes.values()))
-    )
+    is_unknown = any(not any(node.values()) for node in nodes.values())
+    is_accepted = not list(pod_size_complaints(job(*texts), replace(TEAM, nodes=nodes)))
+    assert is_accepted is (is_unknown or any(map(fits, nodes.values())))
 
 
 @pytest.mark.parametrize(
     "odd",
     [None, 1, "x", [], {"cpu": None}, {"cpu": {}}, {"cpu": True}, {"cpu": 1e300}, {"cpu": "-1"}],
 )
-def test_requests_of_any_shape_are_read_or_passed_over(odd: Any) -> None:
+def test_requests_of_any_shape_are_read_or_skipped(odd: Any) -> None:
     for pod in (
         {"containers": [{"resources": {"requests": odd}}]},
         {"overhead": odd},
         {"resources": {"limits": odd}},
     ):
-        asked_in(pod)
-        list(too_large(job(**pod), team()))
+        sum_requests(pod)
+        list(pod_size_complaints(job(**pod), TEAM_WITH_NODES))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.builders.jobs import PRIORITY, TEAM, elastic_job, make_review, running_job
 from tests.builders.random_jobs import JSON, random_jobs
-from tests.fakes.api_server import json_patch
+from tests.fakes.patches import json_patch
 from tests.harness.certificates import fresh_certificates, serving_context
 from webhook.admission import SCHEDULER_USER
 from webhook.certificates.issue import HOSTS

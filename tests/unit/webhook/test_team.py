@@ -1,4 +1,4 @@
-"""What the webhook knows of a namespace's team."""
+"""A team's limits, from its allocation, the policy and its queues."""
 
 from collections import Counter
 from typing import Any
@@ -7,19 +7,20 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue, LocalQueueSpec
 from cede.api.objects import Meta
 from cede.api.policy import ClusterPolicy
-from webhook.admission import Team
-from webhook.team import nodes_of, team_of
+from webhook.team import Team, build_team, get_largest_nodes, is_accelerator
 
 
 def allocation(name: str, **spec: Any) -> ComputeAllocation:
     return ComputeAllocation.model_validate({"metadata": {"name": name}, "spec": spec})
 
 
-def queue(namespace: str, name: str, target: str) -> LocalQueue:
-    return LocalQueue(Meta(name=name, namespace=namespace), LocalQueueSpec(clusterQueue=target))
+def queue(namespace: str, name: str, cluster_queue: str) -> LocalQueue:
+    return LocalQueue(
+        Meta(name=name, namespace=namespace), LocalQueueSpec(clusterQueue=cluster_queue)
+    )
 
 
-def test_a_team_is_what_its_allocation_and_the_policy_say() -> None:
+def test_a_team_has_the_limits_of_its_allocation_and_the_policy() -> None:
     policy = ClusterPolicy.model_validate(
         {
             "metadata": {"name": "default"},
@@ -46,11 +47,11 @@ def test_a_team_is_what_its_allocation_and_the_policy_say() -> None:
         queue("see", "stolen", "research"),
         queue("research", "default", "research"),
     ]
-    assert team_of("see", policy, allocations, queues) == Team(
+    assert build_team("see", policy, allocations, queues) == Team(
         name="vision",
         classes={"high": 9, "low": 1},
         default_class="low",
-        ceiling="low",
+        max_class="low",
         queues=frozenset({"default"}),
         accelerators=frozenset({"nvidia.com/gpu", "amd.com/gpu", "amd.com/part"}),
         nodes={"mi300": Counter()},
@@ -59,13 +60,12 @@ def test_a_team_is_what_its_allocation_and_the_policy_say() -> None:
     )
 
 
-def test_a_namespace_of_which_nothing_is_known_yet_is_checked_for_nothing() -> None:
-    assert team_of("new", None, [], []) == Team(name="new")
+def test_an_unknown_namespace_has_no_limits() -> None:
+    assert build_team("new", None, [], []) == Team(name="new")
 
 
-def test_what_a_node_has_is_what_the_policys_status_says_and_what_it_does_not_say_is_not_known() -> (
-    None
-):
+def test_the_largest_nodes_are_those_of_the_policys_status() -> None:
+    """Types without a status are listed, because pods might fit on them."""
     types = [{"name": "p5"}, {"name": "ordered"}]
     status = {
         "instanceTypes": [
@@ -76,27 +76,34 @@ def test_what_a_node_has_is_what_the_policys_status_says_and_what_it_does_not_sa
     policy = ClusterPolicy.model_validate(
         {"metadata": {"name": "default"}, "spec": {"instanceTypes": types}, "status": status}
     )
-    assert nodes_of(policy) == {
+    assert get_largest_nodes(policy) == {
         "p5": Counter({"nvidia.com/gpu": 8, "cpu": 190_000, "memory": 1 << 40}),
         "ordered": Counter(),
     }
 
 
-def test_of_two_allocations_for_one_namespace_the_one_that_has_it_counts() -> None:
-    refused, holds = (
+def test_of_two_allocations_for_a_namespace_the_accepted_one_counts() -> None:
+    refused, accepted = (
         ComputeAllocation.model_validate(
             {
                 "metadata": {"name": name},
                 "spec": {"namespace": {"name": "see"}},
-                "status": {"namespace": has},
+                "status": {"namespace": namespace},
             }
         )
-        for name, has in (("aa", ""), ("vision", "see"))
+        for name, namespace in (("aa", ""), ("vision", "see"))
     )
-    assert team_of("see", None, [refused, holds], []).name == "vision"
+    assert build_team("see", None, [refused, accepted], []).name == "vision"
 
 
-def test_under_a_ceiling_that_is_no_class_any_more_only_the_least_is_allowed() -> None:
-    team = Team(classes={"high": 9, "low": 1}, ceiling="gone")
-    assert team.allowed == ["low"]
-    assert Team(classes={"high": 9, "low": 1}).allowed == ["high", "low"]
+def test_only_the_lowest_class_is_allowed_when_the_highest_one_is_gone() -> None:
+    team = Team(classes={"high": 9, "low": 1}, max_class="gone")
+    assert team.allowed_classes == ["low"]
+    assert Team(classes={"high": 9, "low": 1}).allowed_classes == ["high", "low"]
+
+
+def test_accelerators_are_those_of_the_policy_and_nvidias() -> None:
+    team = Team(accelerators=frozenset({"amd.com/gpu"}))
+    for resource in ("amd.com/gpu", "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"):
+        assert is_accelerator(resource, team)
+    assert not is_accelerator("example.com/fpga", team)

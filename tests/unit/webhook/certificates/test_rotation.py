@@ -1,37 +1,47 @@
-"""What is to be done about certificates: one step at a time, in the order that keeps trust."""
+"""One step at a time, in the order in which API servers always trust the served certificate."""
 
 from dataclasses import replace
 
 import pytest
 
-from webhook.certificates.keeper import issue_ca, issue_leaf
-from webhook.certificates.rotation import CA_LIFE_S, DAY_S, LEAF_LIFE_S, SETTLE_S, Held, Step, due
+from webhook.certificates.issue import issue_ca, issue_leaf
+from webhook.certificates.rotation import (
+    CA_LIFETIME_S,
+    DAY_S,
+    LEAF_LIFETIME_S,
+    RECHECK_INTERVAL_S,
+    SETTLE_S,
+    Certificates,
+    Step,
+    next_step,
+    seconds_until_recheck,
+)
 
 NOW = 1_800_000_000.0
 CA = issue_ca(NOW)
-HELD = Held(CA, issue_leaf(CA, NOW))
-NEXT = issue_ca(NOW + 7 * 365 * DAY_S)
+STORED = Certificates(CA, issue_leaf(CA, NOW))
+NEXT_CA = issue_ca(NOW + 7 * 365 * DAY_S)
 
 
 @pytest.mark.parametrize(
-    ("held", "published", "at", "step"),
+    ("stored", "published", "elapsed_s", "step"),
     [
-        pytest.param(Held(), True, 0, Step.ISSUE, id="nothing there"),
-        pytest.param(Held(CA), True, 0, Step.RENEW, id="a CA only"),
-        pytest.param(HELD, False, 0, Step.PUBLISH, id="bundle reset by hand"),
-        pytest.param(HELD, True, 0, None, id="in order"),
-        pytest.param(HELD, True, LEAF_LIFE_S * 0.66, None, id="young enough"),
+        pytest.param(Certificates(), True, 0, Step.ISSUE, id="nothing is stored"),
+        pytest.param(Certificates(CA), True, 0, Step.RENEW, id="only a CA"),
+        pytest.param(STORED, False, 0, Step.PUBLISH, id="a bundle was edited"),
+        pytest.param(STORED, True, 0, None, id="in order"),
+        pytest.param(STORED, True, LEAF_LIFETIME_S * 0.66, None, id="not due yet"),
         pytest.param(
-            HELD, True, LEAF_LIFE_S * 0.67, Step.RENEW, id="two thirds of the certificate's life"
+            STORED, True, LEAF_LIFETIME_S * 0.67, Step.RENEW, id="two thirds of the lifetime"
         ),
         pytest.param(
-            HELD, False, LEAF_LIFE_S + 1, Step.RENEW, id="expired: a new one before anything else"
+            STORED, False, LEAF_LIFETIME_S + 1, Step.RENEW, id="expired: renewed before publishing"
         ),
-        pytest.param(HELD, True, CA_LIFE_S + 1, Step.ISSUE, id="the CA expired"),
-        pytest.param(HELD, True, -2 * DAY_S, None, id="a clock two days behind"),
-        pytest.param(HELD, True, -20 * DAY_S, Step.ISSUE, id="a CA that is not valid yet"),
+        pytest.param(STORED, True, CA_LIFETIME_S + 1, Step.ISSUE, id="the CA has expired"),
+        pytest.param(STORED, True, -2 * DAY_S, None, id="a clock that is two days slow"),
+        pytest.param(STORED, True, -20 * DAY_S, Step.ISSUE, id="a CA that is not valid yet"),
         pytest.param(
-            Held(CA, issue_leaf(CA, NOW + 20 * DAY_S)),
+            Certificates(CA, issue_leaf(CA, NOW + 20 * DAY_S)),
             True,
             0,
             Step.RENEW,
@@ -39,28 +49,37 @@ NEXT = issue_ca(NOW + 7 * 365 * DAY_S)
         ),
     ],
 )
-def test_the_next_step(held: Held, published: bool, at: float, step: Step | None) -> None:
-    assert due(held, published, NOW + at)[0] is step
+def test_the_next_step(
+    stored: Certificates, published: bool, elapsed_s: float, step: Step | None
+) -> None:
+    assert next_step(stored, published, NOW + elapsed_s)[0] is step
 
 
 def test_a_ca_is_replaced_in_the_order_that_keeps_trust() -> None:
-    late = NEXT.issued - 60
-    worn = Held(CA, issue_leaf(CA, late))
-    assert due(worn, True, late)[0] is Step.STAGE
-    staged = replace(worn, next_ca=NEXT)
-    assert due(staged, False, late + 70)[0] is Step.PUBLISH
-    # API servers take a moment to hear of it
-    assert due(staged, True, late + 70)[0] is None
-    assert due(staged, True, NEXT.issued + SETTLE_S)[0] is Step.PROMOTE
-    promoted = Held(NEXT, issue_leaf(NEXT, NEXT.issued + SETTLE_S), None, CA.certificate)
-    assert {CA.certificate.strip(), NEXT.certificate.strip()} <= set(
-        map(str.strip, _blocks(promoted.bundle))
+    late = NEXT_CA.issued - 60
+    aging = Certificates(CA, issue_leaf(CA, late))
+    assert next_step(aging, True, late)[0] is Step.STAGE
+    staged = replace(aging, next_ca=NEXT_CA)
+    assert next_step(staged, False, late + 70)[0] is Step.PUBLISH
+    # API servers need a moment to read the new bundle
+    assert next_step(staged, True, late + 70)[0] is None
+    assert next_step(staged, True, NEXT_CA.issued + SETTLE_S)[0] is Step.PROMOTE
+    promoted = Certificates(
+        NEXT_CA, issue_leaf(NEXT_CA, NEXT_CA.issued + SETTLE_S), None, CA.certificate
     )
-    # other replicas still serve the old one
-    assert due(promoted, True, NEXT.issued + SETTLE_S + 1)[0] is None
-    assert due(promoted, True, NEXT.issued + 3 * SETTLE_S)[0] is Step.DROP
+    blocks = {block.strip() for block in split_bundle(promoted.bundle)}
+    assert {CA.certificate.strip(), NEXT_CA.certificate.strip()} <= blocks
+    # other replicas still serve the previous certificate
+    assert next_step(promoted, True, NEXT_CA.issued + SETTLE_S + 1)[0] is None
+    assert next_step(promoted, True, NEXT_CA.issued + 3 * SETTLE_S)[0] is Step.DROP
 
 
-def _blocks(bundle: str) -> list[str]:
+def test_a_rotation_in_progress_is_checked_more_often() -> None:
+    assert seconds_until_recheck(STORED) == RECHECK_INTERVAL_S
+    assert seconds_until_recheck(replace(STORED, next_ca=NEXT_CA)) < SETTLE_S
+    assert seconds_until_recheck(replace(STORED, previous_ca=CA.certificate)) < SETTLE_S
+
+
+def split_bundle(bundle: str) -> list[str]:
     end = "-----END CERTIFICATE-----\n"
     return [block + end for block in bundle.split(end) if block.strip()]
