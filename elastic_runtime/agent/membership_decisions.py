@@ -76,6 +76,7 @@ def new_generation(
 
 
 def training(survey: Survey) -> list[Member]:
+    """The pods that train, in any generation."""
     return [pod for pod in survey.alive.values() if pod.generation > 0 and not pod.parked]
 
 
@@ -186,7 +187,7 @@ def _loss_at(survey: Survey) -> float:
 
 def _behind(survey: Survey) -> list[Member]:
     """The pods in the newest generation that trains, while no pod has formed the current one."""
-    trainers = [pod for pod in survey.alive.values() if pod.generation and not pod.parked]
+    trainers = training(survey)
     newest = max((pod.generation for pod in trainers), default=0)
     return [pod for pod in trainers if pod.generation == newest < survey.view.record.generation]
 
