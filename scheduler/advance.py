@@ -9,6 +9,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cede.api import names
 from cede.api.cession import OPEN, Cession, CessionStatus, TargetStatus
 from cede.api.objects import rfc3339, set_condition, unix
 from cede.api.reasons import CessionPhase, SchedulerEvent
@@ -20,7 +21,7 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.cession_lifecycle import Occurrence, next_phase
-from scheduler.cohort import assignments
+from scheduler.cohort import STRICT_FIFO, assignments
 from scheduler.snapshot import Snapshot
 from scheduler.target_progress import TargetProgress, observe, release
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
@@ -170,9 +171,9 @@ def _reserve(cession: Cession, snapshot: Snapshot) -> Iterator[Action]:
     """Under StrictFIFO, Kueue keeps released capacity for the first Workload of the queue. `plan`
     restores the queue when no open Cession needs it."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    is_released = cession.status.phase is CessionPhase.ADMITTED
-    if cession.spec.reserved and queue.strategy != "StrictFIFO" and not is_released:
-        yield SetQueueingStrategy(queue.name, "StrictFIFO", queue.version)
+    was_admitted = cession.status.phase is CessionPhase.ADMITTED
+    if cession.spec.reserved and queue.strategy != STRICT_FIFO and not was_admitted:
+        yield SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
 
 
 def _reactivate(status: CessionStatus, snapshot: Snapshot) -> Iterator[Action]:
@@ -229,7 +230,7 @@ def _described(cession: Cession, status: CessionStatus, now: float) -> CessionSt
     ]
     conditions = set_condition(
         status.conditions,
-        "Ready",
+        names.READY,
         READY_BY_PHASE.get(status.phase),
         status.phase,
         status.message or status.phase.sentence,

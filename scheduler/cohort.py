@@ -8,6 +8,11 @@ from itertools import product
 
 from cede.api.resources import FlavorResource, Quota, Resources
 
+STRICT_FIFO = "StrictFIFO"
+BEST_EFFORT_FIFO = "BestEffortFIFO"
+"""Kueue's queueing strategies. Under StrictFIFO, released capacity waits for the first Workload of
+the queue; otherwise any Workload that fits may take it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
@@ -40,7 +45,7 @@ class Queue:
     cohort: str = ""
     quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
     usage: Quota = field(default_factory=Counter)
-    strategy: str = "BestEffortFIFO"
+    strategy: str = BEST_EFFORT_FIFO
     version: str = ""
     weight: float = 1.0
     # whether a job may take capacity from jobs of the same queue with lower priority

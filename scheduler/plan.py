@@ -14,7 +14,7 @@ from scheduler.actions import (
     SetQueueingStrategy,
 )
 from scheduler.advance import advance, find_preemptor
-from scheduler.cohort import CohortQuota, assignments
+from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota, assignments
 from scheduler.growth import grow
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
@@ -150,8 +150,8 @@ def restore_queues(
         if cession.spec.reserved and cession.spec.preemptor.uid in pending
     }
     for queue in snapshot.quota.queues.values():
-        if queue.managed and queue.strategy == "StrictFIFO" and queue.name not in needed:
-            yield SetQueueingStrategy(queue.name, "BestEffortFIFO", queue.version)
+        if queue.managed and queue.strategy == STRICT_FIFO and queue.name not in needed:
+            yield SetQueueingStrategy(queue.name, BEST_EFFORT_FIFO, queue.version)
 
 
 def align_runtimes(snapshot: Snapshot, asked: Collection[str]) -> Iterator[RequestSize]:

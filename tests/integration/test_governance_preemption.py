@@ -1,5 +1,4 @@
-"""Who takes back, told by who is evicted: Cede while it leads, and Kueue by its own rules whenever
-it does not."""
+"""Cede preempts while it leads, and Kueue by its own rules whenever it does not."""
 
 import subprocess
 import sys
@@ -9,93 +8,89 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import Admin, condition, governed
+from tests.integration.admin import Admin, condition_of, governed
 
 pytestmark = pytest.mark.cluster
 OWNER = "gov-owner"
 BORROWER = "gov-borrower"
-NEVER = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
-STOCK = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+OFF = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+KUEUES_OWN = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Any) -> Iterator[Admin]:
+def governed_cluster(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
-        admin.team(OWNER, 8)
-        admin.team(BORROWER, 8)
+        admin.apply_team(OWNER, 8)
+        admin.apply_team(BORROWER, 8)
         yield admin
-        admin.remove(OWNER, BORROWER)
+        admin.delete_teams(OWNER, BORROWER)
 
 
 @pytest.fixture
-def admin(world: Admin) -> Iterator[Admin]:
-    """One team holds everything, half of it borrowed from the other."""
-    world.policy()
-    world.cluster.until(lambda: preemption(world) == NEVER, "Cede to lead", 120)
-    world.submit(world.job(BORROWER, "borrower", 16, pods=16))
-    world.runs(BORROWER, "borrower")
-    yield world
-    world.clear(OWNER, BORROWER)
+def admin(governed_cluster: Admin) -> Iterator[Admin]:
+    """One team uses all accelerators and borrows half of them from the other."""
+    admin = governed_cluster
+    admin.apply_policy()
+    wait_until_cede_leads(admin)
+    admin.submit(admin.job(BORROWER, "borrower", 16, pods=16))
+    admin.wait_for_admission(BORROWER, "borrower")
+    yield admin
+    admin.delete_jobs(OWNER, BORROWER)
 
 
 def preemption(admin: Admin) -> dict[str, str]:
-    found = admin.queue(OWNER)["spec"]["preemption"]
-    return {name: found[name] for name in NEVER}
+    """The preemption of the owner's queue."""
+    settings = admin.cluster_queue(OWNER)["spec"]["preemption"]
+    return {name: settings[name] for name in OFF}
 
 
-def claim(admin: Admin) -> None:
+def wait_until_cede_leads(admin: Admin) -> None:
+    admin.cluster.until(lambda: preemption(admin) == OFF, "Cede to lead", 120)
+
+
+def reclaim(admin: Admin) -> None:
+    """Submits a job that needs all that the owner owns, and waits until it is admitted."""
     admin.submit(admin.job(OWNER, "claim", 8, pods=8))
+    admin.wait_for_admission(OWNER, "claim")
 
 
-def kueue_takes_back(admin: Admin) -> None:
+def assert_kueue_preempts(admin: Admin) -> None:
     admin.cluster.until(
-        lambda: preemption(admin) == STOCK, "the queues to have Kueue's own preemption", 120
+        lambda: preemption(admin) == KUEUES_OWN, "the queues to have Kueue's own preemption", 120
     )
-    claim(admin)
-    admin.runs(OWNER, "claim")
-    assert admin.evicted(BORROWER, "borrower") == "Preempted"
+    reclaim(admin)
+    assert admin.eviction_reason(BORROWER, "borrower") == "Preempted"
 
 
-def test_while_cede_leads_it_takes_back_and_kueue_itself_evicts_nobody(admin: Admin) -> None:
-    """A job that is not elastic and has no runtime to ask is stopped, by Cede and on the record."""
-    claim(admin)
-    admin.runs(OWNER, "claim")
-    assert preemption(admin) == NEVER
-    assert not condition(admin.workloads(BORROWER)["borrower"], "Preempted"), (
-        "Kueue's word for its own"
-    )
-    victims = [
-        v
-        for one in admin.cluster.kubectl_json("get", "cessions")["items"]
-        for v in one["spec"]["targets"]
-    ]
-    assert ("borrower", "Stop") in {(victim["job"], victim["how"]) for victim in victims}
+def test_while_cede_leads_kueue_itself_preempts_nothing(admin: Admin) -> None:
+    """A job that is not elastic has no runtime to ask: Cede stops it and records it."""
+    reclaim(admin)
+    assert preemption(admin) == OFF
+    workload = admin.workloads_by_job(BORROWER)["borrower"]
+    assert not condition_of(workload, "Preempted"), "Kueue's condition for its own preemption"
+    cessions = admin.cluster.kubectl_json("get", "cessions")["items"]
+    targets = [target for cession in cessions for target in cession["spec"]["targets"]]
+    assert ("borrower", "Stop") in {(target["job"], target["how"]) for target in targets}
 
 
-def test_in_mode_observe_kueue_takes_back_by_its_own_rules(admin: Admin) -> None:
-    admin.policy(mode="Observe")
-    kueue_takes_back(admin)
+def test_in_mode_observe_kueue_preempts_by_its_own_rules(admin: Admin) -> None:
+    admin.apply_policy(mode="Observe")
+    assert_kueue_preempts(admin)
 
 
-def test_without_a_leader_kueue_takes_back_after_the_watchdogs_time(admin: Admin) -> None:
+def test_without_a_leader_kueue_preempts_after_the_watchdogs_time(admin: Admin) -> None:
     scheduler = ("deployment", names.SCHEDULER, "-n", names.SYSTEM_NAMESPACE)
     admin.cluster.kubectl("scale", *scheduler, "--replicas=0")
     try:
-        kueue_takes_back(admin)
+        assert_kueue_preempts(admin)
     finally:
         admin.cluster.kubectl("scale", *scheduler, "--replicas=1")
-    admin.cluster.until(lambda: preemption(admin) == NEVER, "Cede to lead again", 120)
+    wait_until_cede_leads(admin)
 
 
-def test_after_cede_release_kueue_takes_back_by_its_own_rules(admin: Admin) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "cede.cli",
-        "release",
-        "--kubeconfig",
-        str(admin.cluster.kubeconfig),
-    ]
-    done = subprocess.run(words, text=True, capture_output=True, check=False)
+def test_after_cede_release_kueue_preempts_by_its_own_rules(admin: Admin) -> None:
+    kubeconfig = str(admin.cluster.kubeconfig)
+    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    kueue_takes_back(admin)
+    assert_kueue_preempts(admin)
