@@ -16,10 +16,16 @@ def tables() -> dict[str, str]:
 def with_tables(page: str) -> str:
     """The page with the present tables between its markers."""
     for marker, table in tables().items():
-        start = page.index(f"<!-- {marker} -->\n```text\n")
-        end = page.index("```\n<!-- end -->", start)
-        page = f"{page[:start]}<!-- {marker} -->\n```text\n{table.rstrip()}\n{page[end:]}"
+        opening = f"<!-- {marker} -->\n"
+        start = page.index(opening) + len(opening)
+        end = page.index("<!-- end -->", start)
+        page = f"{page[:start]}\n{as_markdown(table)}\n\n{page[end:]}"
     return page
+
+
+def as_markdown(table: str) -> str:
+    """A Markdown table as it is; any other text as a block."""
+    return table.strip() if table.startswith("|") else f"```text\n{table.rstrip()}\n```"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from tests.laws.sources import tracked
 from tests.paths import TREE
-from tests.unit.docs.pages import BLOCK, DOCS, name, pages
+from tests.unit.docs.pages import BLOCK, DOCS, blocks, name, pages
 
 README = TREE / "README.md"
 MAX_PICTURE_BYTES = 100_000
@@ -103,3 +103,14 @@ def test_the_glossary_has_at_most_ten_words_and_each_is_used() -> None:
     assert 0 < len(words) <= MAX_GLOSSARY
     text = " ".join(other.read_text().lower() for other in pages() if other != page)
     assert not [word for word in words if word.lower() not in text]
+
+
+def test_every_module_in_a_diagram_exists() -> None:
+    modules = {path.rpartition("/")[2] for path in tracked()}
+    named = {
+        module
+        for block in blocks("mermaid")
+        for module in re.findall(r"[\w/]+\.py", block.text)
+        if module.rpartition("/")[2] not in modules
+    }
+    assert not named, f"diagrams name modules that do not exist: {named}"
