@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import Admin, condition, file, governed
+from tests.integration.admin import Admin, condition_of, governed, kubectl_list
 from tests.integration.user import file_of
 
 pytestmark = pytest.mark.cluster
@@ -20,8 +20,8 @@ WEBHOOK = ("deployment", names.WEBHOOK, "-n", names.SYSTEM_NAMESPACE)
 def admin(cluster: Any) -> Iterator[Admin]:
     """A team with an elastic job from before, and no webhook."""
     with governed(cluster) as admin:
-        admin.team(TEAM, 8)
-        cluster.kubectl("create", "-f", "-", stdin=file(file_of(TEAM)))
+        admin.apply_team(TEAM, 8)
+        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(file_of(TEAM)))
         cluster.kubectl("scale", *WEBHOOK, "--replicas=0")
         try:
             cluster.until(lambda: not addresses(admin), "the webhook to be gone", 120)
@@ -29,7 +29,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
         finally:
             cluster.kubectl("scale", *WEBHOOK, "--replicas=1")
             cluster.kubectl("wait", *WEBHOOK, "--for=condition=Available", "--timeout=120s")
-            admin.remove(TEAM)
+            admin.delete_teams(TEAM)
 
 
 def addresses(admin: Admin) -> list[Any]:
@@ -52,18 +52,18 @@ def refused(admin: Admin, *args: str, stdin: str | None = None) -> str:
 
 def test_an_ordinary_job_starts_through_kueues_own_defaults(admin: Admin) -> None:
     admin.submit(admin.job(TEAM, "plain", 1))
-    admin.runs(TEAM, "plain")
+    admin.wait_for_admission(TEAM, "plain")
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "plain")
     assert job["metadata"]["labels"][names.QUEUE_NAME] == names.LOCAL_QUEUE
-    admin.cancel(TEAM, "plain")
+    admin.delete_job(TEAM, "plain")
 
 
 def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(admin: Admin) -> None:
     body = file_of(TEAM)
     body["metadata"]["name"] = "late"
-    said = refused(admin, "create", "-f", "-", stdin=file(body))
+    said = refused(admin, "create", "-f", "-", stdin=kubectl_list(body))
     assert (
-        "a job cannot be made elastic later: send it again when the Deployment cede-webhook" in said
+        "a job cannot be made elastic later: try again when the Deployment cede-webhook" in said
     )
     assert "late" not in admin.cluster.kubectl("get", "job,workload", "-n", TEAM, "-o", "name")
 
@@ -80,17 +80,17 @@ def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(adm
                 "-p",
                 json.dumps({"spec": {"parallelism": 8, "completions": 8}}),
             ),
-            "another size cannot be noted",
+            "the desired size of this job cannot be changed",
             id="a size",
         ),
         pytest.param(
             ("annotate", "job", "gpt", "cede.dev/sizes-"),
-            "could not be resized any more",
+            "could no longer be resized",
             id="its sizes removed",
         ),
         pytest.param(
             ("annotate", "job", "gpt", "cede.dev/desired-size-"),
-            "could not be resized any more",
+            "could no longer be resized",
             id="its desired size removed",
         ),
     ],
@@ -111,5 +111,5 @@ def test_what_changes_nothing_of_it_is_let_through(admin: Admin) -> None:
 def test_kueue_would_have_admitted_it(admin: Admin) -> None:
     """The refusals above are not for lack of quota."""
     admin.submit(admin.job(TEAM, "fits", 8, pods=8))
-    admin.runs(TEAM, "fits")
-    assert condition(admin.workloads(TEAM)["fits"], "Admitted")["status"] == "True"
+    admin.wait_for_admission(TEAM, "fits")
+    assert condition_of(admin.workloads_by_job(TEAM)["fits"], "Admitted")["status"] == "True"

@@ -56,6 +56,6 @@ def test_a_bare_pod_with_an_accelerator_is_held_by_kueue_or_refused_never_let_pa
     said = outcome(user, "create", "-f", write(pod), "--dry-run=server", "-o", "yaml")
     # where Kueue's pod integration is on, it queues the pod
     held = "name: kueue.x-k8s.io/admission" in said
-    assert held or "outside of any queue: make it a Job" in said
+    assert held or "is in no queue: make it a Job" in said
     container["resources"] = {}
     user.kubectl("create", "-f", write(pod), "--dry-run=server")
