@@ -24,7 +24,6 @@ BANNED_NAMES = frozenset(
 NOT_RENAMED_YET: dict[str, set[str]] = {}
 """File → banned names that it still uses. Nothing may be added here."""
 ENVIRONMENT_READERS = {
-    "cede/cli.py": "the command",
     "elastic_runtime/agent/worker_process.py": "passes its environment on to a worker",
     "elastic_runtime/agent/external_command.py": "passes its environment on to a command",
     "elastic_runtime/training/agent_link.py": "what the agent gave this worker",
@@ -105,6 +104,8 @@ def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             case ast.arg(arg=text):
                 yield node.lineno, text
             case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield node.lineno, text
+            case ast.MatchAs(name=str(text)) | ast.ExceptHandler(name=str(text)):
                 yield node.lineno, text
 
 

@@ -16,6 +16,7 @@ from tests.paths import TREE
 
 PORTING = TREE / "examples" / "porting"
 PAGE = TREE / "docs" / "porting.md"
+SEVERAL = TREE / "tests" / "processes" / "scripts" / "several.py"
 PORTED = ("loader", "streaming", "torchrun", "trainer")
 STEPS = 120
 MICRO_BATCHES = 8
@@ -55,51 +56,44 @@ def test_the_readme_names_the_range_of_new_statements() -> None:
     assert f"{min(added)} to {max(added)} new statements" in (TREE / "README.md").read_text()
 
 
-def lay_out(directory: Path) -> None:
-    """The data, beside where the script will be; a sample takes 3 ms to read, so that there is time
-    to resize."""
+def write_slow_data(directory: Path) -> None:
+    """The data, beside where the script will be. Reading a sample takes 3 ms, so that there is
+    time to resize."""
     data = (PORTING / "made_up.py").read_text()
-    slow, times = re.subn(
+    slow_data, replacements = re.subn(
         r"^( +)(return self\.|values = )",
         r"\1__import__('time').sleep(0.003)\n\1\2",
         data,
         flags=re.MULTILINE,
     )
-    assert times == 2
-    (directory / "made_up.py").write_text(slow)
+    assert replacements == 2
+    (directory / "made_up.py").write_text(slow_data)
 
 
-# Rounding differs from size to size, and an optimizer makes it grow: with doubles what is left
-# after all the steps is a lost sample.
+# Rounding differs from size to size, and an optimizer amplifies it. With doubles, a difference
+# after all steps is a lost sample.
 DOUBLES = "import torch; torch.set_default_dtype(torch.float64)"
-PLAINLY = f"""
-{DOUBLES}
-import os, runpy, sys
-folder, out = sys.argv[1:3]
-sys.path.insert(0, folder)
-for name, steps in (word.split(":") for word in sys.argv[3:]):
-    sys.argv = [name, "--steps", steps, "--out", out + "/" + name]
-    runpy.run_path(folder + "/" + name + ".py", run_name="__main__")
-"""
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every script leaves in its folder when it is run plainly; one after the other in one
-    process, for torch takes long to import."""
-    out = tmp_path_factory.mktemp("plain")
-    alone = {
+def output_of_plain_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every script leaves in its folder when it runs without Cede or alone.
+
+    All run in one process, because importing torch takes long.
+    """
+    directory = tmp_path_factory.mktemp("plain")
+    one_worker = {
         "RANK": "0",
         "WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
     }
-    env = os.environ | alone | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
+    env = os.environ | one_worker | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     scripts = [f"{name}_before:50" for name in PORTED] + [f"{name}:{STEPS}" for name in PORTED]
-    command = [sys.executable, "-c", PLAINLY, str(PORTING), str(out), *scripts]
-    done = subprocess.run(command, env=env, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    return out
+    command = [sys.executable, str(SEVERAL), str(PORTING), str(directory), *scripts]
+    result = subprocess.run(command, env=env, text=True, capture_output=True)
+    assert result.returncode == 0, result.stderr
+    return directory
 
 
 def losses(directory: Path) -> dict[int, float]:
@@ -113,17 +107,18 @@ def losses(directory: Path) -> dict[int, float]:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("name", PORTED)
-def test_the_ordinary_script_runs_as_it_is_and_saves(plain: Path, name: str) -> None:
-    assert [path.suffix for path in (plain / f"{name}_before").iterdir()] == [".pt"]
+def test_the_ordinary_script_runs_and_saves(output_of_plain_runs: Path, name: str) -> None:
+    files = (output_of_plain_runs / f"{name}_before").iterdir()
+    assert [path.suffix for path in files] == [".pt"]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("name", PORTED)
-def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(
-    tmp_path: Path, plain: Path, name: str
+def test_a_resize_changes_no_loss_of_the_elastic_script(
+    tmp_path: Path, output_of_plain_runs: Path, name: str
 ) -> None:
-    undisturbed = losses(plain / name)
-    lay_out(tmp_path)
+    undisturbed = losses(output_of_plain_runs / name)
+    write_slow_data(tmp_path)
     job = Job(tmp_path, f"{DOUBLES}\n{(PORTING / f'{name}.py').read_text()}", arguments=ARGUMENTS)
     try:
         job.start(0, 1)
@@ -134,12 +129,8 @@ def test_the_elastic_script_trains_through_a_resize_as_if_there_were_none(
         assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.output()
     finally:
         job.kill()
-    assert (
-        check_exactly_once(
-            job, lambda _: [undisturbed[step] for step in range(1, STEPS + 1)], MICRO_BATCHES
-        )
-        == STEPS
-    )
+    expected = [undisturbed[step] for step in range(1, STEPS + 1)]
+    assert check_exactly_once(job, lambda _: expected, MICRO_BATCHES) == STEPS
     sizes = {line["step"]: line["size"] for line in job.lines("steps-*")}
     assert set(sizes.values()) == {1, 2}
     assert os.listdir(tmp_path / "log" / "save")
