@@ -162,7 +162,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """An external command ended with exit code 0, though its job may go on."""
+    """An external command ended with exit code 0, though its job may continue."""
 
 
 @dataclass(frozen=True, slots=True)

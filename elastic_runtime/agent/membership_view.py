@@ -55,7 +55,7 @@ class View:
     started_at: float = 0.0
     # When a member first reported that the current generation broke.
     broke_at: float | None = None
-    # When a pod last became ready, restarted or was told to leave.
+    # When a pod last became ready, restarted or began to leave.
     changed_at: float = 0.0
 
 

@@ -72,7 +72,7 @@ class WorkerProcess:
         # The process has answered a ping, so its signal handler for stacks is in place.
         self.listens = False
         self.killed = False
-        # The process ended with exit code 0, though its job may go on: an external command.
+        # The process ended with exit code 0, though its job may continue: an external command.
         self.ended = False
         # Committed since the generation formed.
         self.steps = 0

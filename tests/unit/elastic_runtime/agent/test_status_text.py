@@ -1,4 +1,4 @@
-"""The status says what the job waits for, and names the pods."""
+"""The status names the pods that the job waits for."""
 
 import pytest
 
