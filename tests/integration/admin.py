@@ -1,5 +1,4 @@
-"""What an admin and the users of teams do in the tests of governance: by kubectl, on nodes that
-only pretend, told by what Kueue admits."""
+"""What an admin and users of teams do with kubectl in the tests of governance, on fake nodes."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import Json, condition
 from deploy.local.cluster import fake_node
 from tests.conftest import Cluster
 
@@ -29,108 +28,103 @@ POLICY: Json = {
     },
 }
 FAKE = {"key": "cede.dev/fake", "operator": "Exists"}
+"""The toleration of fake nodes."""
+TIMEOUT_S = 120
 
 
-def owns(accelerators: int) -> list[Json]:
-    return [{"instanceType": TYPE, "accelerators": accelerators}]
+def condition_of(obj: Json, type_: str) -> Json:
+    """The condition of an object; empty if it has none of this type."""
+    conditions: list[Json] = obj.get("status", {}).get("conditions", [])
+    return condition(conditions, type_) or {}
 
 
-def condition(found: Json, kind: str) -> Json:
-    return next((c for c in found.get("status", {}).get("conditions", []) if c["type"] == kind), {})
-
-
-def file(*objects: Json) -> str:
+def kubectl_list(*objects: Json) -> str:
     """Objects as one file for kubectl."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
 class Admin:
-    """Two nodes of eight accelerators, and whoever shares them. Every wait is for something said by
-    Kueue or by Cede."""
+    """Commands of an admin and of users. Each waits until Kueue or Cede reports success."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
-    def _apply(self, found: Json) -> None:
-        self.cluster.kubectl(
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--field-manager=admin",
-            "-f",
-            "-",
-            stdin=json.dumps(found),
-        )
+    # --- policy and allocations -------------------------------------------------------------------
+    def apply_policy(self, **changes: Any) -> None:
+        """Applies `POLICY` with these changes, and waits until it is observed."""
+        self._apply("ClusterPolicy", names.POLICY_NAME, POLICY | changes)
 
-    def policy(self, **changes: Any) -> None:
-        """The policy with these changes is in force."""
-        meta = {"name": names.POLICY_NAME}
-        self._apply(
-            {
-                "apiVersion": "cede.dev/v1alpha1",
-                "kind": "ClusterPolicy",
-                "metadata": meta,
-                "spec": POLICY | changes,
-            }
-        )
-        self._observed("clusterpolicy", names.POLICY_NAME)
+    def apply_team(self, name: str, accelerators: int, **spec: Any) -> None:
+        """Applies an allocation that owns these accelerators, and waits until it is observed."""
+        quotas = [{"instanceType": TYPE, "accelerators": accelerators}]
+        self._apply("ComputeAllocation", name, {"quotas": quotas, **spec})
 
-    def team(self, name: str, accelerators: int, **spec: Any) -> None:
-        """The allocation is in force."""
-        body = {"quotas": owns(accelerators), **spec}
-        self._apply(
-            {
-                "apiVersion": "cede.dev/v1alpha1",
-                "kind": "ComputeAllocation",
-                "metadata": {"name": name},
-                "spec": body,
-            }
-        )
-        self._observed("computeallocation", name)
+    def _apply(self, kind: str, name: str, spec: Json) -> None:
+        body = {
+            "apiVersion": "cede.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        options = ("--server-side", "--force-conflicts", "--field-manager=admin")
+        self.cluster.kubectl("apply", *options, "-f", "-", stdin=json.dumps(body))
 
-    def _observed(self, kind: str, name: str) -> None:
-        def probe() -> bool:
-            found = self.cluster.kubectl_json("get", kind, name)
-            said = (
-                found.get("status", {}).get("observedGeneration", 0)
-                == found["metadata"]["generation"]
-            )
-            return bool(said and condition(found, "Ready").get("status") in ("True", "False"))
+        def is_observed() -> bool:
+            obj = self.cluster.kubectl_json("get", kind.lower(), name)
+            observed = obj.get("status", {}).get("observedGeneration", 0)
+            if observed != obj["metadata"]["generation"]:
+                return False
+            return condition_of(obj, "Ready").get("status") in ("True", "False")
 
-        self.cluster.until(probe, f"{kind} {name} to be in force", 120)
+        self.cluster.until(is_observed, f"{kind} {name} to be observed", TIMEOUT_S)
 
     def allocation(self, name: str) -> Json:
-        found: Json = self.cluster.kubectl_json("get", "computeallocation", name)
-        return found
+        obj: Json = self.cluster.kubectl_json("get", "computeallocation", name)
+        return obj
 
-    def says(self, name: str, text: str) -> None:
-        """The allocation's Ready condition comes to say it."""
-        self.cluster.until(
-            lambda: text in condition(self.allocation(name), "Ready").get("message", ""),
-            f"{name} to say {text!r}",
-            120,
+    def policy(self) -> Json:
+        obj: Json = self.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)
+        return obj
+
+    def wait_for_message(self, name: str, text: str) -> None:
+        """Waits until condition Ready of the allocation has this text in its message."""
+
+        def has_text() -> bool:
+            return text in condition_of(self.allocation(name), "Ready").get("message", "")
+
+        self.cluster.until(has_text, f"{name} to report {text!r}", TIMEOUT_S)
+
+    def delete_teams(self, *teams: str) -> None:
+        """Deletes jobs, allocations and namespaces of these teams."""
+        self.delete_jobs(*teams)
+        self.cluster.kubectl(
+            "delete", "computeallocation", *teams, "--wait=true", "--ignore-not-found"
         )
+        self.cluster.kubectl("delete", "namespace", *teams, "--wait=false", "--ignore-not-found")
 
-    def queue(self, name: str) -> Json:
-        found: Json = self.cluster.kubectl_json("get", "clusterqueue", name)
-        return found
+    # --- queues -----------------------------------------------------------------------------------
+    def cluster_queue(self, name: str) -> Json:
+        obj: Json = self.cluster.kubectl_json("get", "clusterqueue", name)
+        return obj
 
-    def limit(self, name: str, what: str = "nominalQuota") -> str | None:
-        """What the team's queue says of accelerators."""
-        [group] = self.queue(name)["spec"]["resourceGroups"]
-        [found] = [one for one in group["flavors"][0]["resources"] if one["name"] == names.GPU]
-        return str(found[what]) if what in found else None
+    def accelerator_quota(self, name: str, field: str = "nominalQuota") -> str | None:
+        """The quota or limit of accelerators in the team's queue; None if the field is not set."""
+        [group] = self.cluster_queue(name)["spec"]["resourceGroups"]
+        resources = group["flavors"][0]["resources"]
+        [entry] = [entry for entry in resources if entry["name"] == names.GPU]
+        return str(entry[field]) if field in entry else None
 
+    # --- jobs -------------------------------------------------------------------------------------
     def job(
         self, team: str, name: str, accelerators: int, priority: str = "", pods: int = 1
     ) -> Json:
-        """A Job as its user writes it: so many pods, of so many accelerators together."""
-        holds = {names.GPU: str(accelerators // pods)} if accelerators else {"cpu": "1"}
+        """A Job as its user writes it; all its pods together have this number of accelerators."""
+        limits = {names.GPU: str(accelerators // pods)} if accelerators else {"cpu": "1"}
         pod = {
             "restartPolicy": "Never",
             "tolerations": [FAKE],
             "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "none", "resources": {"limits": holds}}],
+            "containers": [{"name": "c", "image": "none", "resources": {"limits": limits}}],
         }
         labels = {names.PRIORITY_CLASS: priority} if priority else {}
         return {
@@ -141,102 +135,104 @@ class Admin:
         }
 
     def submit(self, *jobs: Json) -> None:
-        self.cluster.kubectl("create", "-f", "-", stdin=file(*jobs))
+        self.cluster.kubectl("create", "-f", "-", stdin=kubectl_list(*jobs))
 
-    def cancel(self, team: str, name: str) -> None:
-        self.cluster.kubectl("delete", "job", "-n", team, name, "--wait=true")
-        self.cluster.until(
-            lambda: name not in self.workloads(team), f"the workload of {name} to go", 120
-        )
-
-    def workloads(self, team: str) -> dict[str, Json]:
+    def workloads_by_job(self, team: str) -> dict[str, Json]:
         """Job → its Workload."""
         items = self.cluster.kubectl_json("get", "workloads", "-n", team)["items"]
         return {
-            w["metadata"]["ownerReferences"][0]["name"]: w
-            for w in items
-            if w["metadata"].get("ownerReferences")
+            workload["metadata"]["ownerReferences"][0]["name"]: workload
+            for workload in items
+            if workload["metadata"].get("ownerReferences")
         }
 
-    def admitted(self, team: str) -> set[str]:
+    def admitted_jobs(self, team: str) -> set[str]:
         return {
-            name
-            for name, w in self.workloads(team).items()
-            if condition(w, "Admitted").get("status") == "True"
+            job
+            for job, workload in self.workloads_by_job(team).items()
+            if condition_of(workload, "Admitted").get("status") == "True"
         }
 
-    def runs(self, team: str, *jobs: str) -> None:
-        """Kueue admits them."""
+    def wait_for_workload(self, team: str, job: str) -> None:
+        """Waits until the job has a Workload."""
         self.cluster.until(
-            lambda: set(jobs) <= self.admitted(team),
-            f"{', '.join(jobs)} of {team} to be admitted",
-            120,
+            lambda: job in self.workloads_by_job(team), f"a Workload of {team}/{job}", TIMEOUT_S
         )
 
-    def waits(self, team: str, job: str, why: str = "") -> None:
-        """Kueue has tried and says why not."""
+    def wait_for_admission(self, team: str, *jobs: str) -> None:
+        """Waits until Kueue has admitted these jobs."""
+        self.cluster.until(
+            lambda: set(jobs) <= self.admitted_jobs(team),
+            f"{', '.join(jobs)} of {team} to be admitted",
+            TIMEOUT_S,
+        )
 
-        def probe() -> bool:
-            found = condition(self.workloads(team).get(job, {}), "QuotaReserved")
-            assert found.get("status") != "True", f"{job} of {team} was admitted"
-            return found.get("status") == "False" and why in found.get("message", "") != ""
+    def wait_until_pending(self, team: str, job: str, why: str = "") -> None:
+        """Waits until Kueue has tried to admit the job and reports why it does not fit.
 
-        self.cluster.until(probe, f"Kueue to say of {job} of {team}: {why}", 120)
+        Its message must contain `why`.
+        """
 
-    def evicted(self, team: str, job: str) -> str:
-        """Why Kueue has evicted it; empty if it has not."""
-        found = condition(self.workloads(team).get(job, {}), "Evicted")
-        return str(found.get("reason", "")) if found.get("status") == "True" else ""
+        def is_pending() -> bool:
+            workload = self.workloads_by_job(team).get(job, {})
+            reserved = condition_of(workload, "QuotaReserved")
+            assert reserved.get("status") != "True", f"{job} of {team} was admitted"
+            message = reserved.get("message", "")
+            return reserved.get("status") == "False" and bool(message) and why in message
 
-    def clear(self, *teams: str) -> None:
-        """No job of theirs is left, and Kueue knows it."""
+        self.cluster.until(is_pending, f"{job} of {team} to be pending: {why}", TIMEOUT_S)
+
+    def eviction_reason(self, team: str, job: str) -> str:
+        """Why Kueue has evicted the job; empty if it has not."""
+        evicted = condition_of(self.workloads_by_job(team).get(job, {}), "Evicted")
+        return str(evicted.get("reason", "")) if evicted.get("status") == "True" else ""
+
+    def delete_job(self, team: str, name: str) -> None:
+        """Deletes the job and waits until its Workload is gone."""
+        self.cluster.kubectl("delete", "job", "-n", team, name, "--wait=true")
+        self.cluster.until(
+            lambda: name not in self.workloads_by_job(team),
+            f"the Workload of {name} to be gone",
+            TIMEOUT_S,
+        )
+
+    def delete_jobs(self, *teams: str) -> None:
+        """Deletes all jobs of these teams, and waits until Kueue counts none in their queues."""
         for team in teams:
             self.cluster.kubectl("delete", "jobs", "--all", "-n", team, "--wait=true")
         self.cluster.until(
-            lambda: not any(self.workloads(team) for team in teams), "the workloads to go", 120
+            lambda: not any(self.workloads_by_job(team) for team in teams),
+            "the Workloads to be gone",
+            TIMEOUT_S,
         )
         self.cluster.until(
-            lambda: not any(self._reserved(team) for team in teams), "their quota to be free", 120
+            lambda: not any(self._reserving_workloads(team) for team in teams),
+            "their quota to be free",
+            TIMEOUT_S,
         )
 
-    def _reserved(self, name: str) -> int:
-        """Workloads that Kueue still counts in the queue, if it is there."""
-        found = self.cluster.kubectl(
-            "get",
-            "clusterqueue",
-            name,
-            "--ignore-not-found",
-            "-o",
-            "jsonpath={.status.reservingWorkloads}",
-        )
-        return int(found or 0)
-
-    def remove(self, *teams: str) -> None:
-        """Allocations and namespaces are gone."""
-        self.clear(*teams)
-        self.cluster.kubectl(
-            "delete", "computeallocation", *teams, "--wait=true", "--ignore-not-found"
-        )
-        self.cluster.kubectl("delete", "namespace", *teams, "--wait=false", "--ignore-not-found")
+    def _reserving_workloads(self, name: str) -> int:
+        """Workloads that Kueue counts in the queue; 0 if there is no queue."""
+        path = "jsonpath={.status.reservingWorkloads}"
+        count = self.cluster.kubectl("get", "clusterqueue", name, "--ignore-not-found", "-o", path)
+        return int(count or 0)
 
 
 @contextmanager
 def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
-    """A cluster of `nodes` pretended nodes of `TYPE` under our policy; afterwards without them and
-    without a policy."""
-    made = [node(f"gov-{number}") for number in range(1, nodes + 1)]
-    cluster.kubectl("apply", "-f", "-", stdin=file(*made))
+    """A cluster with `nodes` fake nodes of `TYPE` and a policy, which are deleted afterwards."""
+    fake_nodes = [node(f"gov-{number}") for number in range(1, nodes + 1)]
+    cluster.kubectl("apply", "-f", "-", stdin=kubectl_list(*fake_nodes))
     admin = Admin(cluster)
     try:
-        admin.policy()
+        admin.apply_policy()
         yield admin
     finally:
-        cluster.kubectl(
-            "delete", "node", "--ignore-not-found", *(one["metadata"]["name"] for one in made)
-        )
+        node_names = [fake["metadata"]["name"] for fake in fake_nodes]
+        cluster.kubectl("delete", "node", "--ignore-not-found", *node_names)
         cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME, "--ignore-not-found")
 
 
 def node(name: str) -> Json:
-    """A pretended node of `TYPE`."""
+    """A fake node of `TYPE` with eight accelerators."""
     return fake_node(name, 8, TYPE)

@@ -9,7 +9,7 @@ import pytest
 
 from cede.api import names
 from tests.integration.admin import Admin, condition_of, governed, kubectl_list
-from tests.integration.user import file_of
+from tests.integration.user import job_file
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-open"
@@ -21,7 +21,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
     """A team with an elastic job from before, and no webhook."""
     with governed(cluster) as admin:
         admin.apply_team(TEAM, 8)
-        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(file_of(TEAM)))
+        cluster.kubectl("create", "-f", "-", stdin=kubectl_list(job_file(TEAM)))
         cluster.kubectl("scale", *WEBHOOK, "--replicas=0")
         try:
             cluster.until(lambda: not addresses(admin), "the webhook to be gone", 120)
@@ -59,12 +59,10 @@ def test_an_ordinary_job_starts_through_kueues_own_defaults(admin: Admin) -> Non
 
 
 def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(admin: Admin) -> None:
-    body = file_of(TEAM)
+    body = job_file(TEAM)
     body["metadata"]["name"] = "late"
     said = refused(admin, "create", "-f", "-", stdin=kubectl_list(body))
-    assert (
-        "a job cannot be made elastic later: try again when the Deployment cede-webhook" in said
-    )
+    assert "a job cannot be made elastic later: try again when the Deployment cede-webhook" in said
     assert "late" not in admin.cluster.kubectl("get", "job,workload", "-n", TEAM, "-o", "name")
 
 
@@ -100,7 +98,10 @@ def test_an_elastic_job_from_before_is_not_undone(
 ) -> None:
     assert why in refused(admin, *args, "-n", TEAM)
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "gpt")
-    assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.DESIRED_SIZE]) == (2, "8")
+    assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.DESIRED_SIZE]) == (
+        2,
+        "8",
+    )
 
 
 def test_what_changes_nothing_of_it_is_let_through(admin: Admin) -> None:

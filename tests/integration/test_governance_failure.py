@@ -1,5 +1,4 @@
-"""Quota follows nodes that really fail: a kubelet is powered off, every owner gives in proportion
-and is told, and it is undone."""
+"""Quotas follow nodes that really fail: a kubelet is powered off and comes back."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,111 +6,80 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import POLICY, Admin, condition, governed
+from tests.integration.admin import POLICY, Admin, condition_of, governed
 
 pytestmark = pytest.mark.cluster
-A = "gov-north"
-B = "gov-south"
-# the local cluster's own nodes: n1 and n2, each with a kubelet and four accelerators
-REAL = "local-4gpu"
-NODE = "n2"
+NORTH = "gov-north"
+SOUTH = "gov-south"
+LOCAL_TYPE = "local-4gpu"
+"""The type of the local cluster's own nodes n1 and n2, each with a kubelet and 4 accelerators."""
+FAILING_NODE = "n2"
 
 
 @pytest.fixture
 def admin(cluster: Any) -> Iterator[Admin]:
-    """Two teams that own a real node each; what governs runs on the node that stays."""
+    """Two teams that own a real node each. All controllers run on the node that stays."""
     with governed(cluster, nodes=1) as admin:
-        admin.policy(
-            instanceTypes=[
-                *POLICY["instanceTypes"],
-                {"name": REAL, "accelerators": 4, "cpu": "2", "memory": "16Gi"},
-            ]
-        )
-        for team in (A, B):
-            admin.team(
-                team, 0, quotas=[{"instanceType": REAL, "count": 1}], sharing={"strategy": "Lend"}
-            )
-        clear_of_controllers(admin)
+        local_type = {"name": LOCAL_TYPE, "accelerators": 4, "cpu": "2", "memory": "16Gi"}
+        admin.apply_policy(instanceTypes=[*POLICY["instanceTypes"], local_type])
+        for team in (NORTH, SOUTH):
+            quotas = [{"instanceType": LOCAL_TYPE, "count": 1}]
+            admin.apply_team(team, 0, quotas=quotas, sharing={"strategy": "Lend"})
+        move_controllers(admin)
         yield admin
-        admin.remove(A, B)
+        admin.delete_teams(NORTH, SOUTH)
 
 
-def clear_of_controllers(admin: Admin) -> None:
-    """No controller runs on the node that is going to fail: they are started anew on the other."""
+def move_controllers(admin: Admin) -> None:
+    """Restarts the controllers of the node that is going to fail on the other node."""
     kubectl = admin.cluster.kubectl
-    kubectl("cordon", NODE)
+    kubectl("cordon", FAILING_NODE)
     try:
         for namespace in (names.SYSTEM_NAMESPACE, "kueue-system"):
-            kubectl(
-                "delete",
-                "pods",
-                "-n",
-                namespace,
-                f"--field-selector=spec.nodeName={NODE}",
-                "--wait=true",
-            )
-            kubectl(
-                "wait",
-                "deployments",
-                "--all",
-                "-n",
-                namespace,
-                "--for=condition=Available",
-                "--timeout=120s",
-            )
+            on_node = f"--field-selector=spec.nodeName={FAILING_NODE}"
+            kubectl("delete", "pods", "-n", namespace, on_node, "--wait=true")
+            available = ("--for=condition=Available", "--timeout=120s")
+            kubectl("wait", "deployments", "--all", "-n", namespace, *available)
     finally:
-        kubectl("uncordon", NODE)
-    admin.says(A, f"team {A} owns 4")
+        kubectl("uncordon", FAILING_NODE)
+    admin.wait_for_message(NORTH, f"team {NORTH} owns 4")
 
 
-def in_short(admin: Admin, team: str) -> str:
-    return str(condition(admin.allocation(team), "Ready").get("reason"))
+def ready_reason(admin: Admin, team: str) -> str:
+    return str(condition_of(admin.allocation(team), "Ready").get("reason"))
 
 
-def test_a_node_that_fails_takes_from_every_owner_in_proportion_until_it_is_back(
-    admin: Admin,
-) -> None:
-    """What the cluster cannot hold is not admitted: a job of a whole node waits while half a node
-    is all a team has."""
-    cluster = admin.cluster
-    cluster.until(
-        lambda: [admin.limit(team) for team in (A, B)] == ["4", "4"], "both to have a node", 120
-    )
-    admin.submit(admin.job(B, "runs", 4, pods=4))
-    admin.runs(B, "runs")
-    cluster.fail(NODE)
-    try:
-        cluster.until(
-            lambda: [admin.limit(team) for team in (A, B)] == ["2", "2"],
-            "both to have half a node",
-            120,
-        )
-        for team in (A, B):
-            admin.says(
-                team, "of it is not there: healthy local-4gpu nodes hold less than is allocated"
-            )
-            admin.says(team, "every owner gives in proportion")
-            assert in_short(admin, team) == "Short"
-        types = {
-            one["name"]: one
-            for one in cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)["status"][
-                "instanceTypes"
-            ]
-        }
-        assert (types[REAL]["nodes"], types[REAL]["healthyNodes"]) == (2, 1)
-        assert types[REAL]["healthy"][names.GPU] == "4", (
-            "what is given out is what the healthy node has"
-        )
-        assert "runs" in admin.admitted(B), "what runs is not stopped for a quota that shrinks"
-        assert not admin.evicted(B, "runs")
-        admin.submit(admin.job(A, "node", 4, pods=4))
-        admin.waits(A, "node")
-    finally:
-        cluster.join(NODE)
-    cluster.until(
-        lambda: [admin.limit(team) for team in (A, B)] == ["4", "4"],
-        "both to have a node again",
+def wait_for_quotas(admin: Admin, accelerators: str) -> None:
+    """Waits until both teams have this many accelerators."""
+    admin.cluster.until(
+        lambda: all(admin.accelerator_quota(team) == accelerators for team in (NORTH, SOUTH)),
+        f"both teams to have {accelerators} accelerators",
         120,
     )
-    cluster.until(lambda: in_short(admin, A) == "InPlace", "the sentence to go", 120)
-    admin.runs(A, "node")
+
+
+def test_a_failed_node_reduces_every_quota_until_it_is_back(admin: Admin) -> None:
+    """While a team has half a node, a job that needs a whole node is not admitted."""
+    cluster = admin.cluster
+    wait_for_quotas(admin, "4")
+    admin.submit(admin.job(SOUTH, "runs", 4, pods=4))
+    admin.wait_for_admission(SOUTH, "runs")
+    cluster.fail(FAILING_NODE)
+    try:
+        wait_for_quotas(admin, "2")
+        for team in (NORTH, SOUTH):
+            admin.wait_for_message(team, "healthy local-4gpu nodes hold less than is allocated")
+            admin.wait_for_message(team, "every quota is reduced in proportion")
+            assert ready_reason(admin, team) == "Short"
+        types = {type_["name"]: type_ for type_ in admin.policy()["status"]["instanceTypes"]}
+        assert (types[LOCAL_TYPE]["nodes"], types[LOCAL_TYPE]["healthyNodes"]) == (2, 1)
+        assert types[LOCAL_TYPE]["healthy"][names.GPU] == "4", "the accelerators of one node"
+        assert "runs" in admin.admitted_jobs(SOUTH), "a reduced quota stops no running job"
+        assert not admin.eviction_reason(SOUTH, "runs")
+        admin.submit(admin.job(NORTH, "node", 4, pods=4))
+        admin.wait_until_pending(NORTH, "node")
+    finally:
+        cluster.join(FAILING_NODE)
+    wait_for_quotas(admin, "4")
+    cluster.until(lambda: ready_reason(admin, NORTH) == "InPlace", "Ready to be InPlace again", 120)
+    admin.wait_for_admission(NORTH, "node")

@@ -1,5 +1,4 @@
-"""Gang admission is Kueue's waitForPodsReady: what does not get ready as a whole gives its quota
-back. And Kueue's settings are watched."""
+"""Gang admission by Kueue's waitForPodsReady; and the policy reports settings that do not fit."""
 
 import json
 from collections.abc import Iterator
@@ -8,79 +7,68 @@ from typing import Any
 import pytest
 import yaml
 
-from cede.api import names
 from cede.api.objects import Json
-from tests.integration.admin import Admin, condition, governed
+from tests.integration.admin import Admin, condition_of, governed
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-gang"
-SETTINGS = ("configmap", "kueue-manager-config", "-n", "kueue-system")
-FILE = "controller_manager_config.yaml"
+CONFIG_MAP = ("configmap", "kueue-manager-config", "-n", "kueue-system")
+CONFIG_KEY = "controller_manager_config.yaml"
+DEPLOYMENT = ("-n", "kueue-system", "deployment/kueue-controller-manager")
 
 
-def set_kueue(cluster: Any, text: str) -> None:
-    """Kueue runs with this configuration."""
-    cluster.kubectl("patch", *SETTINGS, "--type=merge", "-p", json.dumps({"data": {FILE: text}}))
-    cluster.kubectl(
-        "rollout", "restart", "-n", "kueue-system", "deployment/kueue-controller-manager"
-    )
-    cluster.kubectl(
-        "rollout",
-        "status",
-        "-n",
-        "kueue-system",
-        "deployment/kueue-controller-manager",
-        "--timeout=120s",
-    )
+def configure_kueue(cluster: Any, config: str) -> None:
+    """Restarts Kueue with this configuration and waits until it runs."""
+    patch = json.dumps({"data": {CONFIG_KEY: config}})
+    cluster.kubectl("patch", *CONFIG_MAP, "--type=merge", "-p", patch)
+    cluster.kubectl("rollout", "restart", *DEPLOYMENT)
+    cluster.kubectl("rollout", "status", *DEPLOYMENT, "--timeout=120s")
 
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
-    """A team that owns two nodes, under a Kueue that waits ten seconds for pods and knows no fair
-    sharing."""
-    usual: str = cluster.kubectl_json("get", *SETTINGS)["data"][FILE]
-    changed = yaml.safe_load(usual)
+    """A team with two nodes; Kueue waits ten seconds for ready pods and has no fair sharing."""
+    original: str = cluster.kubectl_json("get", *CONFIG_MAP)["data"][CONFIG_KEY]
+    changed = yaml.safe_load(original)
     changed["waitForPodsReady"]["timeout"] = "10s"
     del changed["fairSharing"]
     with governed(cluster) as admin:
-        admin.team(TEAM, 16)
-        set_kueue(cluster, yaml.safe_dump(changed))
+        admin.apply_team(TEAM, 16)
+        configure_kueue(cluster, yaml.safe_dump(changed))
         try:
             yield admin
         finally:
-            set_kueue(cluster, usual)
-            admin.remove(TEAM)
+            configure_kueue(cluster, original)
+            admin.delete_teams(TEAM)
 
 
-def configured(admin: Admin) -> Json:
-    return condition(
-        admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME), "KueueConfigured"
-    )
+def kueue_configured(admin: Admin) -> Json:
+    return condition_of(admin.policy(), "KueueConfigured")
 
 
-def test_the_policy_says_when_kueues_settings_are_no_longer_as_it_wants(admin: Admin) -> None:
+def test_the_policy_reports_settings_of_kueue_that_do_not_fit(admin: Admin) -> None:
     admin.cluster.until(
-        lambda: configured(admin).get("reason") == "FairSharingOff", "the policy to say it", 120
+        lambda: kueue_configured(admin).get("reason") == "FairSharingOff",
+        "the policy to report that fair sharing is off",
+        120,
     )
-    assert "set fairSharing in ConfigMap kueue-manager-config" in configured(admin)["message"]
-    admin.policy(idleCompute="FirstCome")
+    assert "set fairSharing in ConfigMap kueue-manager-config" in kueue_configured(admin)["message"]
+    admin.apply_policy(idleCompute="FirstCome")
     admin.cluster.until(
-        lambda: configured(admin).get("status") == "True", "the policy to be content", 120
+        lambda: kueue_configured(admin).get("status") == "True", "the settings to fit", 120
     )
 
 
-def test_a_job_whose_pods_do_not_all_get_ready_gives_its_quota_to_who_can_use_it(
-    admin: Admin,
-) -> None:
+def test_a_job_whose_pods_do_not_all_get_ready_loses_its_quota(admin: Admin) -> None:
     stuck = admin.job(TEAM, "stuck", 16, pods=2)
-    # one of two has room there
+    # only one of its two pods fits on the node
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "gov-1"}
     admin.submit(stuck)
-    admin.runs(TEAM, "stuck")
+    admin.wait_for_admission(TEAM, "stuck")
     admin.submit(admin.job(TEAM, "next", 16, pods=2))
-    admin.runs(TEAM, "next")
+    admin.wait_for_admission(TEAM, "next")
     admin.cluster.until(
-        lambda: admin.evicted(TEAM, "stuck") == "PodsReadyTimeout",
-        "Kueue to say why it had to go",
+        lambda: admin.eviction_reason(TEAM, "stuck") == "PodsReadyTimeout",
+        "Kueue to report the eviction",
         120,
     )

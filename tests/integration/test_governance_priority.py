@@ -1,5 +1,4 @@
-"""Whose job goes first: priority classes, their weights, the order of the policy, a team's own
-rules; as a real Kueue admits."""
+"""Which job is admitted first by a real Kueue: classes, weights, the policy's order, team rules."""
 
 import time
 from collections.abc import Iterator
@@ -8,108 +7,113 @@ from typing import Any
 import pytest
 
 from cede.api.objects import unix
-from tests.integration.admin import CLASSES, Admin, condition, governed
+from tests.integration.admin import CLASSES, Admin, condition_of, governed
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-team"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Any) -> Iterator[Admin]:
+def governed_cluster(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
-        admin.team(TEAM, 8)
+        admin.apply_team(TEAM, 8)
         yield admin
-        admin.remove(TEAM)
+        admin.delete_teams(TEAM)
 
 
 @pytest.fixture
-def admin(world: Admin) -> Iterator[Admin]:
-    """A team of eight accelerators that borrows nothing, all held by one job of the highest
-    class."""
-    world.policy()
-    world.team(TEAM, 8, sharing={"strategy": "Lend"})
-    world.submit(world.job(TEAM, "blocker", 8, "inference", pods=8))
-    world.runs(TEAM, "blocker")
-    yield world
-    world.clear(TEAM)
+def admin(governed_cluster: Admin) -> Iterator[Admin]:
+    """A team that borrows nothing; one job of the highest class uses its eight accelerators."""
+    admin = governed_cluster
+    admin.apply_policy()
+    admin.apply_team(TEAM, 8, sharing={"strategy": "Lend"})
+    admin.submit(admin.job(TEAM, "blocker", 8, "inference", pods=8))
+    admin.wait_for_admission(TEAM, "blocker")
+    yield admin
+    admin.delete_jobs(TEAM)
 
 
-def in_turn(admin: Admin, *priorities: str) -> None:
-    """A job of each class waits, each of all the team owns; one after the other, as Kueue counts:
-    in whole seconds."""
-    for priority in priorities:
-        admin.submit(admin.job(TEAM, priority, 8, priority, pods=8))
-        admin.cluster.until(lambda: priority in admin.workloads(TEAM), "its workload", 120)  # noqa: B023
-        made = admin.workloads(TEAM)[priority]["metadata"]["creationTimestamp"]
-        admin.cluster.until(lambda: time.time() >= unix(made) + 1, "its second to be over", 5)  # noqa: B023
-    admin.waits(TEAM, priorities[0])
+def submit_in_order(admin: Admin, *classes: str) -> None:
+    """Submits a job of each class that needs all of the quota; each is a second older than the
+    next, because Kueue compares whole seconds."""
+    for class_ in classes:
+        admin.submit(admin.job(TEAM, class_, 8, class_, pods=8))
+        admin.wait_for_workload(TEAM, class_)
+        wait_until_a_second_old(admin, class_)
+    admin.wait_until_pending(TEAM, classes[0])
+
+
+def wait_until_a_second_old(admin: Admin, job: str) -> None:
+    created = unix(admin.workloads_by_job(TEAM)[job]["metadata"]["creationTimestamp"])
+    admin.cluster.until(lambda: time.time() >= created + 1, "the next second", 5)
 
 
 @pytest.mark.parametrize(
     ("ordering", "first"),
     [
-        pytest.param("Priority", "training", id="the most important first"),
+        pytest.param("Priority", "training", id="the highest weight first"),
         pytest.param("FirstCome", "sweep", id="the oldest first"),
     ],
 )
-def test_the_order_of_the_policy_is_the_order_of_admission(
+def test_the_policys_ordering_decides_who_is_admitted(
     admin: Admin, ordering: str, first: str
 ) -> None:
-    admin.policy(ordering=ordering)
-    in_turn(admin, "sweep", "training")
-    admin.cancel(TEAM, "blocker")
-    admin.runs(TEAM, first)
-    assert admin.admitted(TEAM) == {first}
+    admin.apply_policy(ordering=ordering)
+    submit_in_order(admin, "sweep", "training")
+    admin.delete_job(TEAM, "blocker")
+    admin.wait_for_admission(TEAM, first)
+    assert admin.admitted_jobs(TEAM) == {first}
 
 
-def test_a_changed_weight_reaches_what_waits(admin: Admin) -> None:
-    in_turn(admin, "sweep", "training")
-    classes = [{**one, "weight": 60} if one["name"] == "sweep" else one for one in CLASSES]
-    admin.policy(priorityClasses=classes)
+def test_a_changed_weight_applies_to_waiting_jobs(admin: Admin) -> None:
+    submit_in_order(admin, "sweep", "training")
+    classes = [{**c, "weight": 60} if c["name"] == "sweep" else c for c in CLASSES]
+    admin.apply_policy(priorityClasses=classes)
     admin.cluster.until(
-        lambda: admin.workloads(TEAM)["sweep"]["spec"]["priority"] == 60,
-        "the new weight to arrive",
+        lambda: admin.workloads_by_job(TEAM)["sweep"]["spec"]["priority"] == 60,
+        "the new weight in the Workload",
         120,
     )
-    admin.cancel(TEAM, "blocker")
-    admin.runs(TEAM, "sweep")
-    assert admin.admitted(TEAM) == {"sweep"}
+    admin.delete_job(TEAM, "blocker")
+    admin.wait_for_admission(TEAM, "sweep")
+    assert admin.admitted_jobs(TEAM) == {"sweep"}
 
 
-def test_a_job_that_names_no_class_gets_the_policys_default(admin: Admin) -> None:
+def test_a_job_without_a_class_gets_the_default(admin: Admin) -> None:
     admin.submit(admin.job(TEAM, "plain", 1))
-    admin.waits(TEAM, "plain")
-    assert admin.workloads(TEAM)["plain"]["spec"]["priorityClassRef"]["name"] == "training"
+    admin.wait_until_pending(TEAM, "plain")
+    spec = admin.workloads_by_job(TEAM)["plain"]["spec"]
+    assert spec["priorityClassRef"]["name"] == "training"
 
 
-def test_a_class_above_the_ceiling_is_refused_with_those_allowed(admin: Admin) -> None:
-    admin.team(TEAM, 8, sharing={"strategy": "Lend"}, maxPriorityClass="training")
-    with pytest.raises(
-        AssertionError, match="above what team gov-team may use: use training or sweep"
-    ):
+def test_a_class_above_the_teams_maximum_is_refused(admin: Admin) -> None:
+    admin.apply_team(TEAM, 8, sharing={"strategy": "Lend"}, maxPriorityClass="training")
+    message = "above what team gov-team may use: use training or sweep"
+    with pytest.raises(AssertionError, match=message):
         admin.submit(admin.job(TEAM, "important", 1, "inference"))
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Observe"])
-@pytest.mark.parametrize("own", ["LowerPriority", "Never"])
-def test_whether_a_teams_important_job_takes_from_its_lesser_ones(
-    admin: Admin, own: str, mode: str
+@pytest.mark.parametrize("preempt_own", ["LowerPriority", "Never"])
+def test_preemption_within_a_team_is_the_teams_choice(
+    admin: Admin, preempt_own: str, mode: str
 ) -> None:
-    """Cede does it in mode Enforce, Kueue in mode Observe; the team's own word holds for both."""
-    admin.policy(mode=mode)
-    admin.team(TEAM, 8, sharing={"strategy": "Lend"}, preemptOwnTasks=own)
-    admin.clear(TEAM)
+    """Cede preempts in mode Enforce and Kueue in mode Observe; the choice holds for both."""
+    admin.apply_policy(mode=mode)
+    admin.apply_team(TEAM, 8, sharing={"strategy": "Lend"}, preemptOwnTasks=preempt_own)
+    admin.delete_jobs(TEAM)
     admin.submit(admin.job(TEAM, "lesser", 8, "sweep", pods=8))
-    admin.runs(TEAM, "lesser")
+    admin.wait_for_admission(TEAM, "lesser")
     admin.submit(admin.job(TEAM, "important", 8, "inference", pods=8))
-    if own == "LowerPriority":
-        admin.runs(TEAM, "important")
-        # Kueue counts what is stopped as free about a second before the Workload itself says so.
-        admin.cluster.until(
-            lambda: admin.admitted(TEAM) == {"important"}, "the lesser to have left", 15
-        )
-        by_kueue = condition(admin.workloads(TEAM)["lesser"], "Preempted").get("reason")
-        assert by_kueue == ("InClusterQueue" if mode == "Observe" else None)
-    else:
-        admin.waits(TEAM, "important")
-        assert not admin.evicted(TEAM, "lesser")
+    if preempt_own == "Never":
+        admin.wait_until_pending(TEAM, "important")
+        assert not admin.eviction_reason(TEAM, "lesser")
+        return
+    admin.wait_for_admission(TEAM, "important")
+    # Kueue frees the quota about a second before the stopped Workload reports it.
+    admin.cluster.until(
+        lambda: admin.admitted_jobs(TEAM) == {"important"}, "the lesser job to be stopped", 15
+    )
+    preempted = condition_of(admin.workloads_by_job(TEAM)["lesser"], "Preempted")
+    expected = "InClusterQueue" if mode == "Observe" else None
+    assert preempted.get("reason") == expected

@@ -1,4 +1,4 @@
-"""What an allocation says of lending and borrowing decides what a real Kueue admits."""
+"""The lending and borrowing terms of an allocation decide what a real Kueue admits."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,184 +6,184 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import TYPE, Admin, condition, file, governed, node
+from tests.integration.admin import TYPE, Admin, condition_of, governed, kubectl_list, node
 
 pytestmark = pytest.mark.cluster
-A = "gov-a"
-B = "gov-b"
+TEAM_A = "gov-a"
+TEAM_B = "gov-b"
 
 
 @pytest.fixture(scope="module")
-def world(cluster: Any) -> Iterator[Admin]:
+def governed_cluster(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
-        admin.team(A, 8)
-        admin.team(B, 8)
+        admin.apply_team(TEAM_A, 8)
+        admin.apply_team(TEAM_B, 8)
         yield admin
-        admin.remove(A, B)
+        admin.delete_teams(TEAM_A, TEAM_B)
 
 
 @pytest.fixture
-def admin(world: Admin) -> Iterator[Admin]:
-    """Sixteen accelerators, eight to each of two teams, and nothing runs."""
-    world.policy()
-    world.team(A, 8)
-    world.team(B, 8)
-    yield world
-    world.clear(A, B)
+def admin(governed_cluster: Admin) -> Iterator[Admin]:
+    """Sixteen accelerators, eight for each of two teams, and no job runs."""
+    admin = governed_cluster
+    admin.apply_policy()
+    admin.apply_team(TEAM_A, 8)
+    admin.apply_team(TEAM_B, 8)
+    yield admin
+    admin.delete_jobs(TEAM_A, TEAM_B)
+
+
+def assert_most(admin: Admin, most: int) -> None:
+    """Team B gets this many accelerators and not one more."""
+    if most < 16:
+        admin.submit(admin.job(TEAM_B, "too-much", most + 1, pods=most + 1))
+        admin.wait_until_pending(TEAM_B, "too-much")
+        admin.delete_jobs(TEAM_B)
+    admin.submit(admin.job(TEAM_B, "all", most, pods=most))
+    admin.wait_for_admission(TEAM_B, "all")
 
 
 @pytest.mark.parametrize(
     ("lender", "borrower", "most"),
     [
         pytest.param({}, {}, 16, id="lends and borrows without limit"),
-        pytest.param({}, {"strategy": "Lend"}, 8, id="who only lends borrows nothing"),
-        pytest.param({"strategy": "Lend"}, {}, 16, id="who only lends, lends"),
-        pytest.param(
-            {"strategy": "DontLend"}, {}, 8, id="of who does not lend nothing is borrowed"
-        ),
-        pytest.param({}, {"strategy": "DontLend"}, 8, id="who shares nothing borrows nothing"),
+        pytest.param({}, {"strategy": "Lend"}, 8, id="Lend borrows nothing"),
+        pytest.param({"strategy": "Lend"}, {}, 16, id="Lend lends"),
+        pytest.param({"strategy": "DontLend"}, {}, 8, id="DontLend lends nothing"),
+        pytest.param({}, {"strategy": "DontLend"}, 8, id="DontLend borrows nothing"),
         pytest.param({}, {"borrowLimitPercent": 25}, 10, id="a limit in percent of what is owned"),
         pytest.param(
             {},
             {"borrowLimits": [{"instanceType": TYPE, "accelerators": 3}]},
             11,
-            id="a limit by amounts",
+            id="a limit in amounts",
         ),
     ],
 )
-def test_how_much_a_team_can_hold(
+def test_how_much_a_team_can_use(
     admin: Admin, lender: dict[str, Any], borrower: dict[str, Any], most: int
 ) -> None:
-    admin.team(A, 8, sharing=lender)
-    admin.team(B, 8, sharing=borrower)
+    admin.apply_team(TEAM_A, 8, sharing=lender)
+    admin.apply_team(TEAM_B, 8, sharing=borrower)
     if lender.get("strategy") == "DontLend":
         admin.cluster.until(
-            lambda: admin.limit(A, "lendingLimit") == "0",
-            "nothing of the last test's to be lent",
+            lambda: admin.accelerator_quota(TEAM_A, "lendingLimit") == "0",
+            "quota lent in the last test to be returned",
             120,
         )
-    if most < 16:
-        admin.submit(admin.job(B, "too-much", most + 1, pods=most + 1))
-        admin.waits(B, "too-much")
-        admin.clear(B)
-    admin.submit(admin.job(B, "all", most, pods=most))
-    admin.runs(B, "all")
+    assert_most(admin, most)
+    expected = f"{most - 8} gpu"
     admin.cluster.until(
-        lambda: admin.allocation(B)["status"]["borrowed"] == f"{most - 8} gpu",
-        "the status to say what is borrowed",
+        lambda: admin.allocation(TEAM_B)["status"]["borrowed"] == expected,
+        "the status to report what is borrowed",
         120,
     )
     admin.cluster.until(
-        lambda: admin.allocation(A)["status"]["lent"] == f"{most - 8} gpu",
-        "the status to say what is lent",
+        lambda: admin.allocation(TEAM_A)["status"]["lent"] == expected,
+        "the status to report what is lent",
         120,
     )
 
 
-def test_who_reads_the_allocation_knows_what_is_used_and_why_the_next_job_waits(
-    admin: Admin,
-) -> None:
-    admin.team(B, 8, sharing={"strategy": "Lend"})
-    admin.submit(admin.job(B, "runs", 6, pods=6))
-    admin.runs(B, "runs")
-    admin.submit(admin.job(B, "next", 3, pods=3))
-    admin.waits(B, "next")
+def test_the_allocation_reports_usage_and_why_a_job_waits(admin: Admin) -> None:
+    admin.apply_team(TEAM_B, 8, sharing={"strategy": "Lend"})
+    admin.submit(admin.job(TEAM_B, "runs", 6, pods=6))
+    admin.wait_for_admission(TEAM_B, "runs")
+    admin.submit(admin.job(TEAM_B, "next", 3, pods=3))
+    admin.wait_until_pending(TEAM_B, "next")
 
-    def admits() -> str:
-        return str(condition(admin.allocation(B), "Admits").get("message", ""))
+    def admits_message() -> str:
+        return str(condition_of(admin.allocation(TEAM_B), "Admits").get("message", ""))
 
+    expected = f"1 workload waits: the team's next job could use 2 {names.GPU}"
     admin.cluster.until(
-        lambda: admits().startswith(f"1 workload waits: its next job could have 2 {names.GPU}"),
-        "the reason",
-        120,
+        lambda: admits_message().startswith(expected), "the status to report why", 120
     )
-    described = admin.cluster.kubectl("describe", "computeallocation", B)
-    assert all(
-        words in described
-        for words in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkWaits", "cede explain JOB")
-    )
-    admin.cancel(B, "next")
+    description = admin.cluster.kubectl("describe", "computeallocation", TEAM_B)
+    for fragment in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkWaits", "cede explain JOB"):
+        assert fragment in description
+    admin.delete_job(TEAM_B, "next")
     admin.cluster.until(
-        lambda: admits() == "no workload waits", "it to say that nothing waits", 120
+        lambda: admits_message() == "no workload waits", "the status to report no waiting job", 120
     )
 
 
+# --- unallocated capacity -------------------------------------------------------------------------
 @pytest.mark.parametrize(("shared", "most"), [(True, 16), (False, 8)], ids=["shared", "not shared"])
-def test_what_is_in_no_allocation_may_be_borrowed_if_the_policy_says_so(
+def test_unallocated_capacity_is_borrowed_only_if_the_policy_shares_it(
     admin: Admin, shared: bool, most: int
 ) -> None:
-    admin.policy(shareUnallocated=shared)
-    admin.team(A, 4)
-    admin.team(B, 4)
-    admin.submit(admin.job(B, "more", most + 1, pods=most + 1))
-    admin.waits(B, "more")
-    admin.clear(B)
-    admin.submit(admin.job(B, "all", most, pods=most))
-    admin.runs(B, "all")
+    admin.apply_policy(shareUnallocated=shared)
+    admin.apply_team(TEAM_A, 4)
+    admin.apply_team(TEAM_B, 4)
+    admin.submit(admin.job(TEAM_B, "too-much", most + 1, pods=most + 1))
+    admin.wait_until_pending(TEAM_B, "too-much")
+    admin.delete_jobs(TEAM_B)
+    admin.submit(admin.job(TEAM_B, "all", most, pods=most))
+    admin.wait_for_admission(TEAM_B, "all")
 
 
 @pytest.mark.parametrize(
-    ("away", "back"),
+    ("remove", "restore"),
     [
         pytest.param(["cordon", "gov-2"], ["uncordon", "gov-2"], id="cordoned"),
-        pytest.param(["delete", "node", "gov-2"], None, id="gone and come"),
+        pytest.param(["delete", "node", "gov-2"], ["create", "-f", "-"], id="deleted and created"),
     ],
 )
 def test_unallocated_capacity_follows_the_nodes(
-    admin: Admin, away: list[str], back: list[str] | None
+    admin: Admin, remove: list[str], restore: list[str]
 ) -> None:
-    admin.team(A, 4)
-    admin.team(B, 4)
-    admin.cluster.kubectl(*away)
+    admin.apply_team(TEAM_A, 4)
+    admin.apply_team(TEAM_B, 4)
+    admin.cluster.kubectl(*remove)
     try:
         admin.cluster.until(
-            lambda: unallocated(admin) == "0", "the cohort to have nothing of its own", 20
+            lambda: unallocated_accelerators(admin) == "0", "the cohort to have no quota", 20
         )
-        admin.submit(admin.job(B, "nine", 9, pods=9))
-        admin.waits(B, "nine")
+        admin.submit(admin.job(TEAM_B, "nine", 9, pods=9))
+        admin.wait_until_pending(TEAM_B, "nine")
     finally:
-        if back:
-            admin.cluster.kubectl(*back)
-        else:
-            admin.cluster.kubectl("create", "-f", "-", stdin=file(node("gov-2")))
-    admin.runs(B, "nine")
-    assert unallocated(admin) == "8"
+        admin.cluster.kubectl(*restore, stdin=kubectl_list(node("gov-2")))
+    admin.wait_for_admission(TEAM_B, "nine")
+    assert unallocated_accelerators(admin) == "8"
 
 
-def unallocated(admin: Admin) -> str:
-    """Accelerators that are the Cohort's own."""
+def unallocated_accelerators(admin: Admin) -> str:
+    """Accelerators of the Cohort itself."""
     [group] = admin.cluster.kubectl_json("get", "cohort", names.COHORT)["spec"]["resourceGroups"]
-    [flavor] = [one for one in group["flavors"] if one["name"] == TYPE]
-    [found] = [one for one in flavor["resources"] if one["name"] == names.GPU]
-    return str(found["nominalQuota"])
+    [flavor] = [flavor for flavor in group["flavors"] if flavor["name"] == TYPE]
+    [entry] = [entry for entry in flavor["resources"] if entry["name"] == names.GPU]
+    return str(entry["nominalQuota"])
 
 
+# --- weights --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("idle", "most"),
+    ("idle_compute", "expected"),
     [
-        pytest.param("FairShare", (12, 12), id="by weight, three to one"),
-        pytest.param("FirstCome", (7, 9), id="weights are not asked"),
+        pytest.param("FairShare", range(12, 13), id="by weight, three to one"),
+        pytest.param("FirstCome", range(7, 10), id="without weights"),
     ],
 )
-def test_who_gets_the_place_that_becomes_free(
-    admin: Admin, idle: str, most: tuple[int, int]
+def test_weights_decide_who_gets_freed_capacity(
+    admin: Admin, idle_compute: str, expected: range
 ) -> None:
-    """Kueue admits the head of every queue that fits in a cycle, so all comes out about even;
-    weights decide who gets a last place."""
-    admin.policy(idleCompute=idle)
-    admin.team(A, 0, fairShareWeight=75)
-    admin.team(B, 0, fairShareWeight=25)
-    admin.submit(*(admin.job(team, f"j{n}", 1) for n in range(18) for team in (B, A)))
+    """In each cycle Kueue admits the first job of every queue that fits, so teams get about the
+    same; weights decide who gets the last place."""
+    admin.apply_policy(idleCompute=idle_compute)
+    admin.apply_team(TEAM_A, 0, fairShareWeight=75)
+    admin.apply_team(TEAM_B, 0, fairShareWeight=25)
+    jobs = [admin.job(team, f"j{n}", 1) for n in range(18) for team in (TEAM_B, TEAM_A)]
+    admin.submit(*jobs)
+    wait_until_all_are_used(admin)
     for _ in range(8):
-        admin.cluster.until(
-            lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16,
-            "all sixteen to be given out",
-            120,
-        )
-        admin.cancel(B, min(admin.admitted(B)))
+        admin.delete_job(TEAM_B, min(admin.admitted_jobs(TEAM_B)))
+        wait_until_all_are_used(admin)
+    assert len(admin.admitted_jobs(TEAM_A)) in expected
+
+
+def wait_until_all_are_used(admin: Admin) -> None:
     admin.cluster.until(
-        lambda: len(admin.admitted(A)) + len(admin.admitted(B)) == 16,
-        "all sixteen to be given out",
+        lambda: sum(len(admin.admitted_jobs(team)) for team in (TEAM_A, TEAM_B)) == 16,
+        "all sixteen accelerators to be used",
         120,
     )
-    assert most[0] <= len(admin.admitted(A)) <= most[1]

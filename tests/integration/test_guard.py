@@ -8,7 +8,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.integration.admin import TYPE, Admin, file, governed
+from tests.integration.admin import TYPE, Admin, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-guard"
@@ -20,7 +20,7 @@ PERSON = ("--as=somebody", "--as-group=system:masters")
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
-        admin.policy(
+        admin.apply_policy(
             instanceTypes=[
                 {
                     "name": TYPE,
@@ -31,10 +31,10 @@ def admin(cluster: Any) -> Iterator[Admin]:
                 }
             ]
         )
-        admin.team(TEAM, 8)
+        admin.apply_team(TEAM, 8)
         admin.submit(admin.job(TEAM, "owner", 1))
         yield admin
-        admin.remove(TEAM)
+        admin.delete_teams(TEAM)
 
 
 def pod(admin: Admin, asks: Json, owned: bool, namespace: str = TEAM) -> Json:
@@ -66,7 +66,7 @@ def answer(admin: Admin, found: Json, who: tuple[str, ...]) -> str:
     """What the API server says, of a pod that is not really made."""
     try:
         return admin.cluster.kubectl(
-            "create", "--dry-run=server", "-o", "yaml", *who, "-f", "-", stdin=file(found)
+            "create", "--dry-run=server", "-o", "yaml", *who, "-f", "-", stdin=kubectl_list(found)
         )
     except AssertionError as error:
         return str(error)

@@ -1,5 +1,4 @@
-"""What members of a team may do on a real API server, and that an adopted namespace keeps what is
-its own."""
+"""The rights of team members on a real API server; an adopted namespace keeps what it has."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from tests.conftest import Cluster
-from tests.integration.admin import Admin, condition, governed
+from tests.integration.admin import Admin, condition_of, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster
 
@@ -18,58 +17,68 @@ TEAM = "gov-members"
 READ = ("get", "list", "watch")
 WORK = ("get", "list", "watch", "create", "update", "patch", "delete")
 ANN: Json = {"user": "ann"}
-OF_GROUP: Json = {"user": "bob", "groups": ["gov-group"]}
-ACCOUNT: Json = {
+GROUP_MEMBER: Json = {"user": "bob", "groups": ["gov-group"]}
+SERVICE_ACCOUNT: Json = {
     "user": f"system:serviceaccount:{TEAM}:trainer",
     "groups": ["system:serviceaccounts", f"system:serviceaccounts:{TEAM}"],
 }
 STRANGER: Json = {"user": "eve", "groups": ["system:authenticated"]}
 
+Access = tuple[str, str, str, str]
+"""(verb, resource.group, namespace, name)."""
+
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
-    with governed(cluster, nodes=1) as found:
+    with governed(cluster, nodes=1) as admin:
         members = [
             {"kind": "User", "name": "ann"},
             {"kind": "Group", "name": "gov-group"},
             {"kind": "ServiceAccount", "name": "trainer"},
         ]
-        found.team(TEAM, 4, members=members)
-        yield found
-        found.remove(TEAM)
+        admin.apply_team(TEAM, 4, members=members)
+        yield admin
+        admin.delete_teams(TEAM)
 
 
-def may(
-    admin: Admin, who: Json, *asked: tuple[str, str, str, str]
-) -> dict[tuple[str, str, str, str], bool]:
-    """(verb, resource.group, namespace, name) → what the API server's own authorizer answers, as
-    `kubectl auth can-i --as` asks it."""
-
-    def review(verb: str, kind: str, namespace: str, name: str) -> Json:
-        resource, _, group = kind.partition(".")
-        resource, _, sub = resource.partition("/")
-        wanted = {
-            "verb": verb,
-            "group": group,
-            "resource": resource,
-            "subresource": sub,
-            "namespace": namespace,
-            "name": name,
-        }
-        return {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {**who, "resourceAttributes": wanted},
-        }
-
-    items = {"apiVersion": "v1", "kind": "List", "items": [review(*one) for one in asked]}
-    answers = admin.cluster.kubectl(
-        "create", "-f", "-", "-o", 'jsonpath={.status.allowed}{"\\n"}', stdin=json.dumps(items)
-    ).split()
-    return {one: answer == "true" for one, answer in zip(asked, answers, strict=True)}
+def access_review(subject: Json, access: Access) -> Json:
+    verb, kind, namespace, name = access
+    resource, _, group = kind.partition(".")
+    resource, _, subresource = resource.partition("/")
+    attributes = {
+        "verb": verb,
+        "group": group,
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": name,
+    }
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {**subject, "resourceAttributes": attributes},
+    }
 
 
-SUBMITTED = (
+def allowed(admin: Admin, subject: Json, *accesses: Access) -> dict[Access, bool]:
+    """Whether the API server allows each access, as `kubectl auth can-i --as` reports it."""
+    reviews = kubectl_list(*(access_review(subject, access) for access in accesses))
+    output = 'jsonpath={.status.allowed}{"\\n"}'
+    answers = admin.cluster.kubectl("create", "-f", "-", "-o", output, stdin=reviews).split()
+    return {access: answer == "true" for access, answer in zip(accesses, answers, strict=True)}
+
+
+def assert_all_allowed(admin: Admin, subject: Json, *accesses: Access) -> None:
+    answers = allowed(admin, subject, *accesses)
+    assert all(answers.values()), [access for access, yes in answers.items() if not yes]
+
+
+def assert_none_allowed(admin: Admin, subject: Json, *accesses: Access) -> None:
+    answers = allowed(admin, subject, *accesses)
+    assert not any(answers.values()), [access for access, yes in answers.items() if yes]
+
+
+WORKED_WITH = (
     "jobs.batch",
     "jobsets.jobset.x-k8s.io",
     "trainjobs.trainer.kubeflow.org",
@@ -81,7 +90,7 @@ SUBMITTED = (
     "deployments.apps",
     "statefulsets.apps",
 )
-SEEN = (
+VISIBLE = (
     "localqueues.kueue.x-k8s.io",
     "workloads.kueue.x-k8s.io",
     "pods",
@@ -98,8 +107,6 @@ SHARED = (
     "clusterpolicies.cede.dev",
     "cessions.cede.dev",
 )
-CLUSTERS = [(verb, kind, "", "") for kind in SHARED for verb in ("create", "update", "delete")]
-STATUSES = [("patch", "/status.".join(kind.split(".", 1)), "", "") for kind in SHARED]
 GOVERNING = (
     "localqueues.kueue.x-k8s.io",
     "workloads.kueue.x-k8s.io",
@@ -108,13 +115,14 @@ GOVERNING = (
     "resourcequotas",
     "limitranges",
 )
-TEAMS = [
-    (verb, kind, TEAM, "") for kind in GOVERNING for verb in ("create", "update", "patch", "delete")
-]
-FORBIDDEN = [
-    *CLUSTERS,
-    *STATUSES,
-    *TEAMS,
+FORBIDDEN: list[Access] = [
+    *((verb, kind, "", "") for kind in SHARED for verb in ("create", "update", "delete")),
+    *(("patch", "/status.".join(kind.split(".", 1)), "", "") for kind in SHARED),
+    *(
+        (verb, kind, TEAM, "")
+        for kind in GOVERNING
+        for verb in ("create", "update", "patch", "delete")
+    ),
     *((verb, "secrets", TEAM, "cede-control") for verb in READ),
     ("create", "pods", TEAM, ""),
     ("patch", "namespaces", "", TEAM),
@@ -126,61 +134,70 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("who", [ANN, OF_GROUP, ACCOUNT], ids=["user", "group", "service account"])
-def test_members_submit_see_cancel_and_see_the_queues_and_no_more(admin: Admin, who: Json) -> None:
-    wanted = [(verb, kind, TEAM, "") for kind in SUBMITTED for verb in WORK]
-    wanted += [(verb, kind, TEAM, "") for kind in SEEN for verb in ("get",)]
-    wanted += [(verb, kind, "", "") for kind in SHARED for verb in READ]
-    answers = may(admin, who, *wanted)
-    assert all(answers.values()), [one for one, allowed in answers.items() if not allowed]
-    answers = may(admin, who, *FORBIDDEN)
-    assert not any(answers.values()), [one for one, allowed in answers.items() if allowed]
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(ANN, id="user"),
+        pytest.param(GROUP_MEMBER, id="group"),
+        pytest.param(SERVICE_ACCOUNT, id="service account"),
+    ],
+)
+def test_members_work_in_their_namespace_and_see_the_queues(admin: Admin, subject: Json) -> None:
+    assert_all_allowed(
+        admin,
+        subject,
+        *((verb, kind, TEAM, "") for kind in WORKED_WITH for verb in WORK),
+        *(("get", kind, TEAM, "") for kind in VISIBLE),
+        *((verb, kind, "", "") for kind in SHARED for verb in READ),
+    )
+    assert_none_allowed(admin, subject, *FORBIDDEN)
 
 
-def test_who_is_in_no_team_sees_nothing(admin: Admin) -> None:
-    answers = may(
+def test_a_user_without_a_team_sees_nothing(admin: Admin) -> None:
+    assert_none_allowed(
         admin,
         STRANGER,
         *(("get", kind, "", "") for kind in SHARED),
         ("create", "jobs.batch", TEAM, ""),
         ("get", "pods", TEAM, ""),
     )
-    assert not any(answers.values()), [one for one, allowed in answers.items() if allowed]
 
 
-def test_a_member_submits_a_job_sees_it_admitted_and_cancels_it(admin: Admin) -> None:
+def test_a_member_submits_sees_and_cancels_a_job(admin: Admin) -> None:
     cluster: Cluster = admin.cluster
-    cluster.kubectl("create", "--as=ann", "-f", "-", stdin=json.dumps(admin.job(TEAM, "one", 1)))
-    admin.runs(TEAM, "one")
-    assert "gov-members" in cluster.kubectl(
-        "get", "--as=ann", "clusterqueues,computeallocations,clusterpolicies,cessions"
-    )
-    assert "default" in cluster.kubectl("get", "--as=ann", "-n", TEAM, "localqueues,workloads,pods")
+    job = json.dumps(admin.job(TEAM, "one", 1))
+    cluster.kubectl("create", "--as=ann", "-f", "-", stdin=job)
+    admin.wait_for_admission(TEAM, "one")
+    shared_kinds = "clusterqueues,computeallocations,clusterpolicies,cessions"
+    assert "gov-members" in cluster.kubectl("get", "--as=ann", shared_kinds)
+    team_kinds = "localqueues,workloads,pods"
+    assert "default" in cluster.kubectl("get", "--as=ann", "-n", TEAM, team_kinds)
     cluster.kubectl("delete", "--as=ann", "-n", TEAM, "job", "one", "--wait=true")
+
+
+def test_a_member_cannot_change_the_queue(admin: Admin) -> None:
+    patch = ("--type=merge", "-p", '{"spec":{"stopPolicy":"Hold"}}')
     with pytest.raises(AssertionError, match="cannot patch resource"):
-        cluster.kubectl(
-            "patch",
-            "--as=ann",
-            "clusterqueue",
-            TEAM,
-            "--type=merge",
-            "-p",
-            '{"spec":{"stopPolicy":"Hold"}}',
-        )
+        admin.cluster.kubectl("patch", "--as=ann", "clusterqueue", TEAM, *patch)
 
 
-def test_who_is_a_member_no_more_may_nothing_more(admin: Admin) -> None:
-    admin.team(TEAM, 4, members=[{"kind": "User", "name": "ann"}])
-    asked = [("create", "jobs.batch", TEAM, ""), ("get", "clusterqueues.kueue.x-k8s.io", "", "")]
+def test_a_removed_member_loses_all_rights(admin: Admin) -> None:
+    admin.apply_team(TEAM, 4, members=[{"kind": "User", "name": "ann"}])
+    accesses: list[Access] = [
+        ("create", "jobs.batch", TEAM, ""),
+        ("get", "clusterqueues.kueue.x-k8s.io", "", ""),
+    ]
     admin.cluster.until(
-        lambda: not any(may(admin, OF_GROUP, *asked).values()), "the rights to go", 120
+        lambda: not any(allowed(admin, GROUP_MEMBER, *accesses).values()),
+        "the rights to be removed",
+        120,
     )
-    assert all(may(admin, ANN, *asked).values())
+    assert_all_allowed(admin, ANN, *accesses)
 
 
 # --- adoption -------------------------------------------------------------------------------------
 LAB = "gov-lab"
-OWN: list[Json] = [
+OBJECTS_OF_OPS: list[Json] = [
     {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -209,58 +226,61 @@ OWN: list[Json] = [
         "rules": [],
     },
 ]
-KINDS = "configmaps,resourcequotas,limitranges,roles,rolebindings,services,secrets,localqueues,serviceaccounts"
+KINDS = (
+    "configmaps,resourcequotas,limitranges,roles,rolebindings,services,secrets,localqueues,"
+    "serviceaccounts"
+)
+CREATED_BY_KUBERNETES = ("ConfigMap kube-root-ca.crt", "ServiceAccount default")
+CREATED_BY_CEDE = {
+    "LocalQueue default",
+    "Service cede-peers",
+    "Secret cede-control",
+    "RoleBinding cede-members",
+}
 
 
-def inside(admin: Admin) -> dict[str, Any]:
-    """What is in the namespace, and it itself, without what the server keeps for itself."""
-    found = [
+def contents(admin: Admin) -> dict[str, Json]:
+    """The namespace and everything in it, without what the API server sets."""
+    objects = [
         admin.cluster.kubectl_json("get", "namespace", LAB),
         *admin.cluster.kubectl_json("get", KINDS, "-n", LAB)["items"],
     ]
-    return {
-        f"{one['kind']} {one['metadata']['name']}": {
-            **{k: v for k, v in one.items() if k not in ("metadata", "status")},
-            **{
-                k: one["metadata"].get(k)
-                for k in ("labels", "annotations", "finalizers", "ownerReferences")
-            },
-        }
-        for one in found
-    }
+    result = {}
+    for obj in objects:
+        fields = {k: v for k, v in obj.items() if k not in ("metadata", "status")}
+        for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+            fields[name] = obj["metadata"].get(name)
+        result[f"{obj['kind']} {obj['metadata']['name']}"] = fields
+    return result
 
 
-def test_an_adopted_namespace_keeps_what_is_its_own_and_given_up_is_as_it_was(admin: Admin) -> None:
-    admin.cluster.kubectl(
-        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": OWN})
-    )
-    settled = ("ConfigMap kube-root-ca.crt", "ServiceAccount default")
+def test_an_adopted_namespace_is_unchanged_after_the_allocation_is_deleted(admin: Admin) -> None:
+    """While it is adopted, Cede adds its own labels and objects and changes no other."""
+    members = [{"kind": "User", "name": "ann"}]
+    admin.cluster.kubectl("create", "-f", "-", stdin=kubectl_list(*OBJECTS_OF_OPS))
     admin.cluster.until(
-        lambda: all(one in inside(admin) for one in settled), "the namespace's own objects", 120
+        lambda: contents(admin).keys() >= set(CREATED_BY_KUBERNETES),
+        "the objects that Kubernetes creates",
+        120,
     )
-    before = inside(admin)
-    admin.team(LAB, 1, members=[{"kind": "User", "name": "ann"}])
-    assert condition(admin.allocation(LAB), "Ready")["reason"] == "NamespaceExists", (
-        "not without being asked"
-    )
-    assert inside(admin) == before
-    admin.team(
-        LAB, 1, members=[{"kind": "User", "name": "ann"}], namespace={"name": LAB, "adopt": True}
-    )
-    admin.says(LAB, f"team {LAB} owns")
-    during = inside(admin)
-    ours = {names.TEAM: LAB, names.ALLOCATION: LAB}
-    assert during.pop(f"Namespace {LAB}")["labels"] == before[f"Namespace {LAB}"]["labels"] | ours
-    added = {
-        "LocalQueue default",
-        "Service cede-peers",
-        "Secret cede-control",
-        "RoleBinding cede-members",
-    }
-    assert {name for name in during if name not in before} == added
-    assert {name: one for name, one in during.items() if name not in added} == {
-        name: one for name, one in before.items() if not name.startswith("Namespace")
-    }
+    before = contents(admin)
+
+    admin.apply_team(LAB, 1, members=members)
+    ready = condition_of(admin.allocation(LAB), "Ready")
+    assert ready["reason"] == "NamespaceExists", "the admin has not allowed its adoption"
+    assert contents(admin) == before
+
+    admin.apply_team(LAB, 1, members=members, namespace={"name": LAB, "adopt": True})
+    admin.wait_for_message(LAB, f"team {LAB} owns")
+    during = contents(admin)
+    namespace_before = before[f"Namespace {LAB}"]
+    our_labels = {names.TEAM: LAB, names.ALLOCATION: LAB}
+    assert during.pop(f"Namespace {LAB}")["labels"] == namespace_before["labels"] | our_labels
+    assert during.keys() - before.keys() == CREATED_BY_CEDE
+    assert before.keys() - during.keys() == {f"Namespace {LAB}"}
+    for name, fields in during.items():
+        assert name in CREATED_BY_CEDE or fields == before[name]
+
     admin.cluster.kubectl("delete", "computeallocation", LAB, "--wait=true")
-    admin.cluster.until(lambda: inside(admin) == before, "the namespace to be as it was", 120)
+    admin.cluster.until(lambda: contents(admin) == before, "the namespace as it was before", 120)
     admin.cluster.kubectl("delete", "namespace", LAB, "--wait=false")

@@ -1,5 +1,4 @@
-"""What a platform team installs is taken by a real API server, and can be taken away without
-touching a job."""
+"""The overlays are valid for a real API server, and Cede is removed without stopping a job."""
 
 import subprocess
 import sys
@@ -13,41 +12,35 @@ from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-away"
-LOCAL, PRODUCTION = (str(TREE / "deploy" / "overlays" / name) for name in ("local", "production"))
+OVERLAYS = TREE / "deploy" / "overlays"
+LOCAL = str(OVERLAYS / "local")
+PRODUCTION = str(OVERLAYS / "production")
 
 
 def test_the_production_overlay_is_valid(cluster: Any) -> None:
-    said = cluster.kubectl(
-        "apply", "--dry-run=server", "--server-side", "--force-conflicts", "-k", PRODUCTION
-    )
-    assert "deployment.apps/cede-scheduler serverside-applied (server dry run)" in said
-    assert "poddisruptionbudget.policy/" in said
-    assert "networkpolicy.networking.k8s.io/" in said
+    options = ("--dry-run=server", "--server-side", "--force-conflicts")
+    output = cluster.kubectl("apply", *options, "-k", PRODUCTION)
+    assert "deployment.apps/cede-scheduler serverside-applied (server dry run)" in output
+    assert "poddisruptionbudget.policy/" in output
+    assert "networkpolicy.networking.k8s.io/" in output
 
 
-def test_cede_is_taken_away_without_touching_a_job(cluster: Any) -> None:
+def test_cede_is_removed_without_stopping_a_job(cluster: Any) -> None:
     with governed(cluster) as admin:
-        admin.team(TEAM, 8)
+        admin.apply_team(TEAM, 8)
         admin.submit(admin.job(TEAM, "runs", 8, pods=8))
-        admin.runs(TEAM, "runs")
-        words = [
-            sys.executable,
-            "-m",
-            "cede.cli",
-            "uninstall",
-            "--kubeconfig",
-            str(cluster.kubeconfig),
-        ]
+        admin.wait_for_admission(TEAM, "runs")
+        kubeconfig = str(cluster.kubeconfig)
+        command = [sys.executable, "-m", "cede.cli", "uninstall", "--kubeconfig", kubeconfig]
         try:
-            done = subprocess.run(words, text=True, capture_output=True, check=False)
+            done = subprocess.run(command, text=True, capture_output=True, check=False)
             assert done.returncode == 0, done.stderr
             cluster.kubectl("delete", "-k", LOCAL, "--timeout=90s")
             assert "computeallocations" not in cluster.kubectl("get", "crd", "-o", "name")
-            assert "runs" in admin.admitted(TEAM)
-            assert not admin.evicted(TEAM, "runs")
-            assert admin.queue(TEAM)["spec"]["preemption"]["reclaimWithinCohort"] == "Any", (
-                "Kueue goes on by its own rules"
-            )
+            assert "runs" in admin.admitted_jobs(TEAM)
+            assert not admin.eviction_reason(TEAM, "runs")
+            preemption = admin.cluster_queue(TEAM)["spec"]["preemption"]
+            assert preemption["reclaimWithinCohort"] == "Any", "Kueue preempts by its own rules"
             cluster.kubectl("delete", "job", "-n", TEAM, "--all", "--wait=true")
             cluster.kubectl("delete", "namespace", TEAM, "--wait=false")
         finally:

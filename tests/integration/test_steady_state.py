@@ -1,5 +1,4 @@
-"""What stands by itself: edits are put back and told, clashes are said, Kueue's settings are
-judged, and a quiet cluster stays quiet."""
+"""Edits are reverted, conflicts and settings are reported, a quiet cluster is not written to."""
 
 import json
 import os
@@ -12,38 +11,26 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.integration.admin import Admin, condition, governed
+from tests.integration.admin import Admin, condition_of, governed
 
 pytestmark = pytest.mark.cluster
 
 TEAM = "gov-standing"
-# longer than IDLE_S of the controllers, after which they look again; `make test-long` takes 300
+# longer than the idle interval of the controllers; `make test-long` takes 300
 QUIET_S = float(os.environ.get("CEDE_QUIET_SECONDS", "75"))
 
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
-    with governed(cluster, nodes=1) as found:
-        found.team(TEAM, 4, members=[{"kind": "User", "name": "ann"}])
-        yield found
-        found.remove(TEAM)
+    with governed(cluster, nodes=1) as admin:
+        admin.apply_team(TEAM, 4, members=[{"kind": "User", "name": "ann"}])
+        yield admin
+        admin.delete_teams(TEAM)
 
 
-def told(admin: Admin, name: str) -> list[str]:
-    """What events say was put back, of one of our objects."""
-    found = admin.cluster.kubectl_json(
-        "get",
-        "events",
-        "-n",
-        "default",
-        "--field-selector",
-        f"involvedObject.name={name},reason=PutBack",
-    )
-    return [one["message"] for one in found["items"]]
-
-
+# --- edits ----------------------------------------------------------------------------------------
 MALLORY = {"kind": "User", "name": "mallory", "apiGroup": "rbac.authorization.k8s.io"}
-STRIPPED = {names.MANAGED_BY: None, names.ALLOCATION: None}
+NO_LABELS = {names.MANAGED_BY: None, names.ALLOCATION: None}
 EDITS: list[tuple[str, str, str, Json, str]] = [
     (
         "clusterqueue",
@@ -74,103 +61,106 @@ EDITS: list[tuple[str, str, str, Json, str]] = [
         {"spec": {"selector": {names.ELASTIC_POD: "no"}}},
         "cede.dev/elastic was no, is true again",
     ),
-    ("clusterqueue", "", TEAM, {"metadata": {"labels": STRIPPED}}, "was absent, is cede again"),
+    ("clusterqueue", "", TEAM, {"metadata": {"labels": NO_LABELS}}, "was absent, is cede again"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "namespace", "name", "edit", "words"),
-    EDITS,
-    ids=[f"{one[0]} {one[4]}" for one in EDITS],
-)
-def test_an_edit_is_put_back_within_seconds_and_told(
-    admin: Admin, kind: str, namespace: str, name: str, edit: Json, words: str
-) -> None:
-    where = ["-n", namespace] if namespace else []
-
-    def said() -> Json:
-        found: Json = admin.cluster.kubectl_json("get", kind, name, *where)
-        return {k: v for k, v in found.items() if k not in ("metadata", "status")} | {
-            "labels": found["metadata"]["labels"]
-        }
-
-    before = said()
-    events = len(told(admin, TEAM))
-    admin.cluster.kubectl(
-        "patch",
-        kind,
-        name,
-        *where,
-        "--type=merge",
-        "--field-manager=somebody",
-        "-p",
-        json.dumps(edit),
+def reported_edits(admin: Admin) -> list[str]:
+    """What events report about reverted edits of the team's objects."""
+    selector = f"involvedObject.name={TEAM},reason=PutBack"
+    events = admin.cluster.kubectl_json(
+        "get", "events", "-n", "default", "--field-selector", selector
     )
-    admin.cluster.until(lambda: said() == before, "the edit to be put back", 5)
-    # an object edited again is told of once a minute
-    if events == 0 or kind != "clusterqueue":
-        admin.cluster.until(
-            lambda: any(words in one for one in told(admin, TEAM)), f"an event that says {words}", 5
-        )
-        [sentence] = {one for one in told(admin, TEAM) if words in one}
+    return [event["message"] for event in events["items"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "name", "edit", "description"),
+    EDITS,
+    ids=[f"{case[0]} {case[4]}" for case in EDITS],
+)
+def test_an_edit_is_reverted_within_seconds_and_reported(
+    admin: Admin, kind: str, namespace: str, name: str, edit: Json, description: str
+) -> None:
+    in_namespace = ["-n", namespace] if namespace else []
+
+    def content() -> Json:
+        obj: Json = admin.cluster.kubectl_json("get", kind, name, *in_namespace)
+        fields = {k: v for k, v in obj.items() if k not in ("metadata", "status")}
+        return {**fields, "labels": obj["metadata"]["labels"]}
+
+    def matching_reports() -> set[str]:
+        return {sentence for sentence in reported_edits(admin) if description in sentence}
+
+    before = content()
+    events_before = len(reported_edits(admin))
+    options = ("--type=merge", "--field-manager=somebody", "-p", json.dumps(edit))
+    admin.cluster.kubectl("patch", kind, name, *in_namespace, *options)
+    admin.cluster.until(lambda: content() == before, "the edit to be reverted", 5)
+    # further edits of the same object are reported once a minute
+    if events_before == 0 or kind != "clusterqueue":
+        admin.cluster.until(matching_reports, f"an event with {description!r}", 5)
+        [sentence] = matching_reports()
         assert "was changed by somebody: " in sentence
 
 
-def test_a_second_allocation_of_a_team_is_told_whose_it_is_and_heals(admin: Admin) -> None:
-    admin.team("gov-second", 1, team=TEAM, namespace={"name": "gov-second"})
+# --- conflicts and settings -----------------------------------------------------------------------
+def test_a_second_allocation_of_a_team_is_reported_and_recovers(admin: Admin) -> None:
+    second = "gov-second"
+    admin.apply_team(second, 1, team=TEAM, namespace={"name": second})
     try:
-        found = condition(admin.allocation("gov-second"), "Ready")
-        assert (found["status"], found["reason"]) == ("False", "TeamTaken")
-        assert f"team {TEAM} has allocation {TEAM} already" in found["message"]
-        assert condition(admin.allocation(TEAM), "Ready")["status"] == "True"
-        admin.team("gov-second", 1, team="gov-other", namespace={"name": "gov-second"})
-        admin.says("gov-second", "team gov-other owns")
+        ready = condition_of(admin.allocation(second), "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "TeamTaken")
+        assert f"team {TEAM} already has allocation {TEAM}" in ready["message"]
+        assert condition_of(admin.allocation(TEAM), "Ready")["status"] == "True"
+        admin.apply_team(second, 1, team="gov-other", namespace={"name": second})
+        admin.wait_for_message(second, "team gov-other owns")
     finally:
-        admin.remove("gov-second")
+        admin.delete_teams(second)
 
 
-def test_kueues_settings_are_judged_by_what_the_policy_wants(admin: Admin) -> None:
+def test_the_policy_reports_whether_kueues_settings_fit(admin: Admin) -> None:
     def configured() -> Json:
-        return condition(
-            admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME), "KueueConfigured"
-        )
+        return condition_of(admin.policy(), "KueueConfigured")
 
     admin.cluster.until(
-        lambda: configured().get("status") == "True", "Kueue to be set as the policy wants", 120
+        lambda: configured().get("status") == "True", "Kueue's settings to fit the policy", 120
     )
     assert configured()["message"].startswith(
-        "Kueue 0.19.2 is set as the policy wants; it queues batch/job"
+        "Kueue 0.19.2 is configured as the policy needs; it queues batch/job"
     )
-    admin.policy(idleCompute="FirstCome")
+    admin.apply_policy(idleCompute="FirstCome")
     admin.cluster.until(
-        lambda: configured()["reason"] == "FairSharingOn",
-        "the policy to say what Kueue does instead",
-        120,
+        lambda: configured()["reason"] == "FairSharingOn", "the policy to report the setting", 120
     )
-    admin.policy()
+    admin.apply_policy()
     admin.cluster.until(
-        lambda: configured()["status"] == "True", "the policy to be content again", 120
+        lambda: configured()["status"] == "True", "Kueue's settings to fit again", 120
     )
 
 
-def test_a_quiet_cluster_is_written_to_by_nobody_but_for_leases(admin: Admin) -> None:
-    """By the API server's own audit log, of the writes of our service accounts."""
+# --- a quiet cluster ------------------------------------------------------------------------------
+def test_in_a_quiet_cluster_only_leases_are_written(admin: Admin) -> None:
+    """By the API server's audit log of writes by our service accounts."""
     log = admin.cluster.kubeconfig.parent / "log" / "audit.log"
     if not log.exists():
         pytest.skip("this cluster keeps no audit log: `make down`, then `make up`")
-    admin.says(TEAM, f"team {TEAM} owns")
-    # what the tests before have stirred up
+    admin.wait_for_message(TEAM, f"team {TEAM} owns")
+    # writes that earlier tests have caused
     time.sleep(10)
     start = log.stat().st_size
     time.sleep(QUIET_S)
     with log.open() as lines:
         lines.seek(start)
-        written = [json.loads(line) for line in lines]
+        writes = [json.loads(line) for line in lines]
     count = Counter(
-        (one["user"]["username"].rpartition(":")[2], one["verb"], one["objectRef"]["resource"])
-        for one in written
+        (
+            write["user"]["username"].rpartition(":")[2],
+            write["verb"],
+            write["objectRef"]["resource"],
+        )
+        for write in writes
     )
-    assert {who for who, _, _ in count} >= {"cede-quota-controller", "cede-scheduler"}, (
-        "they live, and the log sees them"
-    )
+    writers = {user for user, _, _ in count}
+    assert writers >= {"cede-quota-controller", "cede-scheduler"}, "the controllers run"
     assert {resource for _, _, resource in count} == {"leases"}, count
