@@ -160,7 +160,7 @@ def _next_status(
         news["admittedTime"] = old.admittedTime or stamp
     if phase is CessionPhase.COMPLETED and not old.readyTime:
         waited_s = now - unix(cession.spec.preemptor.creationTime)
-        news |= {"readyTime": stamp, "secondsToOwner": f"{waited_s:.1f}"}
+        news |= {"readyTime": stamp, "secondsToReady": f"{waited_s:.1f}"}
     if phase not in OPEN:
         news["completionTime"] = old.completionTime or stamp
     return old.model_copy(update=news)

@@ -213,7 +213,7 @@ class CessionStatus(BaseModel):
         max_length=32,
         description="When the Cession ended, as Completed, Cancelled or Failed.",
     )
-    secondsToOwner: str = Field(
+    secondsToReady: str = Field(
         default="",
         max_length=16,
         description=(
@@ -252,7 +252,7 @@ class Cession(BaseModel):
             ),
             Column(
                 "Seconds",
-                ".status.secondsToOwner",
+                ".status.secondsToReady",
                 description="Seconds until the preemptor's pods were ready.",
             ),
             Column(

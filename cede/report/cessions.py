@@ -31,7 +31,7 @@ def summarize(cession: Cession, now: float) -> CessionSummary:
         phase=cession.status.phase,
         preemptor=f"{preemptor.namespace}/{preemptor.job or preemptor.workload}",
         targets=", ".join(targets),
-        seconds=cession.status.secondsToOwner,
+        seconds=cession.status.secondsToReady,
         age_s=max(0, round(now - cession.metadata.created)),
         why=cession.spec.why,
         message=cession.status.message,

@@ -158,7 +158,7 @@ def test_an_admitted_preemptor_completes_the_cession_once_its_pods_are_ready() -
     assert recorded(advance(cession("Released"), starting, NOW)).phase == "Admitted"
     ready = snapshot(admitted=[admitted(size=4), admitted("claim", "vision", 4, ready_pods=4)])
     done = recorded(advance(cession("Released"), ready, NOW + 1))
-    assert (done.phase, done.secondsToOwner) == ("Completed", "2.0")
+    assert (done.phase, done.secondsToReady) == ("Completed", "2.0")
 
 
 @pytest.mark.parametrize("phase", OPEN)

@@ -74,7 +74,7 @@ async def test_a_cession_from_the_pending_workload_to_its_running_pods(server: A
     assert target["step"] == runtime.status.step
     assert not target["forcedTime"]
     assert target["askedTime"] <= target["cededTime"] <= target["releasedTime"]
-    assert float(cession["status"]["secondsToOwner"]) < 10
+    assert float(cession["status"]["secondsToReady"]) < 10
     assert cession["spec"]["reason"] == "ReclaimOwnQuota"
 
 

@@ -103,7 +103,7 @@ def test_without_a_readable_lease_the_policy_names_the_leader() -> None:
 
 
 def completed(name: str, created: float) -> Cession:
-    cession_ = cession("Completed", secondsToOwner="3.2", admittedTime="x", completionTime="x")
+    cession_ = cession("Completed", secondsToReady="3.2", admittedTime="x", completionTime="x")
     metadata = Meta(name=name, creationTimestamp=rfc3339(created))
     return cession_.model_copy(update={"metadata": metadata})
 
