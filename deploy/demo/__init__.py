@@ -1,2 +1,1 @@
-"""The story told on a real cluster: a training job gives half of its accelerators to another team
-and loses nothing."""
+"""The demo: on a real cluster, a training job cedes half of its accelerators and loses no step."""

@@ -1,73 +1,88 @@
-"""The story as a picture: accelerators by team over time, and the loss over steps with the resizes
-marked."""
+"""Draws the demo: accelerators by team over time, and the loss over steps with every resize."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+import matplotlib as mpl
+from matplotlib.figure import Figure
 
-from deploy.demo.figures import Holding, Step, merged
-
-matplotlib.use("Agg")
-import itertools
-
-from matplotlib import pyplot as plt
+from deploy.demo.figures import merged
+from deploy.demo.record import Holding, Step
 
 COLORS = {"research": "#2a9d8f", "vision": "#e9c46a"}
+OTHER_COLOR = "#888888"
+MARK_COLOR = "#555555"
+RESIZE_COLOR = "#e76f51"
 
 
-def paint(
-    path: Path,
+def draw(
     holdings: Sequence[Holding],
     marks: Mapping[str, float],
     steps: Sequence[Step],
     capacity: int,
     title: str,
-) -> None:
-    """Write the picture to `path`. `marks`: what happened → Unix seconds."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(10, 7), constrained_layout=True)
+) -> Figure:
+    """The chart. `marks` are events with their times (Unix seconds)."""
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    above, below = figure.subplots(2, 1)
     figure.suptitle(title)
+    _draw_holdings(above, holdings, marks, capacity)
+    _draw_loss(below, merged(steps))
+    return figure
+
+
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """Writes NAME.png and NAME.svg.
+
+    The SVG has its text as text, and is the same file for the same data.
+    """
+    figure.savefig(folder / f"{name}.png", dpi=120)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cede"}):
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+
+
+def _draw_holdings(
+    axes: Any, holdings: Sequence[Holding], marks: Mapping[str, float], capacity: int
+) -> None:
     start = holdings[0].time
-    end = max(holdings[-1].time, *marks.values())
-    times = [h.time - start for h in holdings] + [end - start]
-    teams = sorted({team for h in holdings for team in h.by_team})
-    rows = [[h.by_team.get(team, 0) for h in holdings] for team in teams]
-    above.stackplot(
+    duration = max(holdings[-1].time, *marks.values()) - start
+    times = [*(holding.time - start for holding in holdings), duration]
+    teams = sorted({team for holding in holdings for team in holding.by_team})
+    rows = [[holding.by_team.get(team, 0) for holding in holdings] for team in teams]
+    axes.stackplot(
         times,
         [[*row, row[-1]] for row in rows],
         labels=teams,
-        colors=[COLORS.get(t, "#888888") for t in teams],
+        colors=[COLORS.get(team, OTHER_COLOR) for team in teams],
         step="post",
     )
-    for i, (text, at) in enumerate(sorted(marks.items(), key=lambda mark: mark[1])):
-        above.axvline(at - start, color="#555555", linewidth=0.8, linestyle=":")
-        late = at - start > 0.8 * (end - start)
-        place = (at - start, capacity * (1.02 + 0.07 * (i % 3)))
-        above.annotate(
-            text, place, fontsize=7, ha="right" if late else "left", annotation_clip=False
-        )
-    above.set(
+    for index, (text, time) in enumerate(sorted(marks.items(), key=lambda mark: mark[1])):
+        seconds = time - start
+        axes.axvline(seconds, color=MARK_COLOR, linewidth=0.8, linestyle=":")
+        # three heights, so that texts of close marks do not overlap
+        height = capacity * (1.02 + 0.07 * (index % 3))
+        alignment = "right" if seconds > 0.8 * duration else "left"
+        axes.annotate(text, (seconds, height), fontsize=7, ha=alignment, annotation_clip=False)
+    axes.set(
         ylabel="accelerators held",
         xlabel="seconds",
         ylim=(0, capacity * 1.25),
-        xlim=(0, end - start),
+        xlim=(0, duration),
     )
-    above.legend(loc="lower left")
-    ordered = merged(steps)
-    below.plot(
-        [s.step for s in ordered],
-        [s.loss for s in ordered],
-        color=COLORS["research"],
-        linewidth=1.2,
-    )
-    marked = 0
-    top = max((s.loss for s in ordered), default=1.0)
-    for before, after in itertools.pairwise(ordered):
-        if before.size != after.size:
-            below.axvline(after.step, color="#e76f51", linewidth=0.8)
-            marked += 1
-            place = (after.step, top * (1.0 - 0.06 * (marked % 4)))
-            below.annotate(f" {before.size}→{after.size}", place, fontsize=8, color="#e76f51")
-    below.set(xlabel="step of the research job (resizes marked)", ylabel="loss")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    axes.legend(loc="lower left")
+
+
+def _draw_loss(axes: Any, steps: Sequence[Step]) -> None:
+    numbers = [step.step for step in steps]
+    losses = [step.loss for step in steps]
+    axes.plot(numbers, losses, color=COLORS["research"], linewidth=1.2)
+    top = max(losses, default=1.0)
+    resizes = [(before, after) for before, after in pairwise(steps) if before.size != after.size]
+    for index, (before, after) in enumerate(resizes, start=1):
+        axes.axvline(after.step, color=RESIZE_COLOR, linewidth=0.8)
+        position = (after.step, top * (1.0 - 0.06 * (index % 4)))
+        text = f" {before.size}→{after.size}"
+        axes.annotate(text, position, fontsize=8, color=RESIZE_COLOR)
+    axes.set(xlabel="step of the research job (resizes marked)", ylabel="loss")

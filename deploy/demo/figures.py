@@ -1,57 +1,27 @@
-"""What the story measured: from the job's own logs and from what was seen in the cluster to
-figures. Pure."""
+"""PURE. The figures of the demo, from the journals of its jobs and what was observed."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
-Line = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of a job's journal: a committed step, as one rank saw it."""
-
-    step: int
-    loss: float
-    size: int
-    # Unix seconds of the commit
-    time: float
-    # the membership that committed it
-    generation: int = 0
-    # from the commit before a resize until this rank was ready for this step; None where none was
-    pause_ms: float | None = None
-
-    @classmethod
-    def read(cls, line: Line) -> "Step":
-        pause = None if line.get("pause_ms") is None else float(line["pause_ms"])
-        return cls(
-            int(line["step"]),
-            float(line["loss"]),
-            int(line["size"]),
-            float(line["time"]),
-            int(line["generation"]),
-            pause,
-        )
+from deploy.demo.record import Line, Step
 
 
 def merged(steps: Iterable[Step]) -> list[Step]:
-    """One line a step, in order: the first that any rank wrote of the generation that committed it
-    last."""
+    """One entry for each step, in order.
+
+    It is the first that a rank wrote, of the last generation that committed the step.
+    """
     best: dict[int, Step] = {}
-    for s in steps:
-        if s.step not in best or (-s.generation, s.time) < (
-            -best[s.step].generation,
-            best[s.step].time,
-        ):
-            best[s.step] = s
+    for entry in sorted(steps, key=lambda step: (-step.generation, step.time)):
+        best.setdefault(entry.step, entry)
     return [best[step] for step in sorted(best)]
 
 
+# --- samples --------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Account:
     """Whether every sample of every step was used exactly once."""
@@ -70,88 +40,94 @@ def account(
     per_micro_batch: int,
     dataset: int,
 ) -> Account:
-    """Count what was lost or seen twice, from the journals of all ranks, up to the last but one
-    step (the last may still be being written).
+    """Counts losses and repetitions in the journals of all ranks.
 
-    A step is lost when no rank logged it, and done twice when two generations committed it. A line
-    of samples counts when it is of the
-    generation that committed its step. A sample is lost when no such line has it, seen twice when
-    its micro-batch counts twice,
-    or when it comes twice in one epoch: the order of an epoch is a permutation of `dataset`
-    samples.
+    The last step is left out, because it may not be complete yet. A step is lost when no rank
+    wrote it, and counts as lost once more when two generations committed it. Lines of samples
+    count if their generation committed the step. A sample is lost when no such line has it. It is
+    seen twice when its micro-batch counts twice, or when it comes twice in one epoch, whose order
+    is a permutation of `dataset` samples.
     """
-    last = max((s.step for s in steps), default=1) - 1
-    committed: dict[int, set[int]] = {}
-    for s in steps:
-        committed.setdefault(s.step, set()).add(s.generation)
-    used = Counter[tuple[int, int]]()
+    last = max((step.step for step in steps), default=1) - 1
+    generations: dict[int, set[int]] = {}
+    for step in steps:
+        generations.setdefault(step.step, set()).add(step.generation)
+    uses = Counter[tuple[int, int]]()
+    # position in the sequence of all samples → sample
     order: dict[int, int] = {}
     for line in samples:
-        if (step := int(line["step"])) <= last and int(line["generation"]) in committed.get(
-            step, ()
-        ):
-            used[step, int(line["micro_batch"])] += 1
-            for j, sample in enumerate(line["samples"]):
-                order[
-                    ((step - 1) * micro_batches + int(line["micro_batch"])) * per_micro_batch + j
-                ] = int(sample)
-    again = sum(used[key] - 1 for key in used if used[key] > 1) * per_micro_batch
+        number = int(line["step"])
+        if number > last or int(line["generation"]) not in generations.get(number, ()):
+            continue
+        micro_batch = int(line["micro_batch"])
+        uses[number, micro_batch] += 1
+        first = ((number - 1) * micro_batches + micro_batch) * per_micro_batch
+        for offset, sample in enumerate(line["samples"]):
+            order[first + offset] = int(sample)
     in_epoch = Counter((position // dataset, sample) for position, sample in order.items())
-    missing = sum(1 for step in range(1, last + 1) if step not in committed)
+    missing = sum(1 for number in range(1, last + 1) if number not in generations)
+    repeated = sum(
+        len(committed) - 1 for number, committed in generations.items() if number <= last
+    )
     return Account(
         steps=last,
-        steps_lost=missing
-        + sum(len(generations) - 1 for step, generations in committed.items() if step <= last),
+        steps_lost=missing + repeated,
         samples=len(order),
         samples_lost=last * micro_batches * per_micro_batch - len(order),
-        samples_seen_twice=again + sum(n - 1 for n in in_epoch.values()),
+        samples_seen_twice=sum(count - 1 for count in uses.values()) * per_micro_batch
+        + sum(count - 1 for count in in_epoch.values()),
     )
 
 
+# --- pauses ---------------------------------------------------------------------------------------
 def step_seconds(steps: Sequence[Step], size: int) -> float:
-    """Median seconds of a step at `size`; 0.0 when there are none."""
-    at = sorted((s for s in steps if s.size == size), key=lambda s: s.step)
-    gaps = [b.time - a.time for a, b in pairwise(at) if b.step == a.step + 1]
-    return median(gaps) if gaps else 0.0
+    """The median duration of a step at `size`; 0.0 when there is none."""
+    of_size = sorted((step for step in steps if step.size == size), key=lambda step: step.step)
+    durations = [
+        after.time - before.time
+        for before, after in pairwise(of_size)
+        if after.step == before.step + 1
+    ]
+    return median(durations) if durations else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What the first shrink cost those who stayed."""
+    """What the first shrink cost the ranks that stayed; nan where it was not measured."""
 
-    # the slowest rank's, from its last commit before until it was ready for the next step
+    # of the slowest rank, from its last commit until it was ready for the next step
     ms: float
     # the same in steps of the new size
     steps: float
-    # between the two commits, less a step: it also holds what starting the owner's pods takes from
-    # this machine
+    # Between the two commits, without the duration of a step. It also contains the load that
+    # starting the owner's pods puts on this machine.
     gap_ms: float
 
 
 def pause_of_shrink(steps: Sequence[Step]) -> Pause:
-    """All nan when there was no shrink, or no survivor said how long it took."""
+    """The pause of the first shrink in the journals of all ranks."""
     ordered = merged(steps)
     for before, after in pairwise(ordered):
         if after.size < before.size:
-            length = step_seconds(
-                [s for s in ordered if s.generation == after.generation], after.size
-            )
-            said = [
-                s.pause_ms
-                for s in steps
-                if (s.step, s.generation) == (after.step, after.generation)
-                and s.pause_ms is not None
+            generation = [step for step in ordered if step.generation == after.generation]
+            step_s = step_seconds(generation, after.size)
+            pauses = [
+                step.pause_ms
+                for step in steps
+                if (step.step, step.generation) == (after.step, after.generation)
+                and step.pause_ms is not None
             ]
-            slowest = max(said, default=math.nan)
-            in_steps = slowest / 1000 / length if length else math.nan
-            return Pause(slowest, in_steps, max(0.0, after.time - before.time - length) * 1000)
+            slowest_ms = max(pauses, default=math.nan)
+            in_steps = slowest_ms / 1000 / step_s if step_s else math.nan
+            gap_s = max(0.0, after.time - before.time - step_s)
+            return Pause(slowest_ms, in_steps, gap_s * 1000)
     return Pause(math.nan, math.nan, math.nan)
 
 
+# --- lost time ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What a killed job lost: the steps it had to do again, and its accelerators' time in them and
-    in starting again."""
+    """What a killed job lost: steps that it repeated, and accelerator time."""
 
     steps_lost: int
     accelerator_seconds_lost: float
@@ -160,57 +136,56 @@ class Kill:
 def lost_by_kill(
     steps: Sequence[Step], killed_at: float, restarted_at: float, accelerators: int
 ) -> Kill:
-    """`restarted_at`: when its pods ran again. Lost: steps committed before the kill and done again
-    after it, the rest of the step in
-    flight, and the time from the pods' start to the first step, all times `accelerators`."""
-    before = [s for s in steps if s.time < restarted_at]
-    after = [s for s in steps if s.time >= restarted_at]
+    """Counts the repeated steps, the unfinished step, and the start of the pods to the first step.
+
+    The time is that of all `accelerators`. `restarted_at` is when the pods ran again. Raises
+    ValueError when the journal has no step before or after it.
+    """
+    before = [step for step in steps if step.time < restarted_at]
+    after = [step for step in steps if step.time >= restarted_at]
     if not before or not after:
         raise ValueError(
-            f"the killed job logged {len(before)} steps before and {len(after)} after its "
-            f"restart: both are needed"
+            f"the killed job wrote {len(before)} steps before and {len(after)} after its restart: "
+            f"both are needed, run the demo again"
         )
-    first = min(after, key=lambda s: s.time)
-    redone = [s for s in before if s.step >= first.step]
-    kept = [s.time for s in before if s.step < first.step]
-    work = killed_at - max(kept, default=min(s.time for s in before))
-    start = first.time - restarted_at
-    return Kill(len(redone), round((max(work, 0.0) + start) * accelerators, 1))
+    first = min(after, key=lambda step: step.time)
+    repeated = [step for step in before if step.step >= first.step]
+    kept = [step.time for step in before if step.step < first.step]
+    work_s = killed_at - max(kept, default=min(step.time for step in before))
+    start_s = first.time - restarted_at
+    return Kill(len(repeated), round((max(work_s, 0.0) + start_s) * accelerators, 1))
 
 
 def lost_by_ceding(steps: Sequence[Step], joined_at: Sequence[float]) -> float:
-    """Accelerators' seconds in which a job that shrank and grew again did nothing new, by the same
-    rule as for a killed one.
+    """The accelerator seconds that a job lost by shrinking and growing again.
 
-    Steps done again; between the two commits of each resize more than a step, times those who
-    stayed; and each joiner's time
-    from its pod's start (`joined_at`, Unix seconds) to the first step it took part in.
+    They are counted as for a killed job: repeated steps; at each resize, the time between the two
+    commits beyond a step, for each rank that stayed; and for each pod that joined, the time from
+    its start (`joined_at`) to its first step.
     """
     ordered = merged(steps)
-    kept = {s.step: s.generation for s in ordered}
-    again = {(s.step, s.generation): s.size for s in steps if s.generation != kept[s.step]}
-    lost = sum(size * step_seconds(ordered, size) for size in again.values())
+    generation = {step.step: step.generation for step in ordered}
+    repeated = {
+        (step.step, step.generation): step.size
+        for step in steps
+        if step.generation != generation[step.step]
+    }
+    lost = sum(size * step_seconds(ordered, size) for size in repeated.values())
     shrunk = False
     for before, after in pairwise(ordered):
         if before.size != after.size and (shrunk or after.size < before.size):
-            lost += max(0.0, after.time - before.time - step_seconds(ordered, after.size)) * min(
-                before.size, after.size
-            )
+            gap_s = max(0.0, after.time - before.time - step_seconds(ordered, after.size))
+            lost += gap_s * min(before.size, after.size)
             shrunk = True
-    grown = (
-        next((s.time for s in reversed(ordered) if s.size < ordered[-1].size), None)
-        if shrunk
-        else None
-    )
-    if grown is not None:
-        first = min(s.time for s in ordered if s.time > grown)
-        lost += sum(max(0.0, first - joined) for joined in joined_at)
+    first_s = _first_step_after_growth(ordered) if shrunk else None
+    if first_s is not None:
+        lost += sum(max(0.0, first_s - joined_s) for joined_s in joined_at)
     return round(lost, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """Who held how many accelerators from `time` on."""
-
-    time: float
-    by_team: Mapping[str, int] = field(default_factory=dict)
+def _first_step_after_growth(ordered: Sequence[Step]) -> float | None:
+    """When the first step of the last size was committed; None if the size never grew."""
+    smaller = [step.time for step in ordered if step.size < ordered[-1].size]
+    if not smaller:
+        return None
+    return min(step.time for step in ordered if step.time > smaller[-1])

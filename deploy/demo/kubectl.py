@@ -1,4 +1,4 @@
-"""kubectl, as a user would type it."""
+"""Runs kubectl as a user would."""
 
 import asyncio
 import json
@@ -8,27 +8,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.demo.figures import Line
+from deploy.demo.record import Line
+
+MAX_LINE_BYTES = 1 << 24
 
 
-class Failed(Exception):
-    """A kubectl command failed; the message is the command and what it said."""
+class KubectlFailed(Exception):
+    """A kubectl command failed; the message is the command and its error."""
 
 
-def reading(files: str) -> tuple[str, ...]:
-    """The command that prints files one after the other, none glued to the next; nothing where
-    there are none."""
-    return "sh", "-c", f'for file in {files}; do [ ! -f "$file" ] || {{ cat "$file"; echo; }}; done'
+def print_files(files: str) -> tuple[str, ...]:
+    """The command that prints files, each from a new line; `files` may be a pattern."""
+    loop = f'for file in {files}; do [ ! -f "$file" ] || {{ cat "$file"; echo; }}; done'
+    return "sh", "-c", loop
 
 
-def parsed(text: str) -> list[Line]:
-    """JSON lines as values; a line that was cut off is left out, and so counts as lost."""
-    found = []
+def parse_lines(text: str) -> list[Line]:
+    """The values of JSON lines. A line that was cut off is left out, and so counts as lost."""
+    lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):
             if line.startswith("{"):
-                found.append(json.loads(line))
-    return found
+                lines.append(json.loads(line))
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +42,26 @@ class Kubectl:
         pipe = asyncio.subprocess.PIPE
         env = {**os.environ, "KUBECONFIG": self.kubeconfig}
         return await asyncio.create_subprocess_exec(
-            self.binary, *args, stdout=pipe, stderr=pipe, env=env, limit=1 << 24
+            self.binary, *args, stdout=pipe, stderr=pipe, env=env, limit=MAX_LINE_BYTES
         )
 
     async def __call__(self, *args: str) -> str:
+        """What the command prints. Raises KubectlFailed."""
         process = await self.start(*args)
-        out, err = await process.communicate()
+        output, errors = await process.communicate()
         if process.returncode:
-            raise Failed(f"kubectl {' '.join(args)}: {err.decode().strip()}")
-        return out.decode()
+            raise KubectlFailed(f"kubectl {' '.join(args)}: {errors.decode().strip()}")
+        return output.decode()
 
     async def json(self, *args: str) -> Any:
         return json.loads(await self(*args, "-o", "json"))
 
-    async def lines(self, namespace: str, pod: str, files: str) -> list[Line]:
+    async def read_lines(self, namespace: str, pod: str, files: str) -> list[Line]:
         """The lines of files in a pod."""
-        return parsed(await self("exec", "-n", namespace, pod, "--", *reading(files)))
+        return parse_lines(await self("exec", "-n", namespace, pod, "--", *print_files(files)))
 
     async def follow(self, namespace: str, pod: str, path: str) -> AsyncIterator[Line]:
-        """The lines of a file in a pod, and those that come, until the pod goes."""
+        """The lines of a file in a pod, also those to come, until the pod ends."""
         process = await self.start(
             "exec", "-n", namespace, pod, "--", "tail", "-n", "+1", "-F", path
         )

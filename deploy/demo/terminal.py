@@ -1,11 +1,11 @@
-"""The story live in a terminal: who holds which accelerators, and how the job gets on."""
+"""Shows the demo in a terminal: what happens, which team has which accelerators, and each step."""
 
 import sys
 import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from deploy.demo.figures import Step
+from deploy.demo.record import Step
 
 COLORS = {"research": "\033[36m", "vision": "\033[33m"}
 CLEAR = "\033[K"
@@ -15,8 +15,7 @@ BOLD = "\033[1m"
 
 
 def bar(by_team: Mapping[str, int], capacity: int, *, color: bool) -> str:
-    """`RRRRRRRR`, `RRRRVVVV` or `RR······`: one cell an accelerator, each with its team's
-    initial."""
+    """One cell for each accelerator, with the initial of its team: `RRRRVVVV`, `RR······`."""
     cells = []
     for team in sorted(by_team):
         text = team[0].upper() * by_team[team]
@@ -25,43 +24,40 @@ def bar(by_team: Mapping[str, int], capacity: int, *, color: bool) -> str:
 
 
 class Screen:
-    """On a terminal a line that moves and the story scrolling above; elsewhere a line for each
-    change."""
+    """On a terminal, the state is a last line that is redrawn. Elsewhere, each change is a line."""
 
-    def __init__(self, capacity: int, out: TextIO = sys.stdout) -> None:
-        self.capacity, self.out, self.live = capacity, out, out.isatty()
-        self.start = time.monotonic()
-        self._shown = ""
+    def __init__(self, capacity: int, output: TextIO = sys.stdout) -> None:
+        self.capacity = capacity
+        self.output = output
+        self.live = output.isatty()
+        self.started = time.monotonic()
+        self._last_line = ""
         self._drawn = False
 
-    def say(self, text: str) -> None:
-        """A sentence of the story."""
+    def tell(self, text: str) -> None:
+        """Prints a sentence with the time since the start."""
         self._wipe()
-        stamp = f"{time.monotonic() - self.start:6.1f} s"
-        print(
-            f"{DIM}{stamp}{RESET}  {BOLD}{text}{RESET}" if self.live else f"{stamp}  {text}",
-            file=self.out,
-            flush=True,
-        )
+        stamp = f"{time.monotonic() - self.started:6.1f} s"
+        line = f"{DIM}{stamp}{RESET}  {BOLD}{text}{RESET}" if self.live else f"{stamp}  {text}"
+        print(line, file=self.output, flush=True)
 
     def draw(self, by_team: Mapping[str, int], step: Step | None) -> None:
-        """The state now; drawn again in place on a terminal, printed on a change of who holds what
-        elsewhere."""
-        held = (
-            ", ".join(f"{team} {n}" for team, n in sorted(by_team.items()) if n)
-            or "nobody holds any"
-        )
-        job = f"step {step.step}  loss {step.loss:.3f}  on {step.size}" if step else "no step yet"
-        line = f"  [{bar(by_team, self.capacity, color=self.live)}]  {held:24}"
+        """Shows the present state."""
+        counts = [f"{team} {count}" for team, count in sorted(by_team.items()) if count]
+        holdings = ", ".join(counts) or "no accelerator in use"
+        progress = "no step yet"
+        if step:
+            progress = f"step {step.step}  loss {step.loss:.3f}  on {step.size}"
+        line = f"  [{bar(by_team, self.capacity, color=self.live)}]  {holdings:24}"
         if self.live:
             self._wipe()
-            print(f"{line}  {job}", file=self.out, end="", flush=True)
+            print(f"{line}  {progress}", file=self.output, end="", flush=True)
             self._drawn = True
-        elif line != self._shown:
-            print(f"{'':10}{line}  {job}", file=self.out, flush=True)
-            self._shown = line
+        elif line != self._last_line:
+            print(f"{'':10}{line}  {progress}", file=self.output, flush=True)
+            self._last_line = line
 
     def _wipe(self) -> None:
         if self._drawn:
-            print(f"\r{CLEAR}", file=self.out, end="")
+            print(f"\r{CLEAR}", file=self.output, end="")
             self._drawn = False
