@@ -20,14 +20,11 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
-from scheduler.cession_lifecycle import Occurrence, next_phase
+from scheduler.cession_lifecycle import ADMISSION_TIMEOUT_S, Occurrence, next_phase
 from scheduler.cohort import STRICT_FIFO, assignments
 from scheduler.snapshot import Snapshot
 from scheduler.target_progress import TargetProgress, observe, release
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
-
-ADMISSION_TIMEOUT_S = 10.0
-"""If the preemptor still does not fit by then, something else took the released capacity."""
 
 
 @dataclass(frozen=True, slots=True)

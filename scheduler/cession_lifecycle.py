@@ -5,10 +5,17 @@ from cede.api.cession import OPEN
 from cede.api.reasons import CessionPhase, Reason
 
 
+ADMISSION_TIMEOUT_S = 10.0
+"""If the preemptor still does not fit by then, something else took the released capacity."""
+
+
 class Occurrence(Reason):
     """What can happen to a Cession; `sentence` becomes its status message."""
 
-    TARGET_ASKED = ("TargetAsked", "The targets finish their training step.")
+    TARGET_ASKED = (
+        "TargetAsked",
+        "At least one target accepted its new size and finishes its training step.",
+    )
     ALL_RELEASED = (
         "AllReleased",
         "All targets have released their capacity; Kueue admits the preemptor next.",
@@ -29,7 +36,8 @@ class Occurrence(Reason):
     )
     ADMISSION_TIMED_OUT = (
         "AdmissionTimedOut",
-        "The preemptor does not fit into the released capacity; the scheduler plans again.",
+        f"{ADMISSION_TIMEOUT_S:.0f} s after the release the preemptor does not fit; the scheduler "
+        f"plans again.",
     )
     ADMISSION_LOST = (
         "AdmissionLost",
