@@ -47,6 +47,8 @@ def test_python_is_on_the_pages_that_are_run() -> None:
 
 @pytest.mark.parametrize("block", blocks("mermaid"), ids=str)
 def test_a_diagram_is_of_a_known_kind(block: Block) -> None:
+    """A semicolon would end a statement of Mermaid."""
+    assert ";" not in block.text
     assert block.text.split()[0] in {"sequenceDiagram", "flowchart", "stateDiagram-v2"}
 
 

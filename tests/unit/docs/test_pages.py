@@ -10,7 +10,7 @@ from tests.paths import TREE
 from tests.unit.docs.pages import BLOCK, DOCS, blocks, name, pages
 
 README = TREE / "README.md"
-MAX_PICTURE_BYTES = 100_000
+MAX_PICTURE_BYTES = 200_000
 MAX_GLOSSARY = 10
 
 
