@@ -9,33 +9,28 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.integration.user import ALLOCATION, POLICY, QUEUED, TEAM, Write
+from tests.integration.user import ALLOCATION, LOCAL_QUEUE, POLICY, TEAM, WriteFile
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """An object → the file a user would have."""
+def write(tmp_path: Path) -> WriteFile:
+    """Writes an object to a file, and returns its path."""
 
-    def written(found: Json) -> str:
+    def write_file(obj: Json) -> str:
         path = tmp_path / "job.yaml"
-        path.write_text(json.dumps(found))
+        path.write_text(json.dumps(obj))
         return str(path)
 
-    return written
+    return write_file
 
 
 @pytest.fixture(scope="module")
 def team(cluster: Any) -> Iterator[str]:
-    """The namespace of a team that owns nothing: its jobs wait, which is all that is needed
-    here."""
-    cluster.kubectl(
-        "apply",
-        "-f",
-        "-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [POLICY, ALLOCATION]}),
-    )
+    """The namespace of a team without quota: its jobs stay pending, which these tests need."""
+    objects = {"apiVersion": "v1", "kind": "List", "items": [POLICY, ALLOCATION]}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(objects))
     cluster.until(
-        lambda: QUEUED in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"),
+        lambda: LOCAL_QUEUE in cluster.kubectl("get", "localqueues", "-n", TEAM, "-o", "name"),
         "the team's queue",
         120,
     )
@@ -48,5 +43,6 @@ def team(cluster: Any) -> Iterator[str]:
 
 @pytest.fixture
 def user(cluster: Any, team: str) -> Iterator[Any]:
+    """kubectl for a user; the team's jobs are deleted afterwards."""
     yield cluster
     cluster.kubectl("delete", "job", "-n", team, "--all", "--wait=true")

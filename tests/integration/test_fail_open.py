@@ -1,5 +1,4 @@
-"""While the webhook does not answer: ordinary work goes on by Kueue's defaults, what would be
-half-made is refused in plain words."""
+"""While the webhook does not answer: plain jobs run, and incomplete changes are refused."""
 
 import json
 from collections.abc import Iterator
@@ -18,13 +17,13 @@ WEBHOOK = ("deployment", names.WEBHOOK, "-n", names.SYSTEM_NAMESPACE)
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
-    """A team with an elastic job from before, and no webhook."""
+    """A team with an elastic job, and then no webhook."""
     with governed(cluster) as admin:
         admin.apply_team(TEAM, 8)
         cluster.kubectl("create", "-f", "-", stdin=kubectl_list(job_file(TEAM)))
         cluster.kubectl("scale", *WEBHOOK, "--replicas=0")
         try:
-            cluster.until(lambda: not addresses(admin), "the webhook to be gone", 120)
+            cluster.until(lambda: not get_endpoints(admin), "the webhook to stop", 120)
             yield admin
         finally:
             cluster.kubectl("scale", *WEBHOOK, "--replicas=1")
@@ -32,8 +31,8 @@ def admin(cluster: Any) -> Iterator[Admin]:
             admin.delete_teams(TEAM)
 
 
-def addresses(admin: Admin) -> list[Any]:
-    found = admin.cluster.kubectl_json(
+def get_endpoints(admin: Admin) -> list[Any]:
+    slices = admin.cluster.kubectl_json(
         "get",
         "endpointslices",
         "-n",
@@ -41,16 +40,17 @@ def addresses(admin: Admin) -> list[Any]:
         "-l",
         f"kubernetes.io/service-name={names.WEBHOOK}",
     )
-    return [address for one in found["items"] for address in one.get("endpoints") or []]
+    return [endpoint for item in slices["items"] for endpoint in item.get("endpoints") or []]
 
 
-def refused(admin: Admin, *args: str, stdin: str | None = None) -> str:
+def expect_refusal(admin: Admin, *args: str, stdin: str | None = None) -> str:
+    """The message with which the API server refused."""
     with pytest.raises(AssertionError) as error:
         admin.cluster.kubectl(*args, stdin=stdin)
     return str(error.value)
 
 
-def test_an_ordinary_job_starts_through_kueues_own_defaults(admin: Admin) -> None:
+def test_a_plain_job_is_queued_by_kueues_own_defaults(admin: Admin) -> None:
     admin.submit(admin.job(TEAM, "plain", 1))
     admin.wait_for_admission(TEAM, "plain")
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "plain")
@@ -58,16 +58,18 @@ def test_an_ordinary_job_starts_through_kueues_own_defaults(admin: Admin) -> Non
     admin.delete_job(TEAM, "plain")
 
 
-def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(admin: Admin) -> None:
-    body = job_file(TEAM)
-    body["metadata"]["name"] = "late"
-    said = refused(admin, "create", "-f", "-", stdin=kubectl_list(body))
-    assert "a job cannot be made elastic later: try again when the Deployment cede-webhook" in said
+def test_a_new_elastic_job_is_refused_completely(admin: Admin) -> None:
+    job = job_file(TEAM)
+    job["metadata"]["name"] = "late"
+    message = expect_refusal(admin, "create", "-f", "-", stdin=kubectl_list(job))
+    assert (
+        "a job cannot be made elastic later: try again when the Deployment cede-webhook" in message
+    )
     assert "late" not in admin.cluster.kubectl("get", "job,workload", "-n", TEAM, "-o", "name")
 
 
 @pytest.mark.parametrize(
-    ("args", "why"),
+    ("args", "reason"),
     [
         pytest.param(
             (
@@ -79,38 +81,36 @@ def test_an_elastic_job_is_refused_in_plain_words_and_nothing_of_it_is_there(adm
                 json.dumps({"spec": {"parallelism": 8, "completions": 8}}),
             ),
             "the desired size of this job cannot be changed",
-            id="a size",
+            id="another size",
         ),
         pytest.param(
             ("annotate", "job", "gpt", "cede.dev/sizes-"),
             "could no longer be resized",
-            id="its sizes removed",
+            id="sizes removed",
         ),
         pytest.param(
             ("annotate", "job", "gpt", "cede.dev/desired-size-"),
             "could no longer be resized",
-            id="its desired size removed",
+            id="desired size removed",
         ),
     ],
 )
-def test_an_elastic_job_from_before_is_not_undone(
-    admin: Admin, args: tuple[str, ...], why: str
+def test_an_existing_elastic_job_stays_elastic(
+    admin: Admin, args: tuple[str, ...], reason: str
 ) -> None:
-    assert why in refused(admin, *args, "-n", TEAM)
+    assert reason in expect_refusal(admin, *args, "-n", TEAM)
     job = admin.cluster.kubectl_json("get", "job", "-n", TEAM, "gpt")
-    assert (job["spec"]["parallelism"], job["metadata"]["annotations"][names.DESIRED_SIZE]) == (
-        2,
-        "8",
-    )
+    assert job["spec"]["parallelism"] == 2
+    assert job["metadata"]["annotations"][names.DESIRED_SIZE] == "8"
 
 
-def test_what_changes_nothing_of_it_is_let_through(admin: Admin) -> None:
+def test_other_updates_of_an_elastic_job_are_accepted(admin: Admin) -> None:
     admin.cluster.kubectl("label", "job", "gpt", "-n", TEAM, "owner=me")
     admin.cluster.kubectl("delete", "job", "gpt", "-n", TEAM, "--wait=true")
 
 
-def test_kueue_would_have_admitted_it(admin: Admin) -> None:
-    """The refusals above are not for lack of quota."""
+def test_the_team_has_enough_quota(admin: Admin) -> None:
+    """The refusals above have another reason."""
     admin.submit(admin.job(TEAM, "fits", 8, pods=8))
     admin.wait_for_admission(TEAM, "fits")
     assert condition_of(admin.workloads_by_job(TEAM)["fits"], "Admitted")["status"] == "True"

@@ -1,4 +1,4 @@
-"""A server that ran before its namespace was a team's: what it takes to get it into the queue."""
+"""A Deployment from before its namespace became a team's: how it gets into the queue."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +16,11 @@ SERVER = ("deployment", "server", "-n", LAB)
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
-    """A namespace with a Deployment that serves, then a team's."""
+    """A namespace with a running Deployment, which then becomes a team's."""
     with governed(cluster) as admin:
         cluster.kubectl("create", "namespace", LAB)
-        cluster.kubectl("apply", "-f", "-", stdin=server())
-        cluster.until(lambda: ready(admin) == 1, "the server to serve", 120)
+        cluster.kubectl("apply", "-f", "-", stdin=server_file())
+        cluster.until(lambda: count_ready(admin) == 1, "the server to be ready", 120)
         admin.apply_team(LAB, 8, namespace={"name": LAB, "adopt": True})
         try:
             yield admin
@@ -30,7 +30,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
             cluster.kubectl("delete", "namespace", LAB, "--timeout=120s")
 
 
-def server(**labels: str) -> str:
+def server_file(**labels: str) -> str:
     template = {
         "metadata": {"labels": {"app": "server"} | labels},
         "spec": pod_spec({"cpu": "1"}, tolerations=[FAKE]),
@@ -46,22 +46,18 @@ def server(**labels: str) -> str:
     )
 
 
-def ready(admin: Admin) -> int:
+def count_ready(admin: Admin) -> int:
     return int(admin.cluster.kubectl_json("get", *SERVER).get("status", {}).get("readyReplicas", 0))
 
 
-def test_it_serves_on_and_is_queued_with_its_priority_once_it_has_been_at_rest(
-    admin: Admin,
-) -> None:
-    assert ready(admin) == 1, "it serves on"
-    # Kueue's word, which we cannot change
+def test_it_keeps_running_and_is_queued_after_it_was_scaled_to_zero(admin: Admin) -> None:
+    assert count_ready(admin) == 1, "it keeps running"
+    # Kueue refuses to add a queue while pods are ready
     with pytest.raises(AssertionError, match="field is immutable"):
-        admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
+        admin.cluster.kubectl("apply", "-f", "-", stdin=server_file(version="2"))
     admin.cluster.kubectl("scale", *SERVER, "--replicas=0")
-    admin.cluster.until(lambda: ready(admin) == 0, "the server to rest", 120)
-    admin.cluster.kubectl("apply", "-f", "-", stdin=server(version="2"))
+    admin.cluster.until(lambda: count_ready(admin) == 0, "the server to stop", 120)
+    admin.cluster.kubectl("apply", "-f", "-", stdin=server_file(version="2"))
     labels = admin.cluster.kubectl_json("get", *SERVER)["metadata"]["labels"]
     assert labels == {names.QUEUE_NAME: "default", names.PRIORITY_CLASS: "training"}
-    admin.cluster.until(
-        lambda: ready(admin) == 1, "Kueue to admit the server, and it to serve", 120
-    )
+    admin.cluster.until(lambda: count_ready(admin) == 1, "Kueue to admit the server", 120)

@@ -1,5 +1,4 @@
-"""Every kind Kueue queues, with its real CRD: queue and priority as its user would have written
-them, and Kueue sees them."""
+"""Every kind that Kueue queues, with its real CRD: Kueue reads the labels that we set."""
 
 import json
 from collections.abc import Iterator
@@ -10,12 +9,12 @@ import pytest
 
 from cede.api.objects import Json
 from deploy.local.binaries import module_folder
-from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE
-from tests.integration.user import refusal
+from tests.integration.user import expect_refusal
 
 pytestmark = pytest.mark.cluster
-RUNTIME: Json = {
+TRAINING_RUNTIME: Json = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
     "kind": "ClusterTrainingRuntime",
     "metadata": {"name": "torch", "labels": {"trainer.kubeflow.org/framework": "torch"}},
@@ -47,147 +46,135 @@ RUNTIME: Json = {
 }
 KINDS = list(jobs_of_every_kind(pod_spec()))
 NOT_QUEUED = {"PyTorchJob", "JAXJob", "TFJob", "XGBoostJob", "PaddleJob", "SparkApplication"}
-"""Kinds that Kueue, as it is set up here, does not manage: our labels mean nothing to anybody, and
-do no harm."""
+"""Kinds that Kueue is not configured for here. Our labels do no harm to them."""
+KUEUE = ("-n", "kueue-system", "deployment/kueue-controller-manager")
 
 
-def definitions() -> list[Path]:
-    """The CRDs, as the modules that Kueue is built with carry them; what others refer to first."""
+def find_crd_files() -> list[Path]:
+    """The CRDs from the Go modules that Kueue is built with, in the order of their references."""
     trainer = module_folder("github.com/kubeflow/trainer/v2") / "manifests/base/crds"
     kubeflow = module_folder("github.com/kubeflow/training-operator") / "manifests/base/crds"
     ray = module_folder("github.com/ray-project/kuberay/ray-operator") / "config/crd/bases"
-    return [
-        module_folder("sigs.k8s.io/jobset")
-        / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
-        module_folder("sigs.k8s.io/lws")
-        / "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
-        *(
-            trainer / f"trainer.kubeflow.org_{each}.yaml"
-            for each in ("clustertrainingruntimes", "trainingruntimes", "trainjobs")
-        ),
-        *(
-            kubeflow / f"kubeflow.org_{each}jobs.yaml"
-            for each in ("pytorch", "jax", "tf", "xgboost", "paddle")
-        ),
-        module_folder("github.com/kubeflow/mpi-operator") / "manifests/base/kubeflow.org_mpijobs.yaml",
-        *(ray / f"ray.io_ray{each}.yaml" for each in ("clusters", "jobs", "services")),
-        module_folder("github.com/project-codeflare/appwrapper")
-        / "config/crd/bases/workload.codeflare.dev_appwrappers.yaml",
-        module_folder("github.com/kubeflow/spark-operator/v2")
-        / "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
+    jobset = module_folder("sigs.k8s.io/jobset") / "config/components/crd/bases"
+    leader_worker_set = module_folder("sigs.k8s.io/lws") / "config/crd/bases"
+    mpi = module_folder("github.com/kubeflow/mpi-operator") / "manifests/base"
+    app_wrapper = module_folder("github.com/project-codeflare/appwrapper") / "config/crd/bases"
+    spark = module_folder("github.com/kubeflow/spark-operator/v2") / "config/crd/bases"
+    files = [
+        jobset / "jobset.x-k8s.io_jobsets.yaml",
+        leader_worker_set / "leaderworkerset.x-k8s.io_leaderworkersets.yaml",
     ]
+    for plural in ("clustertrainingruntimes", "trainingruntimes", "trainjobs"):
+        files.append(trainer / f"trainer.kubeflow.org_{plural}.yaml")
+    for framework in ("pytorch", "jax", "tf", "xgboost", "paddle"):
+        files.append(kubeflow / f"kubeflow.org_{framework}jobs.yaml")
+    files.append(mpi / "kubeflow.org_mpijobs.yaml")
+    for suffix in ("clusters", "jobs", "services"):
+        files.append(ray / f"ray.io_ray{suffix}.yaml")
+    files.append(app_wrapper / "workload.codeflare.dev_appwrappers.yaml")
+    files.append(spark / "sparkoperator.k8s.io_sparkapplications.yaml")
+    return files
 
 
 @pytest.fixture(scope="module")
-def kinds(cluster: Any, team: str) -> Iterator[Any]:
-    """The cluster knows every kind; afterwards none of them, and Kueue is as it was."""
-    files = [word for path in definitions() for word in ("-f", str(path))]
+def cluster_with_kinds(cluster: Any, team: str) -> Iterator[Any]:
+    """The cluster with every CRD. Afterwards the CRDs are removed and Kueue is restarted."""
+    files = [word for path in find_crd_files() for word in ("-f", str(path))]
     cluster.kubectl("apply", "--server-side", *files)
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
     cluster.until(
-        lambda: cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RUNTIME)),
+        lambda: cluster.kubectl("apply", "-f", "-", stdin=json.dumps(TRAINING_RUNTIME)),
         "the runtime of TrainJobs",
         120,
     )
     yield cluster
     cluster.kubectl("delete", "clustertrainingruntime", "torch")
-    for name in KINDS:
-        cluster.kubectl("delete", name, "--all", "-n", team, "--timeout=30s")
+    for kind in KINDS:
+        cluster.kubectl("delete", kind, "--all", "-n", team, "--timeout=30s")
     cluster.kubectl("delete", *files, "--timeout=120s")
-    # it watches them for ever
-    cluster.kubectl(
-        "rollout", "restart", "-n", "kueue-system", "deployment/kueue-controller-manager"
-    )
-    cluster.kubectl(
-        "rollout",
-        "status",
-        "-n",
-        "kueue-system",
-        "deployment/kueue-controller-manager",
-        "--timeout=120s",
-    )
+    # Kueue would watch the removed kinds until it is restarted
+    cluster.kubectl("rollout", "restart", *KUEUE)
+    cluster.kubectl("rollout", "status", *KUEUE, "--timeout=120s")
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_queued_in_its_teams_queue_with_the_default_priority(
-    kinds: Any, team: str, name: str
+    cluster_with_kinds: Any, team: str, kind: str
 ) -> None:
-    file = json.dumps(jobs_of_every_kind(pod_spec({"cpu": "1"}), team)[name][0])
-    made = json.loads(
-        kinds.until(
-            lambda: kinds.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {name}", 30
-        )
+    cluster = cluster_with_kinds
+    file = json.dumps(job_of_kind(kind, pod_spec({"cpu": "1"}), team))
+    output = cluster.until(
+        lambda: cluster.kubectl("create", "-f", "-", "-o", "json", stdin=file), f"a {kind}", 30
     )
-    assert made["metadata"]["labels"].items() >= {QUEUE: "default", PRIORITY: "training"}.items()
-    if name not in NOT_QUEUED:
-        kinds.until(
-            lambda: has_workload(kinds, team, name),
-            f"a Workload for the {name} in the team's queue",
+    labels = json.loads(output)["metadata"]["labels"]
+    assert labels.items() >= {QUEUE: "default", PRIORITY: "training"}.items()
+    if kind not in NOT_QUEUED:
+        cluster.until(
+            lambda: has_workload(cluster, team, kind),
+            f"a Workload for the {kind} in the team's queue",
             120,
         )
 
 
-def has_workload(cluster: Any, team: str, name: str) -> bool:
-    """Whether Kueue has read both labels: it made the Workload with them."""
+def has_workload(cluster: Any, team: str, kind: str) -> bool:
+    """True when Kueue has created the Workload, with the values of both labels."""
+    prefix = "pod-it-" if kind == "Deployment" else f"{kind.lower()}-it-"
     workloads = cluster.kubectl_json("get", "workloads", "-n", team)["items"]
-    prefix = "pod-it-" if name == "Deployment" else f"{name.lower()}-it-"
-    ours = [each["spec"] for each in workloads if each["metadata"]["name"].startswith(prefix)]
     return any(
-        spec["queueName"] == "default" and spec["priorityClassRef"]["name"] == "training"
-        for spec in ours
+        workload["metadata"]["name"].startswith(prefix)
+        and workload["spec"]["queueName"] == "default"
+        and workload["spec"]["priorityClassRef"]["name"] == "training"
+        for workload in workloads
     )
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_kind_is_refused_with_all_that_is_wrong_where_its_user_wrote_it(
-    kinds: Any, team: str, name: str
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_refused_with_all_complaints_at_their_field_paths(
+    cluster_with_kinds: Any, team: str, kind: str
 ) -> None:
-    found, where = jobs_of_every_kind(
-        pod_spec({"nvidia.com/gpu": "99"}), team, **{PRIORITY: "urgent", QUEUE: "research"}
-    )[name]
-    file = json.dumps(found)
-    said = kinds.until(
-        lambda: refusal(kinds, "create", "--dry-run=server", "-f", "-", stdin=file),
-        f"a {name}",
+    labels = {PRIORITY: "urgent", QUEUE: "research"}
+    job, paths = jobs_of_every_kind(pod_spec({"nvidia.com/gpu": "99"}), team, **labels)[kind]
+    file = json.dumps(job)
+    message = cluster_with_kinds.until(
+        lambda: expect_refusal(
+            cluster_with_kinds, "create", "--dry-run=server", "-f", "-", stdin=file
+        ),
+        f"a {kind}",
         120,
     )
     assert (
-        f"metadata.labels[{PRIORITY}] is 'urgent', which is not a priority class of this cluster: use training"
-        in said
-    )
+        f"metadata.labels[{PRIORITY}] is 'urgent', which is not a priority class of this cluster: "
+        f"use training"
+    ) in message
     assert (
         f"metadata.labels[{QUEUE}] is 'research', which is not a queue of team {team}: use default"
-        in said
-    )
-    for each in where:
+    ) in message
+    for path in paths:
         assert (
-            f"{each} asks for 99 nvidia.com/gpu in one pod, and the largest node here has 4 "
+            f"{path} requests 99 nvidia.com/gpu in one pod, but the largest node has 4 "
             f"nvidia.com/gpu"
-        ) in said
+        ) in message
 
 
-def test_a_replica_set_is_no_way_past_the_ceiling(kinds: Any, team: str) -> None:
-    template = {"metadata": {"labels": {"app": "past", PRIORITY: "inference"}}, "spec": pod_spec()}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "past"}}, "template": template}
-    found = {
+def test_a_replica_set_cannot_bypass_the_highest_class(cluster_with_kinds: Any, team: str) -> None:
+    template = {"metadata": {"labels": {"app": "high", PRIORITY: "inference"}}, "spec": pod_spec()}
+    replica_set = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
-        "metadata": {"name": "past", "namespace": team},
-        "spec": spec,
+        "metadata": {"name": "high", "namespace": team},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "high"}},
+            "template": template,
+        },
     }
-    kinds.kubectl("create", "-f", "-", stdin=json.dumps(found))
+    cluster_with_kinds.kubectl("create", "-f", "-", stdin=json.dumps(replica_set))
+    selector = "--field-selector=reason=FailedCreate,involvedObject.name=high"
 
-    def why() -> str:
-        events = kinds.kubectl_json(
-            "get",
-            "events",
-            "-n",
-            team,
-            "--field-selector=reason=FailedCreate,involvedObject.name=past",
-        )
-        return " ".join(each["message"] for each in events["items"])
+    def get_failures() -> str:
+        events = cluster_with_kinds.kubectl_json("get", "events", "-n", team, selector)
+        return " ".join(event["message"] for event in events["items"])
 
-    assert f"above what team {team} may use" in kinds.until(
-        why, "the ReplicaSet to say why it has no pod", 120
-    )
-    kinds.kubectl("delete", "replicaset", "past", "-n", team)
+    failures = cluster_with_kinds.until(get_failures, "an event of the ReplicaSet", 120)
+    assert f"above what team {team} may use" in failures
+    cluster_with_kinds.kubectl("delete", "replicaset", "high", "-n", team)

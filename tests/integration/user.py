@@ -1,4 +1,4 @@
-"""What a user has and does in the tests of the webhook: a team, a file, kubectl."""
+"""A team, its files, and its use of kubectl, for the tests of the webhook on a real cluster."""
 
 import json
 from collections.abc import Callable
@@ -30,18 +30,19 @@ ALLOCATION = {
     "metadata": {"name": TEAM},
     "spec": {"maxPriorityClass": "training", "quotas": []},
 }
-SCHEDULER = (
+AS_SCHEDULER = (
     "--as",
     f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.SCHEDULER}",
     "--as-group",
     "system:masters",
 )
-Write = Callable[[Json], str]
-QUEUED = f"localqueue.kueue.x-k8s.io/{names.LOCAL_QUEUE}"
+WriteFile = Callable[[Json], str]
+LOCAL_QUEUE = f"localqueue.kueue.x-k8s.io/{names.LOCAL_QUEUE}"
+"""The team's queue as `kubectl -o name` prints it."""
 
 
-def file_of(team: str, **more: Any) -> Json:
-    """An elastic Job as its user writes it: nothing in it that the API server would have added."""
+def job_file(team: str, **more: Any) -> Json:
+    """An elastic Job as its user writes it, without the API server's defaults."""
     job = elastic_job(8, "2-8", **more)
     job["metadata"] = {"name": "gpt", "namespace": team, "annotations": {"cede.dev/sizes": "2-8"}}
     del job["spec"]["podReplacementPolicy"]
@@ -49,7 +50,8 @@ def file_of(team: str, **more: Any) -> Json:
     return job
 
 
-def sizes(cluster: Any, team: str) -> tuple[int, int, str]:
+def get_sizes(cluster: Any, team: str) -> tuple[int, int, str]:
+    """Parallelism, completions and desired size of the job `gpt`."""
     job = cluster.kubectl_json("get", "job", "-n", team, "gpt")
     return (
         job["spec"]["parallelism"],
@@ -59,23 +61,23 @@ def sizes(cluster: Any, team: str) -> tuple[int, int, str]:
 
 
 def resize(cluster: Any, team: str, size: int) -> None:
-    """As the scheduler does it."""
+    """Resizes the job `gpt` as the scheduler does."""
     patch = json.dumps({"spec": {"parallelism": size, "completions": size}})
-    cluster.kubectl("patch", "job", "-n", team, "gpt", "--type=merge", "-p", patch, *SCHEDULER)
+    cluster.kubectl("patch", "job", "-n", team, "gpt", "--type=merge", "-p", patch, *AS_SCHEDULER)
 
 
-def refusal(cluster: Any, *args: str, stdin: str | None = None) -> str:
-    """Why the webhook refused; an AssertionError when it did not."""
+def expect_refusal(cluster: Any, *args: str, stdin: str | None = None) -> str:
+    """The message with which a webhook refused. Raises AssertionError when none did."""
     with pytest.raises(AssertionError) as refused:
         cluster.kubectl(*args, stdin=stdin)
-    said = str(refused.value)
-    assert "denied the request" in said, said
-    return said
+    message = str(refused.value)
+    assert "denied the request" in message, message
+    return message
 
 
-def outcome(cluster: Any, *args: str) -> str:
-    """What kubectl printed, or why it refused."""
+def run_kubectl(cluster: Any, *args: str) -> str:
+    """What kubectl printed, also when it failed."""
     try:
         return str(cluster.kubectl(*args))
-    except AssertionError as refused:
-        return str(refused)
+    except AssertionError as error:
+        return str(error)
