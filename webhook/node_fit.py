@@ -157,7 +157,7 @@ class _Excess:
 
 def _find_excess(requests: Resources, team: Team) -> list[_Excess]:
     """Accelerators first."""
-    found = list[_Excess]()
+    excess = list[_Excess]()
     for resource in sorted(requests, key=lambda name: ("/" not in name, name)):
         most = 0
         most_type = ""
@@ -170,8 +170,8 @@ def _find_excess(requests: Resources, team: Team) -> list[_Excess]:
                 most = available
                 most_type = instance_type
         if not fits_somewhere:
-            found.append(_Excess(resource, requests[resource], most, most_type))
-    return found
+            excess.append(_Excess(resource, requests[resource], most, most_type))
+    return excess
 
 
 def _explain(requests: Resources, team: Team) -> str:
