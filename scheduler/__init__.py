@@ -1,1 +1,1 @@
-"""Gentle preemption: plans who shrinks for whom, asks, hands over, and lets jobs grow again."""
+"""Plans which jobs shrink for a pending one, asks and resizes them, and lets jobs grow again."""

@@ -4,7 +4,6 @@
 from cede.api.cession import OPEN
 from cede.api.reasons import CessionPhase, Reason
 
-
 ADMISSION_TIMEOUT_S = 10.0
 """If the preemptor still does not fit by then, something else took the released capacity."""
 

@@ -85,8 +85,8 @@ class Target(BaseModel):
     toSize: int = Field(description="The number of pods afterwards; 0 if the job is stopped.")
     how: Literal["Shrink", "Stop"] = Field(
         description=(
-            "Shrink: the job keeps training with fewer pods. Stop: the job is asked to save, "
-            "then suspended, and admitted again later."
+            "Shrink: the job keeps training with fewer pods. Stop: Kueue stops the job and admits "
+            "it again later; an elastic job is asked to save first."
         )
     )
 
@@ -169,7 +169,10 @@ class TargetStatus(BaseModel):
     )
     stopped: bool = Field(
         default=False,
-        description="True if this Cession set spec.active of the job's Workload to false.",
+        description=(
+            "True if this Cession stops the job: it sets spec.active of the job's Workload to "
+            "false, and to true again at its end."
+        ),
     )
 
 

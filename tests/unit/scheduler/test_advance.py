@@ -153,7 +153,7 @@ def test_a_released_cession_waits_for_kueue_as_long_as_the_preemptor_fits() -> N
 
 
 # --- the preemptor --------------------------------------------------------------------------------
-def test_an_admitted_preemptor_completes_the_cession_once_its_pods_are_ready() -> None:
+def test_a_cession_completes_once_the_preemptors_pods_are_ready() -> None:
     starting = snapshot(admitted=[admitted(size=4), admitted("claim", "vision", 4, ready_pods=1)])
     assert recorded(advance(cession("Released"), starting, NOW)).phase == "Admitted"
     ready = snapshot(admitted=[admitted(size=4), admitted("claim", "vision", 4, ready_pods=4)])
