@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# demo.sh local | kind: a cluster with Kueue and Cede in it, then the story of deploy/demo. Leaves demo.json and demo.png.
+# demo.sh local | kind: starts a cluster with Kueue and Cede, and runs the demo of deploy/demo on it.
+# It leaves demo.json, demo.png and demo.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
-kueue=https://github.com/kubernetes-sigs/kueue/releases/download/$(awk '$1 == "sigs.k8s.io/kueue" {print $2}' deploy/local/go.mod)/manifests.yaml
+kueue_version=$(awk '$1 == "sigs.k8s.io/kueue" {print $2}' deploy/local/go.mod)
+kueue_releases=https://github.com/kubernetes-sigs/kueue/releases/download
+kueue_manifests=$kueue_releases/$kueue_version/manifests.yaml
 
 die() { echo "demo: $*" >&2; exit 1; }
 
@@ -15,14 +18,18 @@ local_cluster() {
     kubectl=$(dirname "$(dirname "$kubeconfig")")/bin/kubectl
 }
 
-# Needs Docker, kind and kubectl. The same manifests, Kueue as published with our settings, stand-in accelerators.
+# Needs Docker, kind and kubectl. It has the same manifests, a released Kueue with our settings, and
+# accelerators that exist only as a number in the capacity of the nodes.
 kind_cluster() {
     local tool node
     for tool in docker kind kubectl; do
-        command -v $tool >/dev/null || die "$tool is missing: CLUSTER=kind needs docker, kind and kubectl on the PATH"
+        command -v $tool >/dev/null ||
+            die "$tool is missing: CLUSTER=kind needs docker, kind and kubectl on the PATH"
     done
     deploy/local/setup.sh python
-    [ -d .venv/lib/python3.11 ] || die "CLUSTER=kind needs a .venv of Python 3.11, the one of the images: rm -r .venv; PYTHON=python3.11 make demo"
+    # the pods run the packages of .venv with the Python of the images
+    [ -d .venv/lib/python3.11 ] ||
+        die "CLUSTER=kind needs a .venv of Python 3.11: rm -r .venv; PYTHON=python3.11 make demo"
     install -d -m 1777 .venv/shared
     kubeconfig=$PWD/.venv/kind.conf
     kubectl=kubectl
@@ -33,9 +40,10 @@ kind_cluster() {
     docker build -q -f deploy/Dockerfile --target training -t cede-training:dev .
     kind load docker-image --name cede cede:dev cede-training:dev
     for node in $(kubectl get nodes -l node.kubernetes.io/instance-type=local-4gpu -o name); do
-        kubectl patch "$node" --subresource=status --type=merge -p '{"status":{"capacity":{"nvidia.com/gpu":"4"}}}'
+        kubectl patch "$node" --subresource=status --type=merge \
+            -p '{"status":{"capacity":{"nvidia.com/gpu":"4"}}}'
     done
-    kubectl apply --server-side --force-conflicts -f "$kueue"
+    kubectl apply --server-side --force-conflicts -f "$kueue_manifests"
     kubectl apply --server-side --force-conflicts -f deploy/local/kueue/settings.yaml
     kubectl rollout restart -n kueue-system deployment/kueue-controller-manager
     kubectl rollout status -n kueue-system deployment/kueue-controller-manager --timeout=300s

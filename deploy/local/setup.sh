@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Sets this machine up: setup.sh python | cluster. Says in one line what is missing before it does anything.
+# setup.sh python | cluster: installs what the tests and the demo need on this machine.
 #   python   .venv with the locked packages: enough for lint and test-fast
-#   cluster  also Debian packages (asks once; YES=1 or CI=true: without asking) and what the local cluster needs
+#   cluster  also the Debian packages of the local cluster. It asks once; with YES=1 or CI=true it
+#            installs them without asking.
+# It changes nothing if it finds that something else is missing, and prints what.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/cede"
@@ -11,7 +13,8 @@ die() { echo "setup: $*" >&2; exit 1; }
 find_python() {
     local candidate
     for candidate in "${PYTHON:-}" python3.11 python3; do
-        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        if [ -n "$candidate" ] &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
         fi
@@ -38,39 +41,53 @@ END
 }
 
 check_cluster() {
-    [ "$(id -u)" = 0 ] || die "not root: the cluster needs namespaces, mounts and interfaces; run as root, or in a virtual machine"
-    command -v go >/dev/null || die "Go 1.26 or newer is missing: the cluster's programs are compiled with it (go.dev/dl)"
     local version
+    [ "$(id -u)" = 0 ] ||
+        die "not root: the cluster needs namespaces, mounts and interfaces;" \
+            "run as root, or in a virtual machine"
+    command -v go >/dev/null ||
+        die "Go 1.26 or newer is missing: the programs of the cluster are compiled with it;" \
+            "install it from go.dev/dl"
     version=$(go env GOVERSION)
-    printf '%s\n' go1.26 "${version%% *}" | sort -VC || die "Go is ${version#go}, 1.26 or newer is needed (go.dev/dl)"
+    printf '%s\n' go1.26 "${version%% *}" | sort -VC ||
+        die "Go is ${version#go}, 1.26 or newer is needed: install it from go.dev/dl"
     "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
-        die "Python 3.11 is needed, the one of Debian 12 that the pods run: apt-get install python3 python3-venv, or PYTHON=/path/to/python3.11"
+        die "Python 3.11 is needed, because the pods run that of Debian 12:" \
+            "apt-get install python3 python3-venv, or set PYTHON=/path/to/python3.11"
 }
 
 install_packages() {
     local packages answer
     packages=$(missing_packages | tr '\n' ' ')
     [ -n "${packages// /}" ] || return 0
-    command -v apt-get >/dev/null || die "missing, and there is no apt-get to install it with: $packages"
+    command -v apt-get >/dev/null || die "missing: $packages(there is no apt-get to install them)"
     if [ "${YES:-}" != 1 ] && [ "${CI:-}" != true ]; then
-        [ -t 0 ] || die "missing: $packages(YES=1 installs it without asking)"
+        [ -t 0 ] || die "missing: $packages(YES=1 installs them without asking)"
         read -r -p "apt-get install $packages? [y/N] " answer
-        [ "$answer" = y ] || die "nothing was done; missing: $packages"
+        [ "$answer" = y ] || die "nothing was installed; missing: $packages"
     fi
     echo "setup: apt-get install $packages" >&2
-    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages; } >"$cache/apt.log" 2>&1 ||
-        die "apt-get failed: $(tail -n 3 "$cache/apt.log")"
+    {
+        apt-get update -q &&
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages
+    } >"$cache/apt.log" 2>&1 || die "apt-get failed: $(tail -n 3 "$cache/apt.log")"
 }
 
 make_environment() {
-    local stamp
+    local stamp uv
     stamp=$(sha256sum deploy/locks/dev.txt pyproject.toml | sha256sum | cut -c1-16)
+    uv=$cache/uv/bin/uv
     [ "$(cat .venv/cede-stamp 2>/dev/null)" = "$stamp" ] && return
-    "$python" -c 'import ensurepip' 2>/dev/null || die "python3-venv is missing: apt-get install python3-venv"
+    "$python" -c 'import ensurepip' 2>/dev/null ||
+        die "python3-venv is missing: apt-get install python3-venv"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    [ -x "$cache/uv/bin/uv" ] || { "$python" -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q --disable-pip-version-check uv; }
-    "$cache/uv/bin/uv" pip install -q --python .venv/bin/python --require-hashes -r deploy/locks/dev.txt -r deploy/locks/build.txt
-    "$cache/uv/bin/uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+    if [ ! -x "$uv" ]; then
+        "$python" -m venv "$cache/uv"
+        "$cache/uv/bin/pip" install -q --disable-pip-version-check uv
+    fi
+    "$uv" pip install -q --python .venv/bin/python --require-hashes \
+        -r deploy/locks/dev.txt -r deploy/locks/build.txt
+    "$uv" pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
     echo "$stamp" >.venv/cede-stamp
 }
 
@@ -84,4 +101,5 @@ mkdir -p "$cache"
 [ "$1" = python ] || install_packages
 began=$SECONDS
 make_environment
-[ $((SECONDS - began)) -lt 2 ] || echo "setup: Python environment made in $((SECONDS - began)) s" >&2
+elapsed=$((SECONDS - began))
+[ $elapsed -lt 2 ] || echo "setup: Python environment created in $elapsed s" >&2
