@@ -1,256 +1,197 @@
-"""Gradients in buckets: what the optimizer reads is the sum over all ranks, whatever the script did
-to `grad`."""
+"""Gradients in buckets: the optimizer reads the sum over all ranks."""
 
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 import torch
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
 
-from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.strategies import fsdp2_internals
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
-from elastic_runtime.strategies.replicated import Replicated
+
+# (samples, channels, height, width)
+INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
+Script = Callable[[torch.nn.Module], None]
 
 
-class Sum:
-    """In the place of a group of two whose ranks have equal gradients.
+class Peer:
+    """A group of two ranks whose gradients are equal.
 
-    `lost`: the peer is; `fails`: no sum can even begin; `may_write`: sums that broke are not over.
+    `lost`: the other rank is lost. `cannot_start`: no collective even starts. `may_write`:
+    collectives that failed may still write to their tensors.
     """
 
     def __init__(self) -> None:
         self.lost = False
-        self.fails = False
+        self.cannot_start = False
         self.may_write = True
-        self.written: list[torch.Tensor] = []
+        self.reduced: list[torch.Tensor] = []
 
     def all_reduce(self, tensor: torch.Tensor) -> Any:
-        self.written.append(tensor)
-        if self.fails:
-            raise RuntimeError("the peer is gone")
+        self.reduced.append(tensor)
+        if self.cannot_start:
+            raise RuntimeError("a peer is lost")
         if not self.lost:
             tensor.mul_(2)
         return self
 
     def wait(self) -> None:
         if self.lost:
-            raise RuntimeError("the peer is gone")
+            raise RuntimeError("a peer is lost")
+
+    def take_reduced(self) -> list[torch.Tensor]:
+        tensors = self.reduced
+        self.reduced = []
+        return tensors
 
 
-def model() -> torch.nn.Sequential:
+def make_model() -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(
         torch.nn.Conv2d(2, 3, 3), torch.nn.Flatten(), torch.nn.Linear(48, 2)
     ).to(memory_format=torch.channels_last)
 
 
-# (samples, channels, height, width)
-INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
+def do_nothing(model: torch.nn.Module) -> None: ...
 
 
-def a_step(
-    of: torch.nn.Module,
+def run_step(
+    model: torch.nn.Module,
     buckets: GradientBuckets,
-    group: Sum,
-    before: Callable[[], None],
-    after: Callable[[], None],
+    peer: Peer,
+    before_first_pass: Script = do_nothing,
+    after_last_pass: Script = do_nothing,
 ) -> bool:
-    """Of two micro-batches; the script does `before` the first and `after` the last what it
-    likes."""
-    buckets.begin_step(cast(Group, group))
-    before()
-    for last in (False, True):
-        buckets.in_last_pass = last
-        of(INPUT).square().sum().backward()
-    after()
+    """A step of two micro-batches, with what the script does around them."""
+    buckets.begin_step(cast(Group, peer))
+    before_first_pass(model)
+    for is_last in (False, True):
+        buckets.in_last_pass = is_last
+        model(INPUT).square().sum().backward()
+    after_last_pass(model)
     return buckets.reduce(torch.tensor([3.0]))
 
 
-def expected(of: torch.nn.Module) -> list[torch.Tensor]:
-    """Two micro-batches on each of two ranks."""
-    of.zero_grad()
-    (4 * of(INPUT).square().sum()).backward()
-    return [cast(torch.Tensor, p.grad).clone() for p in of.parameters()]
+def check_gradients(model: torch.nn.Module) -> None:
+    """They are the sum of two micro-batches on each of two ranks."""
+    expected_model = make_model()
+    (4 * expected_model(INPUT).square().sum()).backward()
+    for p, expected in zip(model.parameters(), expected_model.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, expected.grad)
 
 
-def nothing() -> None:
-    pass
+# --- what the script does to gradients ------------------------------------------------------------
 
 
-def other_gradients(of: torch.nn.Module) -> None:
-    for p in of.parameters():
+def replace_gradients(model: torch.nn.Module) -> None:
+    for p in model.parameters():
         p.grad = cast(torch.Tensor, p.grad).clone()
 
 
-SCRIPTS: dict[str, tuple[Callable[[torch.nn.Module], Any], Callable[[torch.nn.Module], Any]]] = {
-    "as it is asked to": (lambda of: None, lambda of: None),
-    "zero_grad before the first pass": (lambda of: of.zero_grad(), lambda of: None),
-    "zero_grad that keeps them": (lambda of: of.zero_grad(set_to_none=False), lambda of: None),
-    "others in their place": (other_gradients, lambda of: None),
+SCRIPTS: dict[str, Script] = {
+    "nothing": do_nothing,
+    "zero_grad before the first pass": lambda model: model.zero_grad(),
+    "zero_grad(set_to_none=False)": lambda model: model.zero_grad(set_to_none=False),
+    "other tensors in their place": replace_gradients,
 }
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_the_optimizer_reads_the_sum_of_all_ranks_whatever_the_script_does_to_grad(
-    script: str,
-) -> None:
-    of = model()
-    alike = model()
-    buckets = GradientBuckets(of)
-    group = Sum()
-    before, after = SCRIPTS[script]
-    # nothing of a step is left in the next
+def test_the_optimizer_reads_the_sum_whatever_the_script_does(script: str) -> None:
+    model = make_model()
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    # Nothing of a step is left in the next one.
     for _ in range(2):
-        assert a_step(of, buckets, group, lambda: before(of), lambda: after(of))
+        assert run_step(model, buckets, peer, before_first_pass=SCRIPTS[script])
         assert buckets.write_gradients() == 6.0
-        for p, right in zip(of.parameters(), expected(alike), strict=True):
-            torch.testing.assert_close(p.grad, right)
+        check_gradients(model)
 
 
-def whole(of: torch.nn.Module, mesh: DeviceMesh) -> None:
-    fully_shard(of, mesh=mesh)
-
-
-STRATEGIES: dict[str, Callable[[], Any]] = {
-    "replicated": Replicated,
-    "tree": Deterministic,
-    "sharded": lambda: Sharded(whole),
-}
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("where", ["before each pass", "after each pass", "after the last"])
-def test_gradients_that_the_script_drops_are_missed(strategy: str, where: str) -> None:
-    of = torch.nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(of.parameters())
-    session = Session(of, optimizer, samples=9, micro_batches=2, strategy=STRATEGIES[strategy]())
-    steps = session.steps(2)
-
-    def step() -> None:
-        for _ in (now := next(steps)):
-            if where == "before each pass":
-                optimizer.zero_grad()
-            now.backward(of(torch.ones(1, 2)).square().mean())
-            if where == "after each pass":
-                optimizer.zero_grad()
-        if where == "after the last":
-            optimizer.zero_grad()
-        next(steps)
-
-    try:
-        # it has taken them when the pass ended
-        if strategy == "tree" and where != "after each pass":
-            step()
-        else:
-            with pytest.raises(ValueError, match="call step.backward without zero_grad"):
-                step()
-    finally:
-        fsdp2_internals.drop_mesh()
-
-
-def test_a_parameter_that_no_loss_reaches_is_not_missed_where_zero_grad_comes_before_the_first_pass() -> (
-    None
-):
-    of = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
-    optimizer = torch.optim.SGD(of.parameters())
-    session = Session(of, optimizer, samples=9, micro_batches=2)
-    for step in session.steps(1):
-        optimizer.zero_grad()
-        for _ in step:
-            step.backward(of[0](torch.ones(1, 2)).square().mean())
-    assert session.step == 1
-
-
-def test_nothing_the_script_does_reaches_what_is_being_reduced() -> None:
-    # a bucket each
-    layers = [torch.nn.Linear(1400, 1500, bias=False) for _ in range(2)]
-    of = torch.nn.Sequential(layers[0], torch.nn.Linear(1500, 1400, bias=False), layers[1])
-    buckets = GradientBuckets(of)
-    group = Sum()
-    buckets.begin_step(cast(Group, group))
+def test_the_script_cannot_change_what_is_being_reduced() -> None:
+    # Each layer has a bucket.
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1400, 1500, bias=False),
+        torch.nn.Linear(1500, 1400, bias=False),
+        torch.nn.Linear(1400, 1500, bias=False),
+    )
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    buckets.begin_step(cast(Group, peer))
     buckets.in_last_pass = True
-    of(torch.ones(1, 1400)).sum().backward()
-    # some are on their way
-    assert group.written
-    before = [tensor.clone() for tensor in group.written]
-    of.zero_grad(set_to_none=False)
-    torch.nn.utils.clip_grad_norm_(of.parameters(), 1e-3)
-    assert all(torch.equal(now, was) for now, was in zip(group.written, before, strict=True))
+    model(torch.ones(1, 1400)).sum().backward()
+    assert peer.reduced, "some buckets are launched"
+    before = [tensor.clone() for tensor in peer.reduced]
+    model.zero_grad(set_to_none=False)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    assert all(torch.equal(now, old) for now, old in zip(peer.reduced, before, strict=True))
 
 
-def test_gradients_keep_the_layout_that_backward_gives_them() -> None:
-    of = model()
-    GradientBuckets(of).begin_step(None)
-    for p in of.parameters():
+def test_gradients_keep_the_layout_that_a_backward_pass_gives_them() -> None:
+    model = make_model()
+    GradientBuckets(model).begin_step(None)
+    for p in model.parameters():
         assert cast(torch.Tensor, p.grad).stride() == torch.zeros_like(p).stride()
 
 
-def test_what_a_broken_step_may_still_be_written_to_is_no_longer_used() -> None:
-    of = model()
-    alike = model()
-    buckets = GradientBuckets(of)
-    group = Sum()
-    group.lost = True
-    assert not a_step(of, buckets, group, nothing, nothing)
-    assert buckets.broken
-    late = group.written
-    group.written = []
-    group.lost = False
-    assert a_step(of, buckets, group, nothing, nothing)
-    for tensor in late:
-        # the sum that was cut off comes now
-        tensor.fill_(float("nan"))
-    assert buckets.write_gradients() == 6.0
-    for p, right in zip(of.parameters(), expected(alike), strict=True):
-        torch.testing.assert_close(p.grad, right)
-
-
-def test_what_a_broken_step_can_no_longer_be_written_to_is_used_again() -> None:
-    """Fresh memory for all gradients would cost about a second a GB, at every loss."""
-    of = model()
-    buckets = GradientBuckets(of)
-    group = Sum()
-    group.lost = True
-    group.may_write = False
-    assert not a_step(of, buckets, group, nothing, nothing)
-    before = group.written
-    group.written = []
-    group.lost = False
-    assert a_step(of, buckets, group, nothing, nothing)
-    assert [now.data_ptr() for now in group.written] == [was.data_ptr() for was in before]
-
-
-def test_what_a_sum_that_could_not_begin_may_still_be_written_to_is_no_longer_used() -> None:
-    """NCCL may have queued it all the same."""
-    of = model()
-    buckets = GradientBuckets(of)
-    group = Sum()
-    group.fails = True
-    assert not a_step(of, buckets, group, nothing, nothing)
-    before = group.written
-    group.written = []
-    group.fails = False
-    assert a_step(of, buckets, group, nothing, nothing)
-    assert before
-    assert not {tensor.data_ptr() for tensor in before} & {
-        tensor.data_ptr() for tensor in group.written
-    }
-
-
-def test_a_model_whose_type_holds_no_loss_reduces_it_by_itself() -> None:
-    of = torch.nn.Linear(2, 2).bfloat16()
-    buckets = GradientBuckets(of)
-    group = Sum()
-    buckets.begin_step(cast(Group, group))
+def test_the_loss_has_its_own_bucket_if_the_gradients_type_is_too_narrow() -> None:
+    model = torch.nn.Linear(2, 2).bfloat16()
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    buckets.begin_step(cast(Group, peer))
     buckets.in_last_pass = True
-    of(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+    model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
     assert buckets.reduce(torch.tensor([3.0]))
-    assert [(tensor.dtype, tensor.numel()) for tensor in group.written] == [
+    assert [(tensor.dtype, tensor.numel()) for tensor in peer.reduced] == [
         (torch.bfloat16, 6),
         (torch.float32, 1),
     ]
     assert buckets.write_gradients() == 6.0
+
+
+# --- failed steps ---------------------------------------------------------------------------------
+
+
+def test_memory_that_a_failed_step_may_still_write_to_is_replaced() -> None:
+    model = make_model()
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    peer.lost = True
+    assert not run_step(model, buckets, peer)
+    assert buckets.broken
+    old_memory = peer.take_reduced()
+    peer.lost = False
+    assert run_step(model, buckets, peer)
+    for tensor in old_memory:
+        # The result of the failed collective arrives.
+        tensor.fill_(float("nan"))
+    assert buckets.write_gradients() == 6.0
+    check_gradients(model)
+
+
+def test_memory_that_a_failed_step_cannot_write_to_is_kept() -> None:
+    """To allocate the memory of all gradients costs about a second for each GB."""
+    model = make_model()
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    peer.lost = True
+    peer.may_write = False
+    assert not run_step(model, buckets, peer)
+    before = peer.take_reduced()
+    peer.lost = False
+    assert run_step(model, buckets, peer)
+    assert [t.data_ptr() for t in peer.reduced] == [t.data_ptr() for t in before]
+
+
+def test_memory_of_a_collective_that_failed_to_start_is_replaced() -> None:
+    """NCCL may have queued it all the same."""
+    model = make_model()
+    buckets = GradientBuckets(model)
+    peer = Peer()
+    peer.cannot_start = True
+    assert not run_step(model, buckets, peer)
+    before = peer.take_reduced()
+    peer.cannot_start = False
+    assert run_step(model, buckets, peer)
+    assert before
+    assert not {t.data_ptr() for t in before} & {t.data_ptr() for t in peer.reduced}

@@ -1,0 +1,42 @@
+"""A model that is wrapped for a group."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from elastic_runtime import Session, Sharded
+from elastic_runtime.distributed.group import Group
+from elastic_runtime.state.reshard_plan import Shard
+from elastic_runtime.strategies import fsdp2_internals
+from elastic_runtime.strategies.sharded_model import shard_of
+
+
+@pytest.fixture(autouse=True)
+def _no_default_group() -> Iterator[None]:
+    yield
+    fsdp2_internals.drop_mesh()
+
+
+def test_a_wrap_that_leaves_parameters_unsharded_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, bias=False))
+    session = Session(
+        model,
+        torch.optim.SGD(model.parameters()),
+        samples=5,
+        micro_batches=1,
+        strategy=Sharded(lambda model, mesh: fully_shard(model[0], mesh=mesh)),
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"wrap leaves 1.weight and 0 more parameters unsharded: call fully_shard\(model",
+    ):
+        next(session.steps(1))
+
+
+def test_shards_follow_from_the_rank_in_its_shard_group() -> None:
+    group = Group(1, 0, 6, 3)
+    shards = [shard_of(group, rank) for rank in range(6)]
+    assert shards == [Shard(0, 3), Shard(1, 3), Shard(2, 3)] * 2

@@ -1,0 +1,156 @@
+"""A rank's end of the socket to its agent; here the test is the agent."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from elastic_runtime import messages
+from elastic_runtime.distributed.group import Group
+from elastic_runtime.messages import Record, decode_worker_message, encode_line
+from elastic_runtime.training import agent_link
+from elastic_runtime.training.agent_link import AgentLink
+
+
+class RecordingGroup:
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.aborted = threading.Event()
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+
+@dataclass
+class Agent:
+    """The other end. The link, of rank 0 of pod 1, learns its index with the first record."""
+
+    end: socket.socket
+    link: AgentLink
+
+    def __post_init__(self) -> None:
+        self._lines = self.end.makefile("rb")
+
+    def close(self) -> None:
+        self._lines.close()
+        self.end.close()
+        self.link._socket.close()
+
+    def send(self, message: messages.AgentMessage) -> None:
+        self.end.sendall(encode_line(message))
+
+    def send_record(self, record: Record) -> None:
+        self.send(messages.NewRecord(record, index=1))
+
+    def receive(self) -> messages.WorkerMessage:
+        return decode_worker_message(self._lines.readline())
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    agent_end, rank_end = socket.socketpair()
+    exit_codes: list[int] = []
+    # When the agent is gone, the rank's process ends.
+    monkeypatch.setattr(agent_link.os, "_exit", exit_codes.append)
+    before = set(threading.enumerate())
+    agent = Agent(agent_end, AgentLink(rank_end.detach(), local_rank=0, ranks_per_pod=2))
+    yield agent
+    # Only this direction: the link may still be sending.
+    agent_end.shutdown(socket.SHUT_WR)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    agent.close()
+    assert exit_codes == [1]
+
+
+def wait_in_thread(link: AgentLink, generation: int) -> Callable[[], Record]:
+    records: list[Record] = []
+    thread = threading.Thread(target=lambda: records.append(link.wait_for_newer(generation)))
+    thread.start()
+
+    def result() -> Record:
+        thread.join(20)
+        return records[0]
+
+    return result
+
+
+def record(generation: int, *members: int, **more: Any) -> Record:
+    return Record(generation, members, tuple(f"i{member}" for member in members), **more)
+
+
+def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(messages.AGENT_FD_ENV, raising=False)
+    assert agent_link.connect() is None
+
+
+def test_a_link_answers_pings_and_counts_requested_saves(agent: Agent) -> None:
+    agent.send(messages.SaveRequested())
+    agent.send(messages.SaveRequested())
+    agent.send(messages.Ping())
+    assert agent.receive() == messages.Pong()
+    assert agent.link.save_requests == 2
+
+
+def test_a_member_waits_until_the_store_is_open(agent: Agent) -> None:
+    result = wait_in_thread(agent.link, 1)
+    agent.send_record(record(1, 0, 1, store="host:1"))
+    agent.send_record(record(2, 0, 1))
+    complete = record(2, 0, 1, store="host:2")
+    agent.send_record(complete)
+    assert result() == complete
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [
+        pytest.param(record(2, 0, 2), id="it is no member"),
+        pytest.param(record(2, 0, 1, stop=True), id="the job stops"),
+    ],
+)
+def test_a_rank_that_does_not_train_needs_no_store(agent: Agent, newest: Record) -> None:
+    result = wait_in_thread(agent.link, 1)
+    agent.send_record(newest)
+    assert result() == newest
+
+
+def test_the_first_rank_of_a_generation_opens_its_store_once(agent: Agent) -> None:
+    agent.send_record(record(3, 1, 2))
+    opened = agent.receive()
+    assert isinstance(opened, messages.StoreOpened)
+    assert opened.generation == 3
+    assert opened.port > 0
+    agent.send_record(record(3, 1, 2))
+    agent.send(messages.Ping())
+    assert agent.receive() == messages.Pong()
+
+
+@pytest.mark.parametrize("members", [(0, 1), (0, 2)])
+def test_other_ranks_open_no_store(agent: Agent, members: tuple[int, ...]) -> None:
+    agent.send_record(record(3, *members))
+    agent.send(messages.Ping())
+    assert agent.receive() == messages.Pong()
+
+
+def test_a_group_is_aborted_when_a_member_is_lost(agent: Agent) -> None:
+    group = RecordingGroup(generation=2)
+    agent.link.abort_on_loss(cast(Group, group))
+    agent.send_record(record(3, 0, 1, store="host:1"))
+    agent.send(messages.Ping())
+    agent.receive()
+    assert not group.aborted.is_set(), "a planned change waits for the end of the step"
+    agent.send_record(record(4, 1, abrupt=True))
+    assert group.aborted.wait(20)
+
+
+def test_a_group_is_aborted_at_once_if_a_member_was_lost_before(agent: Agent) -> None:
+    agent.send_record(record(4, 0, 1, abrupt=True, store="host:1"))
+    assert agent.link.wait_for_newer(0).abrupt
+    lost, current = RecordingGroup(generation=3), RecordingGroup(generation=4)
+    agent.link.abort_on_loss(cast(Group, current))
+    assert not current.aborted.is_set()
+    agent.link.abort_on_loss(cast(Group, lost))
+    assert lost.aborted.is_set()

@@ -1,0 +1,41 @@
+"""How a job of one starts and ends. Changes of generation: tests/processes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elastic_runtime import Session
+
+
+def make_session(checkpoint: Path) -> Session:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    return Session(model, optimizer, samples=10, micro_batches=2, checkpoint=checkpoint)
+
+
+def train(session: Session, steps: int) -> None:
+    for step in session.steps(steps):
+        for _ in step:
+            step.backward(session.model(torch.ones(1, 2)).square().mean())
+
+
+def test_a_last_state_that_cannot_be_saved_ends_a_script_without_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "save").write_text("a file in place of the directory")
+    with pytest.raises(
+        OSError, match=r"the state after the last step, 1, could not be saved: the log says why"
+    ):
+        train(make_session(tmp_path / "save"), steps=1)
+
+
+def test_the_last_state_is_durable_when_the_loop_ends(tmp_path: Path) -> None:
+    session = make_session(tmp_path)
+    train(session, steps=3)
+    assert session._parts.saver.durable_step == 3
+
+
+def test_a_failed_step_ends_a_job_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = make_session(tmp_path)
+    monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: False)
+    with pytest.raises(RuntimeError, match="a step failed in a job of one"):
+        train(session, steps=1)

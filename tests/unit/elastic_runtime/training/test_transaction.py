@@ -1,0 +1,75 @@
+"""A step is committed by all ranks or by none."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from elastic_runtime import Session
+from elastic_runtime.training.step import Step
+from elastic_runtime.training.transaction import Outcome
+
+
+def make_session() -> Session:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    return Session(model, optimizer, samples=10, micro_batches=2)
+
+
+@pytest.fixture
+def session() -> Session:
+    return make_session()
+
+
+def begin(session: Session) -> Step:
+    """A step whose passes are done."""
+    steps: Iterator[Step] = session.steps(5)
+    step = next(steps)
+    for _ in step:
+        step.backward(session.model(torch.ones(1, 2)).square().mean())
+    return step
+
+
+def test_a_committed_step_updates_the_state(session: Session) -> None:
+    before = session.model.weight.clone()
+    step = begin(session)
+    assert session._transaction.commit(step) is Outcome.COMMITTED
+    assert session.step == 1
+    assert session.loss == pytest.approx(float(step.loss))
+    assert not torch.equal(session.model.weight, before)
+    assert not session._transaction.gradients_reduced
+
+
+def test_a_failed_step_leaves_the_state_unchanged(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = session.model.weight.clone()
+    step = begin(session)
+    monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: False)
+    assert session._transaction.commit(step) is Outcome.FAILED
+    assert (session.step, session.loss) == (0, None)
+    assert torch.equal(session.model.weight, before)
+
+
+def test_a_step_is_committed_before_the_ranks_join_the_next_generation(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = begin(session)
+    orders = torch.tensor([3.0, 0.0])
+    monkeypatch.setattr(session._parts.lifecycle, "next_orders", lambda *, save: orders)
+    assert session._transaction.commit(step) is Outcome.RESIZE
+    assert session.step == 1
+
+
+def test_a_save_is_ordered_for_the_state_after_the_step(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[tuple[int, int]] = []
+    saver = session._parts.saver
+    monkeypatch.setattr(saver, "order_for", lambda step, requests: 2)
+    monkeypatch.setattr(
+        saver, "save_in_background", lambda step, state, order: saved.append((step, order))
+    )
+    session._transaction.commit(begin(session))
+    assert saved == [(1, 2)]
