@@ -60,29 +60,29 @@ def test_a_range_holds_its_start_and_nothing_past_its_end(a: int, b: int, step: 
 
 
 @given(st.sets(SIZES, min_size=1, max_size=20))
-def test_what_is_said_in_words_reads_back(wanted: set[int]) -> None:
+def test_described_sizes_can_be_parsed(wanted: set[int]) -> None:
     assert parse(describe(sorted(wanted))) == tuple(sorted(wanted))
 
 
 @given(st.text(alphabet="0123456789-/, ", max_size=12))
-def test_any_text_is_sizes_that_rise_from_one_or_a_sentence(text: str) -> None:
+def test_any_text_is_ascending_sizes_or_an_error(text: str) -> None:
     try:
-        found = parse(text)
+        sizes = parse(text)
     except ValueError:
         return
-    assert found[0] >= 1
-    assert list(found) == sorted(set(found))
-    assert found[-1] <= MAX_SIZE
+    assert sizes[0] >= 1
+    assert list(sizes) == sorted(set(sizes))
+    assert sizes[-1] <= MAX_SIZE
 
 
 @given(st.lists(SIZES, max_size=10), st.integers(min_value=0, max_value=MAX_SIZE))
 def test_at_most_is_the_largest_that_fits(sizes: list[int], limit: int) -> None:
-    found = largest_within(sizes, limit)
-    if found is None:
+    largest = largest_within(sizes, limit)
+    if largest is None:
         assert all(size > limit for size in sizes)
     else:
-        assert found <= limit
-        assert not any(found < size <= limit for size in sizes)
+        assert largest <= limit
+        assert not any(largest < size <= limit for size in sizes)
 
 
 @pytest.mark.parametrize(
