@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.demo.figures import Step, account, merged
-from deploy.demo.kubectl import parsed, reading
+from deploy.demo.figures import account, merged
+from deploy.demo.kubectl import parse_lines, print_files
+from deploy.demo.record import Line, Step
 
 STEPS = "steps-*.jsonl"
 SAMPLES = "samples-*.jsonl"
@@ -46,14 +47,14 @@ class Training:
     def _exec(self, pod: str, *command: str) -> str:
         return str(self.cluster.kubectl("exec", "-n", self.namespace, pod, "--", *command))
 
-    def journal(self, files: str) -> list[Any]:
+    def journal(self, files: str) -> list[Line]:
         """Lines of the job's journal, which any of its running pods can read; none if none runs."""
         running = self.pods()
         if not running:
             return []
         pod = running[0]["metadata"]
         folder = f"/shared/{pod['labels']['batch.kubernetes.io/controller-uid']}"
-        return parsed(self._exec(pod["name"], *reading(f"{folder}/{files}")))
+        return parse_lines(self._exec(pod["name"], *print_files(f"{folder}/{files}")))
 
     def steps(self) -> list[Step]:
         return [Step.read(line) for line in self.journal(STEPS)]
@@ -77,8 +78,7 @@ class Training:
         # the samples of a stream have no index: a micro-batch stands for its samples
         if not dataset_size:
             samples = [
-                line
-                | {"samples": [(line["step"] - 1) * run["micro_batches"] + line["micro_batch"]]}
+                {**line, "samples": [_micro_batch_number(line, run["micro_batches"])]}
                 for line in samples
             ]
             micro_batch_size = 1
@@ -86,3 +86,8 @@ class Training:
         counts = account(steps, samples, run["micro_batches"], micro_batch_size, dataset_size)
         assert (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice) == (0, 0, 0)
         return counts.steps
+
+
+def _micro_batch_number(line: Line, micro_batches: int) -> int:
+    """Counted from the first step of the job."""
+    return int((line["step"] - 1) * micro_batches + line["micro_batch"])
