@@ -187,7 +187,8 @@ def _explain(requests: Resources, team: Team) -> str:
     requested = " and ".join(item.describe(item.requested) for item in excess)
     if any(item.available for item in excess):
         available = " and ".join(item.describe_available() for item in excess)
-        return f"{requested} in one pod, but the largest node has {available}: {CURE}"
+        largest = "largest node has" if len(excess) == 1 else "largest nodes have"
+        return f"{requested} in one pod, but the {largest} {available}: {CURE}"
     offered = sorted(
         {
             resource

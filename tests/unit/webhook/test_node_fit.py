@@ -75,7 +75,7 @@ def job(*requests: Json, init_requests: tuple[Json, ...] = (), **pod: Any) -> Js
         pytest.param(
             job({GPU: "9", "memory": "2Ti"}),
             NODES,
-            f"requests 9 {GPU} and 2 TiB memory in one pod, but the largest node has 8 {GPU} "
+            f"requests 9 {GPU} and 2 TiB memory in one pod, but the largest nodes have 8 {GPU} "
             f"(p5.48xlarge) and 1900 GiB memory (p5.48xlarge): {CURE}",
             id="all that is too much, at once",
         ),
@@ -102,7 +102,7 @@ def job(*requests: Json, init_requests: tuple[Json, ...] = (), **pod: Any) -> Js
         pytest.param(
             job({MIG: "1", "cpu": "500"}),
             NODES,
-            f"requests 1 {MIG} and 500 cpu in one pod, but the largest node has no {MIG} and 190 "
+            f"requests 1 {MIG} and 500 cpu in one pod, but the largest nodes have no {MIG} and 190 "
             f"cpu (p5.48xlarge): {CURE}",
             id="one that no node has, and too much of another",
         ),
