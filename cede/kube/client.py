@@ -108,10 +108,11 @@ class HttpClient:
 
         With `initial`, first all present objects, and then a bookmark with `initial_end`.
         """
+        duration_s = random.randint(WATCH_DURATION_S, 2 * WATCH_DURATION_S)  # noqa: S311
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(WATCH_DURATION_S, 2 * WATCH_DURATION_S)),  # noqa: S311
+            "timeoutSeconds": str(duration_s),
         }
         if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

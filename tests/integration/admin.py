@@ -8,7 +8,7 @@ from typing import Any
 from cede.api import names
 from cede.api.objects import Json, condition
 from deploy.local.cluster import fake_node
-from tests.conftest import Cluster
+from tests.harness.local_cluster import Cluster
 
 TYPE = "gov-8gpu"
 CLASSES = [

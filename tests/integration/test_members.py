@@ -8,7 +8,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.conftest import Cluster
+from tests.harness.local_cluster import Cluster
 from tests.integration.admin import Admin, condition_of, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import deploy_local
+from tests.harness.local_cluster import deploy_local
 from tests.integration.admin import governed
 from tests.paths import TREE
 

@@ -1,0 +1,94 @@
+"""The local cluster as tests use it: `python -m deploy.local`, kubectl, and waiting."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from cede.api import names
+from tests.paths import TREE
+
+T = TypeVar("T")
+POLL_INTERVAL_S = 0.1
+
+
+def run_deploy_local(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deploy.local", *args]
+    return subprocess.run(command, cwd=TREE, text=True, capture_output=True, check=False)
+
+
+def deploy_local(*args: str) -> str:
+    """What `python -m deploy.local ARGS` prints. Raises AssertionError with its error."""
+    process = run_deploy_local(*args)
+    assert process.returncode == 0, f"deploy.local {' '.join(args)}: {process.stderr}"
+    return process.stdout
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The local cluster. A test that breaks it must repair it."""
+
+    kubeconfig: Path
+    binary: Path
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """What kubectl prints. Raises AssertionError with its error."""
+        command = [str(self.binary), "--kubeconfig", str(self.kubeconfig), *args]
+        process = subprocess.run(command, text=True, capture_output=True, input=stdin, check=False)
+        assert process.returncode == 0, f"kubectl {' '.join(args)}: {process.stderr}"
+        return process.stdout
+
+    def kubectl_json(self, *args: str) -> Any:
+        return json.loads(self.kubectl(*args, "-o", "json"))
+
+    def until(self, probe: Callable[[], T], what: str, seconds: float) -> T:
+        """The first true result of `probe`; an AssertionError in it counts as false.
+
+        Fails the test after `seconds`.
+        """
+        end = time.monotonic() + seconds
+        complaint = ""
+        while True:
+            try:
+                if result := probe():
+                    return result
+            except AssertionError as error:
+                complaint = f": {error}"
+            if time.monotonic() > end:
+                pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
+            time.sleep(POLL_INTERVAL_S)
+
+    def without_teams(self) -> None:
+        """Deletes all allocations with their jobs, and the policy; adopted namespaces stay, empty."""
+        for allocation in self.kubectl_json("get", "computeallocations")["items"]:
+            name = allocation["metadata"]["name"]
+            selector = f"{names.ALLOCATION}={name}"
+            listing = self.kubectl("get", "namespaces", "-l", selector, "-o", "name")
+            for namespace in listing.split():
+                self._delete_work(namespace.removeprefix("namespace/"))
+            self.kubectl("delete", "computeallocation", name, "--timeout=120s")
+        created = f"{names.MANAGED_SELECTOR},{names.TEAM}"
+        self.kubectl("delete", "namespaces", "-l", created, "--timeout=120s")
+        self.kubectl("delete", "clusterpolicies", "--all")
+
+    def _delete_work(self, namespace: str) -> None:
+        kinds = "jobs,deployments,statefulsets"
+        self.kubectl("delete", kinds, "--all", "-n", namespace, "--wait=true")
+
+    def fail(self, node: str) -> None:
+        deploy_local("fail", node)
+
+    def join(self, node: str) -> None:
+        deploy_local("join", node)
+
+    def cut(self, node: str) -> None:
+        deploy_local("cut", node)
+
+    def heal(self, node: str) -> None:
+        deploy_local("heal", node)
