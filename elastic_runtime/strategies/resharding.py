@@ -56,14 +56,14 @@ class Resharding:
 
     def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_group_size: int) -> None:
         """See `Strategy.hand_over`. `next_group_size`: ranks that will share one copy."""
-        held = {rank: shard_of(group, rank) for rank in range(group.world)}
-        needed = reshard_plan.plan_handover(held, next_ranks, next_group_size)
+        shards = {rank: shard_of(group, rank) for rank in range(group.world)}
+        needed = reshard_plan.plan_handover(shards, next_ranks, next_group_size)
         if not needed:
             return
         own = self._read()
         moves = reshard_plan.plan_moves(
             own.table.row_counts,
-            {rank: [shard] for rank, shard in held.items()},
+            {rank: [shard] for rank, shard in shards.items()},
             needed,
             own.table.row_bytes,
         )

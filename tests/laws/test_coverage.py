@@ -7,7 +7,16 @@ from tests.paths import TREE
 
 FOLDERS = {"cede/api/": "cede_api/", "cede/kube/": "cede_kube/", "cede/": "cede_cli/"}
 """Folders whose unit tests have another name: a tests/unit/cede would be taken for the package."""
-COVERED_BY: dict[str, tuple[str, str]] = {}
+COVERED_BY: dict[str, tuple[str, str]] = {
+    "elastic_runtime/training/parts.py": (
+        "tests/unit/elastic_runtime/training/test_transaction.py",
+        "a dataclass without methods, built by every session",
+    ),
+    "elastic_runtime/training/stateful.py": (
+        "tests/unit/elastic_runtime/training/test_state.py",
+        "protocols without code, for mypy only",
+    ),
+}
 """Module → (test file, why it has none of its own)."""
 
 

@@ -35,19 +35,19 @@ def test_memory_for_a_shard_has_the_rows_of_the_shard() -> None:
 def test_rows_arrive_in_the_shards_of_another_size() -> None:
     """Two shards become three; the new ranks are 1, 2 and 0."""
     whole = [torch.arange(10.0).view(5, 2), torch.arange(10.0, 20.0).view(5, 2)]
-    held = {0: [Shard(0, 2)], 1: [Shard(1, 2)]}
+    sources = {0: [Shard(0, 2)], 1: [Shard(1, 2)]}
     needed = {1: [Shard(0, 3)], 2: [Shard(1, 3)], 0: [Shard(2, 3)]}
-    moves = reshard_plan.plan_moves(TABLE.row_counts, held, needed, TABLE.row_bytes)
+    moves = reshard_plan.plan_moves(TABLE.row_counts, sources, needed, TABLE.row_bytes)
     assert moves is not None
 
     def rows(shard: Shard) -> list[torch.Tensor]:
         return [tensor[slice(*shard.rows(5))].clone() for tensor in whole]
 
     def move(group: Group) -> list[torch.Tensor]:
-        sources = {shard: rows(shard) for shard in held.get(group.rank, [])}
+        own = {shard: rows(shard) for shard in sources.get(group.rank, [])}
         (shard,) = needed[group.rank]
         tensors = TABLE.allocate(shard, "cpu")
-        sharded_state.move_rows(group, moves, TABLE.row_counts, sources, {shard: tensors})
+        sharded_state.move_rows(group, moves, TABLE.row_counts, own, {shard: tensors})
         return tensors
 
     for rank, tensors in enumerate(run_ranks(3, move)):

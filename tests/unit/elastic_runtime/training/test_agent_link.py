@@ -54,7 +54,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     agent_end, rank_end = socket.socketpair()
     exit_codes: list[int] = []
     # When the agent is gone, the rank's process ends.
-    monkeypatch.setattr(agent_link.os, "_exit", exit_codes.append)
+    monkeypatch.setattr("os._exit", exit_codes.append)
     before = set(threading.enumerate())
     agent = Agent(agent_end, AgentLink(rank_end.detach(), local_rank=0, ranks_per_pod=2))
     yield agent

@@ -1,0 +1,77 @@
+"""A session hands out steps, and reports when the script leaves them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime import Session
+from tests.builders.sessions import run_passes, small_session
+from tests.harness.local_job import Job
+
+
+def train(session: Session, steps: int) -> None:
+    for step in session.steps(steps):
+        run_passes(session, step)
+
+
+def test_every_step_is_committed_once() -> None:
+    session = small_session()
+    numbers = []
+    for step in session.steps(3):
+        numbers.append(step.number)
+        run_passes(session, step)
+    assert numbers == [0, 1, 2]
+    assert session.step == 3
+    assert session.loss is not None
+    assert session.gradient_norm is None, "no step was clipped"
+
+
+def test_a_second_loop_over_steps_is_reported() -> None:
+    session = small_session()
+    train(session, steps=1)
+    with pytest.raises(
+        ValueError,
+        match=r"session.steps was called a second time, .* use one loop over all steps",
+    ):
+        train(session, steps=2)
+
+
+def test_a_loop_that_is_left_early_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    session = small_session()
+    for step in session.steps(3):
+        run_passes(session, step)
+        if step.number == 1:
+            break
+    assert session.step == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "step 1 is not committed: the script left the loop over session.steps(3) by break, return "
+        "or an error; to end earlier, pass a smaller number to session.steps"
+    ]
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+def test_a_stream_that_is_given_to_the_loader_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"generator has no length .*session.streams"):
+        small_session().loader(generator())  # type: ignore[arg-type]
+
+
+ENDS_EARLY = """
+import torch
+from elastic_runtime import Session
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters())
+for step in Session(model, optimizer, samples=9, micro_batches=1).steps(5):
+    break
+"""
+
+
+@pytest.mark.processes
+def test_a_job_whose_script_ends_before_its_last_step_has_failed(tmp_path: Path) -> None:
+    job = Job(tmp_path, ENDS_EARLY)
+    job.start(0)
+    assert job.pods[0].wait(60) == 1
+    assert "the script ended before its last step" in job.output()
