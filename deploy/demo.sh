@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# demo.sh local | kind: starts a cluster with Kueue and Cede, and runs the demo of deploy/demo on it.
+# demo.sh local | kind: starts a cluster with Kueue and Cede, and runs the demo of deploy/demo.
 # It leaves demo.json, demo.png and demo.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
