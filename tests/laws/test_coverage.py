@@ -7,14 +7,28 @@ from tests.paths import TREE
 
 FOLDERS = {"cede/api/": "cede_api/", "cede/kube/": "cede_kube/", "cede/": "cede_cli/"}
 """Folders whose unit tests have another name: a tests/unit/cede would be taken for the package."""
+CRD_MODELS = "tests/unit/cede_api/test_crd_definition.py"
 COVERED_BY: dict[str, tuple[str, str]] = {
-    "elastic_runtime/training/parts.py": (
-        "tests/unit/elastic_runtime/training/test_transaction.py",
-        "a dataclass without methods, built by every session",
+    "cede/api/allocation.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/allocation_status.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/instance_type.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/policy.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/team_quota.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "quota_controller/__main__.py": (
+        "tests/integration/test_quota_controller.py",
+        "the deployed controller starts by it",
     ),
-    "elastic_runtime/training/stateful.py": (
-        "tests/unit/elastic_runtime/training/test_state.py",
-        "protocols without code, for mypy only",
+    "quota_controller/desired/desired_object.py": (
+        "tests/unit/quota_controller/desired/test_plan.py",
+        "the plan consists of these objects",
+    ),
+    "quota_controller/desired/team_namespace.py": (
+        "tests/unit/quota_controller/desired/test_plan.py",
+        "the objects of a namespace are compared there",
+    ),
+    "quota_controller/status/verdict.py": (
+        "tests/unit/quota_controller/status/test_allocation_conditions.py",
+        "every verdict becomes a condition there",
     ),
 }
 """Module → (test file, why it has none of its own)."""
