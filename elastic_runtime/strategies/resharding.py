@@ -1,4 +1,4 @@
-"""Gives every rank of a new group its shard: from live ranks, peer copies or a save."""
+"""Gives every rank of a new group its shard: from live ranks, peer copies or a checkpoint."""
 
 import logging
 from dataclasses import dataclass, field
@@ -96,13 +96,13 @@ class Resharding:
         self._handed_over = {}
         self._before_entering = None
 
-    # --- from the newest save -------------------------------------------------------------------
+    # --- from the newest checkpoint ---------------------------------------------------------------
 
     def _start_over(self, group: Group, *, must_load: bool) -> tuple[ShardState, dict[str, Any]]:
-        """This rank's shard of the newest save, else of what rank 0's script has built.
+        """This rank's shard of the newest checkpoint, else of what rank 0's script has built.
 
-        For a moment every rank holds the whole model. Raises LookupError if a save must be loaded
-        and there is none.
+        For a moment every rank holds the whole model. Raises LookupError if a checkpoint must be
+        loaded and there is none.
         """
         if self._model.is_wrapped:
             # What the script had built is gone.
@@ -114,7 +114,7 @@ class Resharding:
         else:
             if not loaded and must_load:
                 raise LookupError(
-                    "a shard of the state was lost, and no peer copy or save has it: set "
+                    "a shard of the state was lost, and no peer copy or checkpoint has it: set "
                     "peer_copy_every or save_every"
                 )
             for receiver in range(1, group.world):

@@ -1,1 +1,1 @@
-"""What runs in a rank's process around the training loop."""
+"""What a session consists of: the state, the step, and the change of generations."""

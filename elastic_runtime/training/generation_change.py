@@ -22,11 +22,16 @@ SAVE_RETRY_DELAY_S = 2.0
 
 
 class GenerationChange:
+    """`RankLifecycle` learns which generation follows and joins it; this class acts on that.
+
+    It hands over, restores and saves the state, and resumes training.
+    """
+
     def __init__(self, parts: Parts, transaction: StepTransaction) -> None:
         self._parts = parts
         self._transaction = transaction
 
-    # --- the four ways to a generation ------------------------------------------------------------
+    # --- join, recover, resize --------------------------------------------------------------------
 
     def join_first(self) -> None:
         """Join the job. Without an agent it is a job of one."""
@@ -98,7 +103,7 @@ class GenerationChange:
         return RankState(state.step, self._transaction.gradients_reduced, state.is_complete)
 
     def _rank_state_with_save(self, is_new: bool) -> RankState:
-        """A rank that was in no group also reports the newest save that it knows."""
+        """A rank that was in no group also reports the newest checkpoint that it knows."""
         state = self._rank_state()
         return state._replace(newest_save=self._parts.saver.newest_step()) if is_new else state
 
@@ -155,7 +160,7 @@ class GenerationChange:
             lambda: group is not None and group.is_aborted,
         )
 
-    # --- the last save ----------------------------------------------------------------------------
+    # --- the last checkpoint ----------------------------------------------------------------------
 
     def _park(self, record: Record) -> None:
         """Save the state if the job stops, then wait. Returns early if a rank is lost before the

@@ -14,7 +14,7 @@ from elastic_runtime.training.options import DataOptions
 from elastic_runtime.training.stateful import LRScheduler, Stateful
 
 log = logging.getLogger(__name__)
-# The key in a save, which is part of the save format.
+# The key on disk, which is part of the checkpoint format.
 STATEFUL_KEY = "also"
 
 
@@ -107,10 +107,10 @@ class TrainingState:
             )
 
     def load_newest(self, group: Group | None) -> bool:
-        """Called by every rank: the leading one loads the newest save.
+        """Called by every rank: the leading one loads the newest checkpoint.
 
-        True on the leading rank if there was a save. Raises LookupError, on every rank, if there
-        are saves and none can be loaded.
+        True on the leading rank if there was one. Raises LookupError, on every rank, if there are
+        checkpoints and none can be loaded.
         """
         loaded: Mapping[str, Any] | None = None
         collected = self._saver.collect(group)
@@ -122,14 +122,14 @@ class TrainingState:
                     self.load_state_dict(loaded)
                 elif self._is_torn:
                     mistake = (
-                        "the state was lost while it was sent, and there is no save of it: set "
+                        "the state was lost while it was sent, and there is no checkpoint: set "
                         "save_every"
                     )
             except (LookupError, ValueError, OSError) as error:
                 mistake = str(error)
             except RuntimeError as error:
                 # The callers take a RuntimeError for a lost peer.
-                mistake = f"the newest save is not of this model: {error}"
+                mistake = f"the newest checkpoint is not of this model: {error}"
         if mistake := all_gather_object(group, mistake)[0]:
             raise LookupError(mistake)
         return bool(loaded)

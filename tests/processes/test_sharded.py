@@ -93,7 +93,7 @@ def test_a_sharded_job_trains_alike_at_every_size(
 
 
 @PEER_COPIES
-def test_a_save_is_loaded_at_another_size_by_another_strategy(
+def test_a_checkpoint_is_loaded_at_another_size_by_another_strategy(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     job.start(0, 1)
@@ -207,4 +207,4 @@ def test_two_neighbours_lost_at_once_need_a_checkpoint(job: Job) -> None:
     job.trains(3)
     for index in (0, 1):
         job.kill_rank(index)
-    job.until(lambda _: "no peer copy or save has it" in job.output())
+    job.until(lambda _: "no peer copy or checkpoint has it" in job.output())

@@ -53,7 +53,7 @@ def test_a_received_state_is_the_sent_one() -> None:
     assert receiver.step == 7
     parameters = zip(receiver.model.parameters(), sender.model.parameters(), strict=True)
     assert all(torch.equal(received, sent) for received, sent in parameters)
-    # It is whole, so a job without saves can start from it.
+    # It is complete, so a job without checkpoints can start from it.
     assert not receiver.load_newest(None)
 
 
@@ -67,7 +67,7 @@ def test_a_state_that_was_lost_while_it_was_sent_is_not_used() -> None:
     assert not receiver.is_complete
     with pytest.raises(
         LookupError,
-        match="the state was lost while it was sent, and there is no save of it: set save_every",
+        match="the state was lost while it was sent, and there is no checkpoint: set save_every",
     ):
         receiver.load_newest(None)
     second_wire = StateWire()
@@ -79,7 +79,7 @@ def test_a_state_that_was_lost_while_it_was_sent_is_not_used() -> None:
 # --- loaded ---------------------------------------------------------------------------------------
 
 
-def test_a_job_continues_from_its_save_and_logs_other_data_options(
+def test_a_job_continues_from_its_checkpoint_and_logs_other_data_options(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = make_session(tmp_path, micro_batches=numpy.int64(2))  # type: ignore[arg-type]
