@@ -1,35 +1,35 @@
 """The part of Cede that runs in the pods of an elastic PyTorch job.
 
-A training script uses the names below. Each is imported on first use, because the agent, which is
-the pod's first process, must not import torch.
+A training script uses the names of `__all__`. Each is imported when it is first used (PEP 562),
+because the agent, which is the pod's first process, must not import torch.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+__all__ = ["Deterministic", "Session", "Sharded", "restore"]
 
 if TYPE_CHECKING:
     from elastic_runtime.checkpointing import restore
     from elastic_runtime.session import Session
     from elastic_runtime.strategies.deterministic import Deterministic
     from elastic_runtime.strategies.sharded import Sharded
+else:
+    _MODULE_OF = {
+        "Deterministic": "elastic_runtime.strategies.deterministic",
+        "Session": "elastic_runtime.session",
+        "Sharded": "elastic_runtime.strategies.sharded",
+        "restore": "elastic_runtime.checkpointing.restore",
+    }
 
-__all__ = ["Deterministic", "Session", "Sharded", "restore"]
-
-_MODULE_OF = {
-    "Deterministic": "elastic_runtime.strategies.deterministic",
-    "Session": "elastic_runtime.session",
-    "Sharded": "elastic_runtime.strategies.sharded",
-    "restore": "elastic_runtime.checkpointing.restore",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_MODULE_OF[name])
-    value = module if name == "restore" else getattr(module, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module(_MODULE_OF[name])
+        value = module if name == "restore" else getattr(module, name)
+        # The next use does not come here.
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
