@@ -11,7 +11,7 @@ KILL_AFTER_STEP = 47
 
 async def share(driver: Driver) -> None:
     """Two teams share the cluster."""
-    driver.screen.tell(
+    driver.screen.report(
         "The admin writes a policy and two allocations: vision and research own half each, and "
         "lend what is idle."
     )
@@ -21,7 +21,7 @@ async def share(driver: Driver) -> None:
 
 async def cede(driver: Driver, record: Record, full_size: int) -> None:
     """An elastic job borrows vision's half, cedes it, and gets it back."""
-    driver.screen.tell(
+    driver.screen.report(
         "Research sends an ordinary Job: kubectl apply -f examples/gpt/job.yaml (sizes 2-8)."
     )
     await driver.submit("gpt/job.yaml")
@@ -41,7 +41,7 @@ async def cede(driver: Driver, record: Record, full_size: int) -> None:
 async def _grow(driver: Driver, full_size: int) -> None:
     await driver.wait_until(lambda: driver.step is not None, "the first step", 120)
     size = driver.step.size if driver.step else "?"
-    driver.screen.tell(f"It trains on {size} accelerators. The others are idle, so it grows.")
+    driver.screen.report(f"It trains on {size} accelerators. The others are idle, so it grows.")
     await driver.wait_until(
         lambda: driver.trains_on(full_size), f"research to train on all {full_size}", 150
     )
@@ -50,11 +50,11 @@ async def _grow(driver: Driver, full_size: int) -> None:
 
 async def _shrink(driver: Driver, record: Record, full_size: int) -> set[str]:
     """Returns the uids of the pods that stay."""
-    driver.screen.tell("It trains on all 8, half of them vision's. Now vision wants its 4 back.")
+    driver.screen.report("It trains on all 8, half of them vision's. Now vision wants its 4 back.")
     record.marks["vision asks"] = time.time()
     record.owner_wait_s = await driver.submit_owner_job()
     record.marks["vision runs"] = time.time()
-    driver.screen.tell(
+    driver.screen.report(
         f"Vision runs {record.owner_wait_s:.2f} s after its Workload was created; research trains "
         f"on."
     )
@@ -63,7 +63,7 @@ async def _shrink(driver: Driver, record: Record, full_size: int) -> set[str]:
     )
     survivors = {pod.metadata.uid for pod in driver.watch.running("research", ELASTIC_JOB)}
     record.cession = await driver.newest_cession()
-    driver.screen.tell(record.cession)
+    driver.screen.report(record.cession)
     return survivors
 
 
@@ -71,7 +71,7 @@ async def _grow_back(driver: Driver, record: Record, full_size: int, survivors: 
     await driver.wait_for_end("vision", OWNER_JOB)
     ended = time.time()
     record.marks["vision is done"] = ended
-    driver.screen.tell("Vision is done. Research gets the idle accelerators again.")
+    driver.screen.report("Vision is done. Research gets the idle accelerators again.")
     await driver.wait_until(lambda: driver.trains_on(full_size), "research to grow back", 150)
     record.grew_back_s = time.time() - ended
     record.marks["research grew back"] = time.time()
@@ -84,7 +84,7 @@ async def _grow_back(driver: Driver, record: Record, full_size: int, survivors: 
 
 async def kill(driver: Driver, record: Record, full_size: int) -> None:
     """The same training without Cede: Kueue preempts the whole job."""
-    driver.screen.tell(
+    driver.screen.report(
         "Now stock Kueue (mode Observe), and the same training with plain torch.distributed, which "
         "saves every 20 steps."
     )
@@ -110,7 +110,7 @@ async def _preempt(driver: Driver, record: Record) -> None:
     assert workload
     record.owner_wait_killed_s = await driver.submit_owner_job()
     record.killed_at = driver.watch.evicted_at[workload.metadata.uid]
-    driver.screen.tell(
+    driver.screen.report(
         f"Vision runs after {record.owner_wait_killed_s:.2f} s; all 8 pods of research are killed."
     )
 

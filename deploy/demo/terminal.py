@@ -34,7 +34,7 @@ class Screen:
         self._last_line = ""
         self._drawn = False
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Prints a sentence with the time since the start."""
         self._wipe()
         stamp = f"{time.monotonic() - self.started:6.1f} s"

@@ -40,8 +40,13 @@ def exclusive(paths: Paths) -> Iterator[None]:
 def running(paths: Paths) -> bool:
     return (
         network_namespaces.pid_of(paths, control_plane.NAMESPACES) is not None
-        and (paths.run / "made-of").exists()
+        and fingerprint_file(paths).exists()
     )
+
+
+def fingerprint_file(paths: Paths) -> Path:
+    """The file with the fingerprint of the running cluster."""
+    return paths.run / "made-of"
 
 
 def fingerprint() -> str:
@@ -58,7 +63,7 @@ def up(paths: Paths, count: int, cede: bool = True) -> None:
     """
     binaries.build(paths)
     keys = images.update(paths)
-    if running(paths) and (paths.run / "made-of").read_text() != fingerprint():
+    if running(paths) and fingerprint_file(paths).read_text() != fingerprint():
         down(paths)
     if not running(paths):
         start(paths)
@@ -75,15 +80,13 @@ def start(paths: Paths) -> None:
     paths.log.mkdir(parents=True)
     with stage("control plane ready"):
         control_plane.start(paths)
-    (paths.run / "made-of").write_text(fingerprint())
+    fingerprint_file(paths).write_text(fingerprint())
 
 
 def start_nodes(paths: Paths, count: int) -> None:
     """At least `count` nodes are Ready afterwards, with their accelerators."""
-    wanted = sorted(
-        {f"n{number}" for number in range(1, count + 1)} | set(nodes.prepared_nodes(paths)),
-        key=node_number,
-    )
+    requested = {f"n{number}" for number in range(1, count + 1)}
+    wanted = sorted(requested | set(nodes.prepared_nodes(paths)), key=node_number)
     missing = [name for name in wanted if not network_namespaces.pid_of(paths, name)]
     for name in wanted:
         if name not in missing:
@@ -121,15 +124,8 @@ def set_accelerators(paths: Paths, name: str, patch: str) -> None:
 
 
 def offered_accelerators(paths: Paths, name: str) -> str:
-    return kube.kubectl(
-        paths,
-        "get",
-        "node",
-        name,
-        "-o",
-        r"jsonpath={.status.allocatable.nvidia\.com/gpu}",
-        check=False,
-    )
+    path = r"jsonpath={.status.allocatable.nvidia\.com/gpu}"
+    return kube.kubectl(paths, "get", "node", name, "-o", path, check=False)
 
 
 def ready(paths: Paths, name: str) -> bool:
@@ -183,13 +179,8 @@ def add_fake_nodes(paths: Paths, count: int, gpus: int, instance_type: str) -> N
     fake_nodes = [
         fake_node(f"fake-{number}", gpus, instance_type) for number in range(first, first + count)
     ]
-    kube.kubectl(
-        paths,
-        "create",
-        "-f",
-        "-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": fake_nodes}),
-    )
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": fake_nodes})
+    kube.kubectl(paths, "create", "-f", "-", stdin=manifest)
 
 
 def fake_node(name: str, gpus: int, instance_type: str) -> dict[str, Any]:
@@ -212,29 +203,22 @@ def status(paths: Paths) -> dict[str, Any]:
     """What runs, as a JSON value."""
     if not running(paths):
         return {"running": False}
-    status_: dict[str, Any] = {
+    names = nodes.prepared_nodes(paths)
+    return {
         "running": True,
         "kubeconfig": str(paths.kubeconfig),
         "kubectl": str(paths.kubectl),
+        "nodes": {name: node_status(paths, name) for name in names},
+        "fakeNodes": len(kube.items(paths, "nodes", "-l", control_plane.FAKE)),
+        kube.KUEUE_NAMESPACE: kube.available_replicas(paths, kube.KUEUE_NAMESPACE),
+        kube.CEDE_NAMESPACE: kube.available_replicas(paths, kube.CEDE_NAMESPACE),
+        "images": {name: store.recorded_keys(nodes.image_record(paths, name)) for name in names},
     }
-    status_["nodes"] = {
-        name: {
-            "on": network_namespaces.pid_of(paths, name) is not None,
-            "ready": ready(paths, name),
-            "gpus": offered_accelerators(paths, name),
-        }
-        for name in nodes.prepared_nodes(paths)
+
+
+def node_status(paths: Paths, name: str) -> dict[str, Any]:
+    return {
+        "on": network_namespaces.pid_of(paths, name) is not None,
+        "ready": ready(paths, name),
+        "gpus": offered_accelerators(paths, name),
     }
-    status_["fakeNodes"] = len(kube.items(paths, "nodes", "-l", control_plane.FAKE))
-    for namespace in (kube.KUEUE_NAMESPACE, kube.CEDE_NAMESPACE):
-        status_[namespace] = {
-            item["metadata"][
-                "name"
-            ]: f"{item['status'].get('availableReplicas', 0)}/{item['spec']['replicas']}"
-            for item in kube.items(paths, "deployments", "-n", namespace)
-        }
-    status_["images"] = {
-        name: store.recorded_keys(nodes.image_record(paths, name))
-        for name in nodes.prepared_nodes(paths)
-    }
-    return status_

@@ -28,6 +28,10 @@ ip link set br0 up
 ip addr add {API}/32 dev lo
 """
 
+# With the defaults, the controllers create 7 to 8 pods a second.
+FAST_CLIENT = ("--kube-api-qps=300", "--kube-api-burst=500")
+
+COMPONENTS = ("webhook", "scheduler", "quota-controller")
 # One line in log/audit.log for each write of Cede's components, and none for any other request.
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -37,10 +41,7 @@ AUDIT_POLICY = {
         {
             "level": "Metadata",
             "verbs": ["create", "update", "patch", "delete"],
-            "users": [
-                f"system:serviceaccount:cede-system:cede-{name}"
-                for name in ("webhook", "scheduler", "quota-controller")
-            ],
+            "users": [f"system:serviceaccount:cede-system:cede-{name}" for name in COMPONENTS],
         },
         {"level": "None"},
     ],
@@ -130,39 +131,39 @@ def issue_certificates(paths: Paths) -> Authority:
 def daemons_script(paths: Paths) -> str:
     """All programs start at once; one that needs another is restarted until that one runs."""
     run = paths.run
-
-    def client(file: str) -> str:
-        return f"--kubeconfig={run}/{file}.conf"
-
-    # with the defaults, the controllers create 7 to 8 pods a second
-    fast = ("--kube-api-qps=300", "--kube-api-burst=500")
-    commands: dict[str, tuple[str | Path, ...]] = {
-        "etcd": ("etcd", "--data-dir", run / "etcd", "--unsafe-no-fsync", "--log-level=warn"),
-        "apiserver": ("kube-apiserver", *apiserver_flags(run)),
-        "kcm": (
-            *(
-                "kube-controller-manager",
-                client("kcm"),
-                "--leader-elect=false",
-                "--use-service-account-credentials=true",
-            ),
-            *(f"--service-account-private-key-file={run}/sa.key", f"--root-ca-file={run}/ca.crt"),
-            *("--node-monitor-grace-period=12s", "--node-monitor-period=1s", *fast),
-        ),
-        "scheduler": ("kube-scheduler", client("scheduler"), "--leader-elect=false", *fast),
-        "coredns": ("coredns", "-conf", run / "Corefile"),
-        "kwok": (
-            *(
-                "kwok",
-                client("kwok"),
-                "--manage-all-nodes=false",
-                f"--manage-nodes-with-label-selector={FAKE}",
-            ),
-            *("--node-lease-duration-seconds=40", "--config", paths.share / "kwok.yaml"),
-        ),
+    programs: dict[str, list[str | Path]] = {
+        "etcd": ["etcd", "--data-dir", run / "etcd", "--unsafe-no-fsync", "--log-level=warn"],
+        "apiserver": ["kube-apiserver", *apiserver_flags(run)],
+        "kcm": [
+            "kube-controller-manager",
+            f"--kubeconfig={run}/kcm.conf",
+            "--leader-elect=false",
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={run}/sa.key",
+            f"--root-ca-file={run}/ca.crt",
+            "--node-monitor-grace-period=12s",
+            "--node-monitor-period=1s",
+            *FAST_CLIENT,
+        ],
+        "scheduler": [
+            "kube-scheduler",
+            f"--kubeconfig={run}/scheduler.conf",
+            "--leader-elect=false",
+            *FAST_CLIENT,
+        ],
+        "coredns": ["coredns", "-conf", run / "Corefile"],
+        "kwok": [
+            "kwok",
+            f"--kubeconfig={run}/kwok.conf",
+            "--manage-all-nodes=false",
+            f"--manage-nodes-with-label-selector={FAKE}",
+            "--node-lease-duration-seconds=40",
+            "--config",
+            paths.share / "kwok.yaml",
+        ],
     }
     return "".join(
-        network_namespaces.daemon_script(paths, name, *argv) for name, argv in commands.items()
+        network_namespaces.daemon_script(paths, name, *argv) for name, argv in programs.items()
     )
 
 

@@ -44,14 +44,8 @@ def apply_kueue(paths: Paths) -> None:
         kubectl(paths, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
         # Kueue reads its settings only when it starts
         if installed:
-            kubectl(
-                paths,
-                "rollout",
-                "restart",
-                "-n",
-                KUEUE_NAMESPACE,
-                "deployment/kueue-controller-manager",
-            )
+            deployment = "deployment/kueue-controller-manager"
+            kubectl(paths, "rollout", "restart", "-n", KUEUE_NAMESPACE, deployment)
         record.write_text(key)
     with stage("Kueue available"):
         wait_available(paths, KUEUE_NAMESPACE, 180)
@@ -97,39 +91,29 @@ def wait_available(paths: Paths, namespace: str, seconds: int) -> None:
     """Waits until every Deployment is rolled out. Raises Failure with the state of its pods."""
     try:
         for item in items(paths, "deployment", "-n", namespace):
-            name = item["metadata"]["name"]
-            kubectl(
-                paths,
-                "rollout",
-                "status",
-                "-n",
-                namespace,
-                f"deployment/{name}",
-                f"--timeout={seconds}s",
-            )
+            name = f"deployment/{item['metadata']['name']}"
+            kubectl(paths, "rollout", "status", "-n", namespace, name, f"--timeout={seconds}s")
     except Failure as failure:
         raise Failure(f"{failure}\n{pod_problems(paths, namespace)}") from failure
 
 
+def available_replicas(paths: Paths, namespace: str) -> dict[str, str]:
+    """`available/wanted` by Deployment."""
+    replicas = {}
+    for item in items(paths, "deployments", "-n", namespace):
+        available = item["status"].get("availableReplicas", 0)
+        replicas[item["metadata"]["name"]] = f"{available}/{item['spec']['replicas']}"
+    return replicas
+
+
 def pod_problems(paths: Paths, namespace: str) -> str:
-    """The state and the last log lines of each pod that is not ready."""
+    """The state and the last log lines of each container that is not ready."""
     lines = []
     for pod in items(paths, "pods", "-n", namespace):
-        for state in pod["status"].get("containerStatuses", []):
-            if not state["ready"]:
-                lines.append(
-                    f"{pod['metadata']['name']}: "
-                    f"{json.dumps(state['state'] | state.get('lastState', {}))}"
-                )
-                lines.append(
-                    kubectl(
-                        paths,
-                        "logs",
-                        "-n",
-                        namespace,
-                        pod["metadata"]["name"],
-                        "--tail=5",
-                        check=False,
-                    )
-                )
+        name = pod["metadata"]["name"]
+        for container in pod["status"].get("containerStatuses", []):
+            if not container["ready"]:
+                state = container["state"] | container.get("lastState", {})
+                lines.append(f"{name}: {json.dumps(state)}")
+                lines.append(kubectl(paths, "logs", "-n", namespace, name, "--tail=5", check=False))
     return "\n".join(lines)

@@ -13,22 +13,24 @@ def processes() -> dict[int, str]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
-                status = Path(entry.path, "status").read_text()
-                spaces = next(
-                    line for line in status.splitlines() if line.startswith("NSpid")
-                ).split()
-                if len(spaces) > 2:
-                    commands[int(entry.name)] = (
-                        Path(entry.path, "cmdline")
-                        .read_bytes()
-                        .replace(b"\0", b" ")
-                        .decode()
-                        .strip()
-                    )
-            except (OSError, StopIteration):
+                if _is_in_inner_namespace(Path(entry.path)):
+                    commands[int(entry.name)] = _command(Path(entry.path))
+            except OSError:
                 # it has ended
                 continue
     return commands
+
+
+def _is_in_inner_namespace(folder: Path) -> bool:
+    """Whether the process has a pid in a namespace below ours."""
+    for line in (folder / "status").read_text().splitlines():
+        if line.startswith("NSpid"):
+            return len(line.split()) > 2
+    return False
+
+
+def _command(folder: Path) -> str:
+    return (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
 
 
 def table() -> str:

@@ -72,27 +72,15 @@ def start(paths: Paths, name: str) -> None:
     cgroups.make(name)
     pid = network_namespaces.start(paths, name, start_script(paths, name), outer_pid)
     router = ("nsenter", "-t", str(outer_pid), "-n", "ip")
-    run_command(
-        *router,
-        "link",
-        "add",
-        name,
-        "master",
-        "br0",
-        "type",
-        "veth",
-        "peer",
-        "name",
-        "eth0",
-        "netns",
-        str(pid),
-    )
+    peer = ("peer", "name", "eth0", "netns", str(pid))
+    run_command(*router, "link", "add", name, "master", "br0", "type", "veth", *peer)
     run_command(*router, "link", "set", name, "up")
     run_command(*router, "route", "replace", node_pods(number), "via", address)
     network_namespaces.open_gate(paths, name)
 
 
 def start_script(paths: Paths, name: str) -> str:
+    """What runs in the namespaces of the node; the kubelet and kube-proxy wait for containerd."""
     run = paths.run
     home = paths.run / name
     address = node_address(node_number(name))
@@ -109,30 +97,20 @@ mount --bind {home}/log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/lock /run/netns
 {SYSCTL_SCRIPT}"""
-    text += network_namespaces.daemon_script(
-        paths,
-        f"{name}-containerd",
-        "containerd",
-        "--config",
-        home / "containerd.toml",
-        "--log-level=warn",
-    )
+    containerd = ("containerd", "--config", home / "containerd.toml", "--log-level=warn")
+    text += network_namespaces.daemon_script(paths, f"{name}-containerd", *containerd)
     text += "(until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done\n"
-    flags = (
-        "--config",
-        home / "kubelet.json",
-        "--kubeconfig",
-        run / f"{name}.conf",
-        "--hostname-override",
-        name,
+    kubelet = (
+        "kubelet",
+        *("--config", home / "kubelet.json"),
+        *("--kubeconfig", run / f"{name}.conf"),
+        *("--hostname-override", name),
+        *("--node-ip", address),
+        f"--node-labels=node.kubernetes.io/instance-type={INSTANCE_TYPE}",
     )
-    labels = f"--node-labels=node.kubernetes.io/instance-type={INSTANCE_TYPE}"
-    text += network_namespaces.daemon_script(
-        paths, f"{name}-kubelet", "kubelet", *flags, "--node-ip", address, labels
-    )
-    text += network_namespaces.daemon_script(
-        paths, f"{name}-proxy", "kube-proxy", "--config", home / "proxy.json"
-    )
+    text += network_namespaces.daemon_script(paths, f"{name}-kubelet", *kubelet)
+    kube_proxy = ("kube-proxy", "--config", home / "proxy.json")
+    text += network_namespaces.daemon_script(paths, f"{name}-proxy", *kube_proxy)
     return text + "wait) &\n"
 
 
@@ -205,17 +183,8 @@ def prepared_nodes(paths: Paths) -> list[str]:
 def set_link(paths: Paths, name: str, state: str) -> None:
     """Cuts (`down`) or restores (`up`) the network link of a node."""
     node_number(name)
-    run_command(
-        "nsenter",
-        "-t",
-        str(network_namespaces.require_pid(paths, control_plane.NAMESPACES)),
-        "-n",
-        "ip",
-        "link",
-        "set",
-        name,
-        state,
-    )
+    pid = network_namespaces.require_pid(paths, control_plane.NAMESPACES)
+    run_command("nsenter", "-t", str(pid), "-n", "ip", "link", "set", name, state)
 
 
 def image_record(paths: Paths, name: str) -> Path:

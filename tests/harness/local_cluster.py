@@ -65,7 +65,7 @@ class Cluster:
             time.sleep(POLL_INTERVAL_S)
 
     def without_teams(self) -> None:
-        """Deletes all allocations and their jobs, and the policy; adopted namespaces stay, empty."""
+        """Deletes all allocations, their jobs and the policy; adopted namespaces stay, empty."""
         for allocation in self.kubectl_json("get", "computeallocations")["items"]:
             name = allocation["metadata"]["name"]
             selector = f"{names.ALLOCATION}={name}"

@@ -1,4 +1,4 @@
-"""Our own writes are told from other changes."""
+"""Our own writes are distinguished from other changes."""
 
 import asyncio
 

@@ -53,7 +53,7 @@ def test_after_setup_every_logger_writes_to_standard_output(
     try:
         root.handlers = []
         logs.setup("INFO")
-        logging.getLogger("any").info("said", extra={"fact": 1})
+        logging.getLogger("any").info("a message", extra={"fact": 1})
         assert json.loads(capsys.readouterr().out)["fact"] == 1
     finally:
         root.handlers = before
