@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deploy.local import network_namespaces
 from deploy.local.certificates import Authority, new_key, public_half
-from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Paths
+from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Failure, Paths
 from deploy.local.shell import run_command, wait_until
 
 # the name of its namespaces and of their files; a running cluster is found by it
@@ -73,6 +73,13 @@ def start(paths: Paths) -> Authority:
     run_command("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "host", "master", "br0", "up")
     wait_until(lambda: ready(paths), f"the API server (see {paths.log}/apiserver.log)", 60)
     return authority
+
+
+def require_pid(paths: Paths) -> int:
+    """The first process of the control plane. Raises Failure if no cluster runs."""
+    if pid := network_namespaces.pid_of(paths, NAMESPACES):
+        return pid
+    raise Failure("no cluster runs: start one with `python -m deploy.local up`")
 
 
 def connect_host(pid: int) -> None:

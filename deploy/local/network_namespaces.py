@@ -91,7 +91,7 @@ def require_pid(paths: Paths, name: str) -> int:
     """Like pid_of. Raises Failure if the namespaces do not exist."""
     if pid := pid_of(paths, name):
         return pid
-    raise Failure(f"{name} does not run: see `python -m deploy.local status`")
+    raise Failure(f"{name} does not run: power it on with `python -m deploy.local join {name}`")
 
 
 def stop(paths: Paths, name: str) -> bool:

@@ -68,7 +68,7 @@ def start(paths: Paths, name: str) -> None:
         raise Failure(
             f"{name} runs already: power it off with `python -m deploy.local fail {name}`"
         )
-    outer_pid = network_namespaces.require_pid(paths, control_plane.NAMESPACES)
+    outer_pid = control_plane.require_pid(paths)
     cgroups.make(name)
     pid = network_namespaces.start(paths, name, start_script(paths, name), outer_pid)
     router = ("nsenter", "-t", str(outer_pid), "-n", "ip")
@@ -183,7 +183,7 @@ def prepared_nodes(paths: Paths) -> list[str]:
 def set_link(paths: Paths, name: str, state: str) -> None:
     """Cuts (`down`) or restores (`up`) the network link of a node."""
     node_number(name)
-    pid = network_namespaces.require_pid(paths, control_plane.NAMESPACES)
+    pid = control_plane.require_pid(paths)
     run_command("nsenter", "-t", str(pid), "-n", "ip", "link", "set", name, state)
 
 
