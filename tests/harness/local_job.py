@@ -81,13 +81,13 @@ class Job:
     def start(self, *indexes: int) -> None:
         script = self.command or ["train.py", *(self.arguments or (str(self.steps), "0.02"))]
         for index in indexes:
-            with open(self.directory / f"pod-{index}.txt", "ab") as out:
+            with open(self.directory / f"pod-{index}.txt", "ab") as output:
                 self.pods[index] = subprocess.Popen(
                     [sys.executable, "-m", "elastic_runtime", *script],
                     cwd=self.directory,
                     env=self.env | {contract.INDEX_ENV: str(index)},
-                    stdout=out,
-                    stderr=out,
+                    stdout=output,
+                    stderr=output,
                 )
 
     def kill_rank(self, index: int) -> None:

@@ -45,10 +45,12 @@ def test_no_python_file_is_longer_than_300_lines() -> None:
 
 
 def wide_lines(path: str) -> Iterator[str]:
-    """Lines above 100 columns, without rows of Markdown tables and without unbreakable ones."""
-    for number, line in enumerate((TREE / path).read_text().splitlines(), start=1):
-        row = path.endswith(".md") and line.lstrip().startswith("|")
-        unbreakable = " " not in line.strip(" -#") or "noqa: E501" in line
+    """Lines above 100 columns. Rows of Markdown tables, words that cannot be broken, and pragmas
+    do not count."""
+    for number, text in enumerate((TREE / path).read_text().splitlines(), start=1):
+        row = path.endswith(".md") and text.lstrip().startswith("|")
+        line = re.sub(r"  # (type|noqa)\b.*$", "", text) if path.endswith(".py") else text
+        unbreakable = " " not in line.strip(" -#") or "noqa: E501" in text
         if len(line) > MAX_COLUMNS and not row and not unbreakable:
             yield f"{path}:{number} has {len(line)} columns"
 

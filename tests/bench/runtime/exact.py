@@ -53,7 +53,7 @@ def alone(last: int) -> tuple[dict[int, float], list[tuple[int, int, list[int]]]
         return losses(log), samples(log, last)
 
 
-def compare_once(out: Samples) -> None:
+def compare_once(measured: Samples) -> None:
     with Ours(4, BENCH_WIDTH=str(WIDTH)) as job:
         job.steady(4)
         job.resized(2)
@@ -66,34 +66,34 @@ def compare_once(out: Samples) -> None:
         last = max(ours) - 1
         used = samples(job.log, last)
     theirs, expected = alone(last)
-    out.add(
+    measured.add(
         "loss",
         max(abs(ours[step] - theirs[step]) / abs(theirs[step]) for step in range(1, last + 1)),
     )
-    out.add(
+    measured.add(
         "samples",
         sum(a != b for a, b in zip(used, expected, strict=False)) + abs(len(used) - len(expected)),
     )
-    out.add("steps", last)
+    measured.add("steps", last)
 
 
 def measure(wanted: Collection[str], runs: int) -> list[Row]:
-    out = Samples()
+    measured = Samples()
     for run in range(runs):
         print(f"# run {run + 1}: exactness", file=sys.stderr, flush=True)
         try:
-            compare_once(out)
+            compare_once(measured)
         except TooLong as error:
             print(f"# exact: {error}", file=sys.stderr)
-            out.add("loss", 1.0)
-    scenario = f"4→2→3, one rank killed, →1→4; median {out.median('steps', 0):g} steps"
+            measured.add("loss", 1.0)
+    scenario = f"4→2→3, one rank killed, →1→4; median {measured.median('steps', 0):g} steps"
     return [
         Row(
             "exact",
             f"loss against the undisturbed run, largest relative difference: {scenario}",
             "≤ 1e-6",
             "",
-            out["loss"],
+            measured["loss"],
             "the same script alone",
             at_most=1e-6,
             always=True,
@@ -103,7 +103,7 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             "samples that differ or stand in another place",
             "0",
             "",
-            out["samples"],
+            measured["samples"],
             "the same script alone",
             at_most=0.0,
             always=True,

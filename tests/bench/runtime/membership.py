@@ -24,80 +24,80 @@ WATCHED_S = 3.0
 HEARTBEAT_S = 1.0
 
 
-def ours(wanted: Collection[str], out: Samples) -> None:
+def ours(wanted: Collection[str], measured: Samples) -> None:
     """One of our jobs; the changes are requested in turn."""
     with Ours(4) as job:
         job.steady(4)
         if {"shrink", "grow"} & set(wanted):
             era = job.generation()
             asked, back = job.resized(2)
-            out.add("shrink", back.pause_s)
-            out.add("shrink own", max(job.own_pauses_s(era)))
-            out.add("shrink step", back.step_s)
-            out.add("shrink total steps", (back.first - asked) / back.step_s)
-            out.add("shrink redone", back.redone)
+            measured.add("shrink", back.pause_s)
+            measured.add("shrink own", max(job.own_pauses_s(era)))
+            measured.add("shrink step", back.step_s)
+            measured.add("shrink total steps", (back.first - asked) / back.step_s)
+            measured.add("shrink redone", back.redone)
             era = job.generation()
             asked, back = job.resized(4)
             first = max(
                 min(c.time for c in job.commits() if c.who == f"steps-{pod}-0" and c.era > era)
                 for pod in (2, 3)
             )
-            out.add("grow", back.pause_s)
-            out.add("grow own", max(job.own_pauses_s(era)))
-            out.add("grow joiner", first - asked)
+            measured.add("grow", back.pause_s)
+            measured.add("grow own", max(job.own_pauses_s(era)))
+            measured.add("grow joiner", first - asked)
         if "kill" in wanted:
             began, back = job.signal_rank(3, signal.SIGKILL, 3, 60)
-            out.add("kill", back.first - began)
-            out.add("kill step", back.step_s)
-            out.add("kill redone", back.redone)
+            measured.add("kill", back.first - began)
+            measured.add("kill step", back.step_s)
+            measured.add("kill redone", back.redone)
             job.steady(4, after=back.first)
         if "hang" in wanted:
             try:
                 job.settled(4, WATCHED_S)
                 began, back = job.signal_rank(3, signal.SIGSTOP, 3, 30)
-                out.add("hang", back.first - began)
-                out.add("hang step", back.step_s)
+                measured.add("hang", back.first - began)
+                measured.add("hang step", back.step_s)
             except TooLong as error:
                 print(f"# hang: {error}", file=sys.stderr)
-        out.add("samples lost", lost_samples(job.log))
+        measured.add("samples lost", lost_samples(job.log))
 
 
-def torchft(path: Path, wanted: Collection[str], out: Samples) -> None:
+def torchft(path: Path, wanted: Collection[str], measured: Samples) -> None:
     """One group dies and comes back, then two die: torchft has no orderly leave."""
     with Torchft(path) as job:
         if {"kill", "grow"} & set(wanted):
             began, back = job.killed(1)
-            out.add("torchft kill", back.first - began)
+            measured.add("torchft kill", back.first - began)
         if "grow" in wanted:
             began, gap, first = job.grown(1)
-            out.add("torchft grow", gap)
-            out.add("torchft grow joiner", first - began)
+            measured.add("torchft grow", gap)
+            measured.add("torchft grow joiner", first - began)
         if "shrink" in wanted:
             job.steady(job.alive())
             _, back = job.killed(2)
-            out.add("torchft shrink", back.pause_s)
+            measured.add("torchft shrink", back.pause_s)
 
 
-def nvrx(path: Path, out: Samples) -> None:
+def nvrx(path: Path, measured: Samples) -> None:
     with Nvrx(path) as job:
         began, back = job.killed()
-        out.add("NVRx kill", back.first - began)
+        measured.add("NVRx kill", back.first - began)
 
 
-def torchrun(wanted: Collection[str], out: Samples) -> None:
+def torchrun(wanted: Collection[str], measured: Samples) -> None:
     if {"shrink", "grow"} & set(wanted):
         with Torchrun(4) as job:
             _, back = job.shrunk()
-            out.add("torchrun shrink", back.pause_s)
+            measured.add("torchrun shrink", back.pause_s)
     if "grow" in wanted:
         with Torchrun(2) as job:
             began, back = job.grown()
-            out.add("torchrun grow", back.pause_s)
-            out.add("torchrun grow joiner", back.first - began)
+            measured.add("torchrun grow", back.pause_s)
+            measured.add("torchrun grow joiner", back.first - began)
     if "kill" in wanted:
         with Torchrun(4) as job:
             began, back = job.killed()
-            out.add("torchrun kill", back.first - began)
+            measured.add("torchrun kill", back.first - began)
 
 
 def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]:
@@ -105,42 +105,42 @@ def measure(wanted: Collection[str], runs: int, torchrun_runs: int) -> list[Row]
 
     torchrun needs a minute for each event, so it takes part in the first `torchrun_runs` only.
     """
-    out = Samples()
+    measured = Samples()
     places = (
         {module: peers.install(module) for module in ("torchft", "nvidia_resiliency_ext")}
         if set(wanted) - {"hang"}
         else {}
     )
     for run in range(runs):
-        turns: list[tuple[str, Callable[[], None]]] = [("ours", partial(ours, wanted, out))]
+        turns: list[tuple[str, Callable[[], None]]] = [("ours", partial(ours, wanted, measured))]
         if place := places.get("torchft"):
-            turns.append(("torchft", partial(torchft, place, wanted, out)))
+            turns.append(("torchft", partial(torchft, place, wanted, measured)))
         if "kill" in wanted and (place := places.get("nvidia_resiliency_ext")):
-            turns.append(("NVRx", partial(nvrx, place, out)))
+            turns.append(("NVRx", partial(nvrx, place, measured)))
         if run < torchrun_runs and set(wanted) - {"hang"}:
-            turns.append(("torchrun", partial(torchrun, wanted, out)))
+            turns.append(("torchrun", partial(torchrun, wanted, measured)))
         for name, turn in turns:
             print(f"# run {run + 1}: {name}", file=sys.stderr, flush=True)
             try:
                 turn()
             except TooLong as error:
                 print(f"# {name}: {error}", file=sys.stderr)
-        out.add("memcpy", memory.memcpy_bytes_s())
-    return [row for row in rows(out) if row.name in (*wanted, "samples")]
+        measured.add("memcpy", memory.memcpy_bytes_s())
+    return [row for row in rows(measured) if row.name in (*wanted, "samples")]
 
 
-def rows(out: Samples) -> list[Row]:
+def rows(measured: Samples) -> list[Row]:
     """The promises, one row for each peer."""
-    shrink_most = min(0.060, 0.2 * out.median("shrink step", 0.3))
+    shrink_most = min(0.060, 0.2 * measured.median("shrink step", 0.3))
     width = int(os.environ["BENCH_WIDTH"])
     # parameters and AdamW's two moments of the job
     state_bytes = 3 * 4 * 12 * (width * width + width)
-    grow_most = 0.060 + state_bytes / (0.5 * out.median("memcpy", 6e9))
-    kill_most = 0.25 + out.median("kill step", 0.3)
-    hang_most = HEARTBEAT_S + 0.1 + out.median("hang step", 0.3)
+    grow_most = 0.060 + state_bytes / (0.5 * measured.median("memcpy", 6e9))
+    kill_most = 0.25 + measured.median("kill step", 0.3)
+    hang_most = HEARTBEAT_S + 0.1 + measured.median("hang step", 0.3)
     shrink_note = (
-        f"median {out.median('shrink redone'):g} steps redone; request to first commit "
-        f"{out.median('shrink total steps'):.2f} steps"
+        f"median {measured.median('shrink redone'):g} steps redone; request to first commit "
+        f"{measured.median('shrink total steps'):.2f} steps"
     )
     shrink = "planned shrink 4→2 DDP: survivors' pause"
     return [
@@ -149,9 +149,9 @@ def rows(out: Samples) -> list[Row]:
             shrink,
             "≤ 60 ms and ≤ 0.2 step; ≤ 1/80 of torchft",
             "s",
-            out["shrink"],
+            measured["shrink"],
             "torchft",
-            out["torchft shrink"],
+            measured["torchft shrink"],
             shrink_most,
             1 / 80,
             note=shrink_note,
@@ -161,9 +161,9 @@ def rows(out: Samples) -> list[Row]:
             shrink,
             "≤ 1/250 of torchrun tuned",
             "s",
-            out["shrink"],
+            measured["shrink"],
             "torchrun",
-            out["torchrun shrink"],
+            measured["torchrun shrink"],
             shrink_most,
             1 / 250,
         ),
@@ -172,7 +172,7 @@ def rows(out: Samples) -> list[Row]:
             "… by the job's own clock: last commit until the next step may begin",
             "≤ 60 ms",
             "s",
-            out["shrink own"],
+            measured["shrink own"],
             at_most=0.060,
         ),
         Row(
@@ -180,7 +180,7 @@ def rows(out: Samples) -> list[Row]:
             "micro-batches not used exactly once, in all rows above",
             "0",
             "",
-            out["samples lost"],
+            measured["samples lost"],
             at_most=0.0,
             always=True,
         ),
@@ -189,21 +189,21 @@ def rows(out: Samples) -> list[Row]:
             "rank killed → next commit of all survivors",
             "≤ 0.25 s + 1 step; ≤ 1/10 of torchft",
             "s",
-            out["kill"],
+            measured["kill"],
             "torchft",
-            out["torchft kill"],
+            measured["torchft kill"],
             kill_most,
             1 / 10,
-            note=f"median {out.median('kill redone'):g} steps redone",
+            note=f"median {measured.median('kill redone'):g} steps redone",
         ),
         Row(
             "kill",
             "the same",
             "≤ 1/6 of NVRx",
             "s",
-            out["kill"],
+            measured["kill"],
             "NVRx (gloo timeout 2 s)",
-            out["NVRx kill"],
+            measured["NVRx kill"],
             kill_most,
             1 / 6,
         ),
@@ -212,9 +212,9 @@ def rows(out: Samples) -> list[Row]:
             "the same",
             "≤ 1/20 of torchrun",
             "s",
-            out["kill"],
+            measured["kill"],
             "torchrun",
-            out["torchrun kill"],
+            measured["torchrun kill"],
             kill_most,
             1 / 20,
         ),
@@ -223,18 +223,18 @@ def rows(out: Samples) -> list[Row]:
             "rank stopped (SIGSTOP) → next commit of all survivors",
             f"heartbeat limit ({HEARTBEAT_S:g} s) + 0.1 s + 1 step",
             "s",
-            out["hang"],
+            measured["hang"],
             at_most=hang_most,
-            note="" if out["hang"] else "not freed within 30 s",
+            note="" if measured["hang"] else "not freed within 30 s",
         ),
         Row(
             "grow",
             "grow 2→4: survivors' pause",
             "≤ 60 ms + state/(0.5 × memcpy); ≤ 1/2 of torchft",
             "s",
-            out["grow"],
+            measured["grow"],
             "torchft",
-            out["torchft grow"],
+            measured["torchft grow"],
             grow_most,
             1 / 2,
             note=f"bound {grow_most * 1000:.0f} ms",
@@ -244,9 +244,9 @@ def rows(out: Samples) -> list[Row]:
             "the same",
             "≤ 1/80 of torchrun",
             "s",
-            out["grow"],
+            measured["grow"],
             "torchrun",
-            out["torchrun grow"],
+            measured["torchrun grow"],
             grow_most,
             1 / 80,
         ),
@@ -255,7 +255,7 @@ def rows(out: Samples) -> list[Row]:
             "… by the job's own clock",
             "≤ 60 ms + state/(0.5 × memcpy)",
             "s",
-            out["grow own"],
+            measured["grow own"],
             at_most=grow_most,
         ),
         Row(
@@ -263,9 +263,9 @@ def rows(out: Samples) -> list[Row]:
             "grow 2→4: request → warm joiners' first commit",
             "≤ 1 s; ≤ 1/4 of torchft",
             "s",
-            out["grow joiner"],
+            measured["grow joiner"],
             "torchft (cold)",
-            out["torchft grow joiner"],
+            measured["torchft grow joiner"],
             1.0,
             1 / 4,
         ),
@@ -274,9 +274,9 @@ def rows(out: Samples) -> list[Row]:
             "the same",
             "≤ 1/8 of torchrun",
             "s",
-            out["grow joiner"],
+            measured["grow joiner"],
             "torchrun (cold)",
-            out["torchrun grow joiner"],
+            measured["torchrun grow joiner"],
             1.0,
             1 / 8,
         ),

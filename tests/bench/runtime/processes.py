@@ -101,13 +101,13 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[bytes]:
-        with open(self.folder / f"out-{len(self.processes)}.txt", "wb") as out:
+        with open(self.folder / f"out-{len(self.processes)}.txt", "wb") as output:
             process = subprocess.Popen(
                 [sys.executable, *words],
                 cwd=self.folder,
                 env=self.env | more,
-                stdout=out,
-                stderr=out,
+                stdout=output,
+                stderr=output,
             )
         self.processes.append(process)
         return process

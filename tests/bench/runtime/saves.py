@@ -14,7 +14,7 @@ NAMES = ("stall", "disk")
 RANKS = 4
 
 
-def stall(runs: int, mib: int, out: Samples) -> None:
+def stall(runs: int, mib: int, measured: Samples) -> None:
     """For every save, the longest stall of all ranks, in seconds."""
     path = peers.install("torch_checkpointing")
     with Ours(
@@ -28,10 +28,10 @@ def stall(runs: int, mib: int, out: Samples) -> None:
         stalls = [line["stalls"] for line in lines(job.folder, "events-*.jsonl")]
     for name in stalls[0]:
         for values in zip(*(rank[name] for rank in stalls), strict=False):
-            out.add(name, max(values))
+            measured.add(name, max(values))
 
 
-def disk(runs: int, mib: int, out: Samples) -> None:
+def disk(runs: int, mib: int, measured: Samples) -> None:
     """GB/s of durable writes and cold reads."""
     with Job(BENCH_MIB=str(mib)) as job:
         process = job.start(str(WORKERS / "disk.py"), str(runs))
@@ -40,23 +40,23 @@ def disk(runs: int, mib: int, out: Samples) -> None:
         for line in lines(job.folder, "events-disk-*.jsonl"):
             for direction in ("write", "read"):
                 for who, seconds in line[direction].items():
-                    out.add(f"{who} {direction}", mib * (1 << 20) / 1e9 / seconds)
+                    measured.add(f"{who} {direction}", mib * (1 << 20) / 1e9 / seconds)
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
-    out = Samples()
+    measured = Samples()
     mib = 32 if quick else 160
     large = 64 if quick else 512
     try:
         if "stall" in wanted:
             print("# stall of a save", file=sys.stderr, flush=True)
-            stall(runs, mib, out)
+            stall(runs, mib, measured)
         if "disk" in wanted:
             print("# save and load", file=sys.stderr, flush=True)
-            disk(runs, large, out)
+            disk(runs, large, measured)
     except TooLong as error:
         print(f"# {error}", file=sys.stderr)
-    most = 1.5 * statistics.median(out["quarter"]) + 0.005 if out["quarter"] else None
+    most = 1.5 * statistics.median(measured["quarter"]) + 0.005 if measured["quarter"] else None
     stall_of_all = f"checkpoint stall, DDP of {RANKS}, {mib} MiB"
     note = f"bound {most * 1000:.0f} ms" if most else ""
     rows = [
@@ -65,9 +65,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             stall_of_all,
             "≤ 1.5 × (state/N)/memcpy + 5 ms; ≤ 1/3 of DCP async, kept stager",
             "s",
-            out["ours"],
+            measured["ours"],
             "DCP async, kept stager",
-            out["dcp"],
+            measured["dcp"],
             most,
             1 / 3,
             note=note,
@@ -77,9 +77,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "the same",
             "≤ torch_checkpointing",
             "s",
-            out["ours"],
+            measured["ours"],
             "torch_checkpointing",
-            out["other"],
+            measured["other"],
             ratio_at_most=1.0,
         ),
         Row(
@@ -87,9 +87,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             f"durable write, {large} MiB",
             "≥ 0.85 of raw disk",
             "GB/s",
-            out["ours write"],
+            measured["ours write"],
             "raw disk, direct, fsync",
-            out["raw write"],
+            measured["raw write"],
             ratio_at_least=0.85,
         ),
         Row(
@@ -97,9 +97,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "the same",
             "≥ 1.5 × dcp.save",
             "GB/s",
-            out["ours write"],
+            measured["ours write"],
             "dcp.save",
-            out["dcp write"],
+            measured["dcp write"],
             ratio_at_least=1.5,
         ),
         Row(
@@ -107,9 +107,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             f"cold load, {large} MiB",
             "≥ 0.85 of raw disk",
             "GB/s",
-            out["ours read"],
+            measured["ours read"],
             "raw disk",
-            out["raw read"],
+            measured["raw read"],
             ratio_at_least=0.85,
         ),
         Row(
@@ -117,9 +117,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "the same",
             "≥ 1.3 × dcp.load",
             "GB/s",
-            out["ours read"],
+            measured["ours read"],
             "dcp.load",
-            out["dcp read"],
+            measured["dcp read"],
             ratio_at_least=1.3,
         ),
     ]

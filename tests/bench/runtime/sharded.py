@@ -17,7 +17,7 @@ from tests.bench.runtime.table import Row, Samples
 NAMES = ("fsdp",)
 
 
-def shrink_once(out: Samples) -> None:
+def shrink_once(measured: Samples) -> None:
     with Ours(4, "with_sharded.py") as job:
         job.steady(4)
 
@@ -29,26 +29,30 @@ def shrink_once(out: Samples) -> None:
             ]
             return seconds if len(seconds) >= 4 else None
 
-        out.add("dcp", max(until(compared, 120, "DCP's save and load")[:4]))
+        measured.add("dcp", max(until(compared, 120, "DCP's save and load")[:4]))
         era = job.generation()
         _, back = job.resized(2)
-        out.add("gap", back.pause_s)
-        out.add("own", max(job.own_pauses_s(era)))
+        measured.add("gap", back.pause_s)
+        measured.add("own", max(job.own_pauses_s(era)))
 
 
 def measure(wanted: Collection[str], runs: int) -> list[Row]:
-    out = Samples()
+    measured = Samples()
     width = int(os.environ["BENCH_WIDTH"])
     for run in range(runs):
         print(f"# run {run + 1}: FSDP2", file=sys.stderr, flush=True)
         try:
-            shrink_once(out)
-            out.add("memcpy", memory.memcpy_bytes_s())
+            shrink_once(measured)
+            measured.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
     # bytes of parameters and both moments on the two ranks that leave
     moved = 3 * 4 * 12 * (width * width + width) / 2
-    most = 0.080 + moved / (0.55 * statistics.median(out["memcpy"])) if out["memcpy"] else None
+    most = (
+        0.080 + moved / (0.55 * statistics.median(measured["memcpy"]))
+        if measured["memcpy"]
+        else None
+    )
     shrink = "planned shrink 4→2 FSDP2: survivors' pause"
     note = (
         f"bound {most * 1000:.0f} ms; DCP without a plan over the ranks, at the same size"
@@ -62,9 +66,9 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             shrink,
             goal,
             "s",
-            out["gap"],
+            measured["gap"],
             "DCP save + load",
-            out["dcp"],
+            measured["dcp"],
             most,
             1 / 6,
             note=note,
@@ -74,9 +78,9 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             "… by the job's own clock: last commit until the next step may begin",
             goal,
             "s",
-            out["own"],
+            measured["own"],
             "DCP save + load",
-            out["dcp"],
+            measured["dcp"],
             most,
             1 / 6,
         ),

@@ -32,7 +32,7 @@ def interleaved(steps: int, width: int) -> dict[str, Any]:
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
-    out = Samples()
+    measured = Samples()
     for run in range(runs):
         print(f"# run {run + 1}: a step's cost", file=sys.stderr, flush=True)
         try:
@@ -44,17 +44,17 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
         fixed = [
             a - b for a, b in zip(small["seconds"]["ours"], small["seconds"]["bare"], strict=False)
         ]
-        out.add("fixed", statistics.median(fixed) / STEP_S * 100)
+        measured.add("fixed", statistics.median(fixed) / STEP_S * 100)
         for name in ("ours", "bare", "ddp"):
-            out.add(name, statistics.median(whole["seconds"][name]))
-            out.add(f"{name} collectives", whole["collectives"].get(name))
+            measured.add(name, statistics.median(whole["seconds"][name]))
+            measured.add(f"{name} collectives", whole["collectives"].get(name))
     return [
         Row(
             "steady",
             f"steady state: our share of a step of {STEP_S:g} s",
             "≤ 0.5 %",
             "%",
-            out["fixed"],
+            measured["fixed"],
             "none: bare loop, same hooks",
             at_most=0.5,
             note="median of the differences of adjacent steps of a small model",
@@ -64,9 +64,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "a whole step (12.6 million parameters, 2 ranks)",
             "≤ 1.005 × a bare loop",
             "s",
-            out["ours"],
+            measured["ours"],
             "bare loop, same hooks",
-            out["bare"],
+            measured["bare"],
             ratio_at_most=1.005,
         ),
         Row(
@@ -74,9 +74,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "the same",
             "≤ 1.005 × DDP",
             "s",
-            out["ours"],
+            measured["ours"],
             "DDP",
-            out["ddp"],
+            measured["ddp"],
             ratio_at_most=1.005,
         ),
         Row(
@@ -84,9 +84,9 @@ def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:
             "collectives per step",
             "no more than a bare loop that reduces its loss",
             "",
-            out["ours collectives"],
+            measured["ours collectives"],
             "bare loop, same hooks",
-            out["bare collectives"],
+            measured["bare collectives"],
             ratio_at_most=1.0,
         ),
     ]

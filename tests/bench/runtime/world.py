@@ -31,7 +31,7 @@ def sizes(largest: int) -> list[int]:
     return [largest >> halved for halved in range(4) if largest >> halved >= 8]
 
 
-def world(out: Samples, largest: int) -> None:
+def world(measured: Samples, largest: int) -> None:
     """One job: its start, the pause of every halving down to 4, and of the growth back."""
     began = time.time()
     with Ours(largest, BENCH_WIDTH=str(WIDTH), BENCH_MICRO_BATCHES=str(largest)) as job:
@@ -39,17 +39,17 @@ def world(out: Samples, largest: int) -> None:
         first: dict[str, float] = {}
         for commit in sorted(job.commits(), key=lambda c: c.time):
             first.setdefault(commit.who, commit.time)
-        out.add("start", max(first.values()) - began)
+        measured.add("start", max(first.values()) - began)
         for size in sizes(largest):
-            out.add(f"step {size}", job.step_s())
+            measured.add(f"step {size}", job.step_s())
             _, back = job.resized(size // 2)
-            out.add(f"shrink {size}", back.pause_s)
+            measured.add(f"shrink {size}", back.pause_s)
         _, back = job.resized(largest)
-        out.add("grow", back.pause_s)
-        out.add("lost", lost_samples(job.log))
+        measured.add("grow", back.pause_s)
+        measured.add("lost", lost_samples(job.log))
 
 
-def resizes(out: Samples, count: int) -> str:
+def resizes(measured: Samples, count: int) -> str:
     """Runs the long form of the test suite's own test; returns the line it prints at its end."""
     env = os.environ | {"CEDE_RESIZES": str(count)}
     words = [
@@ -63,27 +63,27 @@ def resizes(out: Samples, count: int) -> str:
         "tests/processes/test_random_faults.py",
     ]
     done = subprocess.run(words, cwd=TREE, env=env, capture_output=True, text=True)
-    out.add("failures", float(done.returncode != 0))
+    measured.add("failures", float(done.returncode != 0))
     summary = re.search(r"\d+ resizes, .*", done.stdout)
     return summary[0] if summary else done.stdout[-300:].replace("\n", " ")
 
 
 def measure(wanted: Collection[str], quick: bool) -> list[Row]:
-    out = Samples()
+    measured = Samples()
     rows = list[Row]()
     largest = 16 if quick else LARGEST
     if "world" in wanted:
         print(f"# {largest} processes", file=sys.stderr, flush=True)
         # one run: only "nothing is lost" is promised
         try:
-            world(out, largest)
+            world(measured, largest)
         except TooLong as error:
             print(f"# world: {error}", file=sys.stderr)
-            out.add("lost", 1.0)
+            measured.add("lost", 1.0)
         growth = ", ".join(
             (
-                f"{size}→{size // 2} {out.median(f'shrink {size}'):.2f} s with steps of "
-                f"{out.median(f'step {size}'):.2f} s"
+                f"{size}→{size // 2} {measured.median(f'shrink {size}'):.2f} s with steps of "
+                f"{measured.median(f'step {size}'):.2f} s"
             )
             for size in sizes(largest)
         )
@@ -94,7 +94,7 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
                 f"{scenario}: start to the last rank's first commit",
                 "stated",
                 "s",
-                out["start"],
+                measured["start"],
                 note="almost all of it is importing torch",
             ),
             Row(
@@ -102,16 +102,22 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
                 f"{scenario}: pause of a shrink to half",
                 "stated, with size",
                 "s",
-                out[f"shrink {largest}"],
+                measured[f"shrink {largest}"],
                 note=growth,
             ),
-            Row("world", f"{scenario}: pause of growing back from 4", "stated", "s", out["grow"]),
+            Row(
+                "world",
+                f"{scenario}: pause of growing back from 4",
+                "stated",
+                "s",
+                measured["grow"],
+            ),
             Row(
                 "world",
                 f"{scenario}: micro-batches not used exactly once",
                 "0",
                 "",
-                out["lost"],
+                measured["lost"],
                 at_most=0.0,
                 always=True,
             ),
@@ -119,14 +125,14 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
     if "resizes" in wanted:
         count = QUICK_RESIZES if quick else RESIZES
         print(f"# {count} resizes", file=sys.stderr, flush=True)
-        note = resizes(out, count)
+        note = resizes(measured, count)
         rows.append(
             Row(
                 "resizes",
                 f"{count} random resizes with kills: failures",
                 "nothing lost, nothing left behind",
                 "",
-                out["failures"],
+                measured["failures"],
                 at_most=0.0,
                 always=True,
                 note=note,
