@@ -29,8 +29,7 @@ KEYS_ARE_RESOURCES = (
 
 
 class InstanceType(BaseModel):
-    """A kind of node and what one whole node offers. Live nodes take precedence over the amounts
-    given here."""
+    """A kind of node. Amounts that live nodes report take precedence over those given here."""
 
     name: str = Field(
         min_length=1,

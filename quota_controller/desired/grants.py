@@ -33,13 +33,13 @@ def entry_quota(entry: TypeQuota, capacity: Capacity) -> Resources:
             amounts[name] = amount(name, text)
     if accelerators:
         share = slices(capacity.type, accelerators)
-        whole = capacity.whole_node_slices
+        node_total = capacity.whole_node_slices
     else:
         basis = "cpu" if "cpu" in amounts else "memory"
         share = amounts.get(basis, 0)
-        whole = whole_node[basis]
+        node_total = whole_node[basis]
     for name in CPU_AND_MEMORY:
-        proportional = whole_node[name] * share // whole if whole else 0
+        proportional = whole_node[name] * share // node_total if node_total else 0
         amounts.setdefault(name, proportional)
     return Counter({name: amounts.get(name, 0) for name in capacity.resources})
 

@@ -30,8 +30,8 @@ def waiting_workloads(allocation: ComputeAllocation, snapshot: Snapshot) -> int:
     return int((queue.get("status") or {}).get("pendingWorkloads") or 0)
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 # --- Ready ----------------------------------------------------------------------------------------

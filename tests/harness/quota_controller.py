@@ -27,6 +27,7 @@ from cede.api.objects import (
     condition,
     rfc3339,
 )
+from cede.kube.cache import Cache
 from quota_controller.controller import Controller
 from tests.fakes.api_server import ApiServer
 
@@ -61,8 +62,11 @@ class World:
         for cache in self.controller.caches:
             async with asyncio.timeout(5):
                 # no event tells that a cache has caught up
-                while _versions(cache.objects.values()) != _versions(self._watched(cache.kind)):  # noqa: ASYNC110
+                while not self._is_synced(cache):  # noqa: ASYNC110
                     await asyncio.sleep(0)
+
+    def _is_synced(self, cache: Cache[Any]) -> bool:
+        return _versions(cache.objects.values()) == _versions(self._watched(cache.kind))
 
     def _watched(self, kind: Kind) -> list[Json]:
         """The server's objects that the controller watches."""
@@ -145,9 +149,9 @@ def existing(server: ApiServer, kind: Kind, key: Key) -> Json:
 def condition_of(status: Json, type_: str) -> Json:
     """The condition of a status, which must exist."""
     conditions: list[Json] = status["conditions"]
-    found = condition(conditions, type_)
-    assert found is not None, f"no condition {type_} in {status}"
-    return found
+    reported = condition(conditions, type_)
+    assert reported is not None, f"no condition {type_} in {status}"
+    return reported
 
 
 def _versions(objects: Iterable[Any]) -> set[tuple[str, str]]:

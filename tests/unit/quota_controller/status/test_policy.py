@@ -29,9 +29,9 @@ def status_of(cluster: Snapshot, problems: Problems | None = None) -> PolicyStat
 
 
 def condition_of(status: PolicyStatus, type_: str) -> Json:
-    found = condition(status.conditions, type_)
-    assert found is not None
-    return found
+    reported = condition(status.conditions, type_)
+    assert reported is not None
+    return reported
 
 
 OVERLAPPING_TYPES = [
