@@ -67,7 +67,7 @@ def reason_literals(tree: ast.Module) -> Iterator[ast.Constant]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(TREE).as_posix())
 def test_components_have_no_reason_as_literal_text(path: Path) -> None:
     literals = [
-        f"line {literal.lineno}: {literal.value}"
+        f"line {literal.lineno}: {literal.value!r}"
         for literal in reason_literals(ast.parse(path.read_text()))
     ]
     assert not literals, "use the member of cede/api/reasons.py"
