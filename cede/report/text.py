@@ -66,8 +66,12 @@ def explanation_lines(explanation: Explanation) -> Iterable[str]:
 
 def table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     """The rows in aligned columns; an empty cell is `-`."""
-    filled = [[cell or "-" for cell in row] for row in rows]
+    filled = [_filled(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*filled, strict=True)]
     for row in filled:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         yield "  ".join(cells).rstrip()
+
+
+def _filled(row: Sequence[str]) -> list[str]:
+    return [cell or "-" for cell in row]

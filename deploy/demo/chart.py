@@ -50,10 +50,9 @@ def _draw_holdings(
     duration = max(holdings[-1].time, *marks.values()) - start
     times = [*(holding.time - start for holding in holdings), duration]
     teams = sorted({team for holding in holdings for team in holding.by_team})
-    rows = [[holding.by_team.get(team, 0) for holding in holdings] for team in teams]
     axes.stackplot(
         times,
-        [[*row, row[-1]] for row in rows],
+        [_counts(holdings, team) for team in teams],
         labels=teams,
         colors=[COLORS.get(team, OTHER_COLOR) for team in teams],
         step="post",
@@ -72,6 +71,12 @@ def _draw_holdings(
         xlim=(0, duration),
     )
     axes.legend(loc="lower left")
+
+
+def _counts(holdings: Sequence[Holding], team: str) -> list[int]:
+    """The team's accelerators from each time on; the last count holds until the end."""
+    counts = [holding.by_team.get(team, 0) for holding in holdings]
+    return [*counts, counts[-1]]
 
 
 def _draw_loss(axes: Any, steps: Sequence[Step]) -> None:

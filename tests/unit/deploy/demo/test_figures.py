@@ -25,19 +25,18 @@ def steps(*numbers: int, size: int = 4, step_s: float = 0.5) -> list[Step]:
 
 
 def samples(last: int, dataset: int = 1000) -> list[Line]:
-    return [
-        {
-            "step": s,
-            "micro_batch": b,
+    """The lines of an undisturbed job: it uses the samples of the data set in order."""
+    lines: list[Line] = []
+    for position in range(last * MICRO_BATCHES):
+        first = position * PER_MICRO_BATCH
+        line = {
+            "step": position // MICRO_BATCHES + 1,
+            "micro_batch": position % MICRO_BATCHES,
             "generation": 0,
-            "samples": [
-                (((s - 1) * MICRO_BATCHES + b) * PER_MICRO_BATCH + j) % dataset
-                for j in range(PER_MICRO_BATCH)
-            ],
+            "samples": [sample % dataset for sample in range(first, first + PER_MICRO_BATCH)],
         }
-        for s in range(1, last + 1)
-        for b in range(MICRO_BATCHES)
-    ]
+        lines.append(line)
+    return lines
 
 
 def counted(log: list[Step], lines: Sequence[Line], dataset: int = 1000) -> Account:
