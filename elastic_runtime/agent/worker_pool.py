@@ -168,7 +168,13 @@ class WorkerPool:
 
     async def _receive_all(self, worker: WorkerProcess) -> None:
         while line := await worker.reader.readline():
-            self._receive(worker, messages.decode_worker_message(line))
+            try:
+                message = messages.decode_worker_message(line)
+            except ValueError as error:
+                # Later messages still count: without them the worker would pass for a frozen one.
+                log.warning("message of a worker ignored", extra={"reason": str(error)})
+            else:
+                self._receive(worker, message)
 
     def _receive(self, worker: WorkerProcess, message: WorkerMessage) -> None:
         if isinstance(message, messages.Pong):

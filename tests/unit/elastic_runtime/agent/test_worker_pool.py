@@ -10,7 +10,7 @@ import pytest
 from elastic_runtime.agent import worker_pool
 from elastic_runtime.agent.worker_pool import exit_code_after
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
-from elastic_runtime.messages import AGENT_FD_ENV
+from elastic_runtime.messages import AGENT_FD_ENV, Finished, encode_line
 from tests.fakes.agents import agent
 
 
@@ -61,3 +61,20 @@ async def test_worker_restarts_though_its_child_holds_the_socket(
     finally:
         os.kill(int(child.read_text()), signal.SIGKILL)
     assert (pod.pool.all_deaths, pod.code, pod.over.is_set()) == (1, 0, True)
+
+
+SENDS_NONSENSE = f"""
+import os
+os.write(int(os.environ["{AGENT_FD_ENV}"]), b"nonsense\\n" + {encode_line(Finished())!r})
+"""
+
+
+async def test_a_malformed_message_is_logged_and_the_next_one_counts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pod = agent(1)
+    pod.pool.script = ["-c", SENDS_NONSENSE]
+    async with asyncio.timeout(20):
+        await pod.pool.run_workers()
+    assert pod.pool.state.finished
+    assert "message of a worker ignored" in caplog.messages
