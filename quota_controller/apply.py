@@ -277,17 +277,17 @@ def _not_ours(desired: DesiredObject) -> Problem:
     if desired.key[0]:
         cure = "delete it, or give the team another namespace"
     message = f"{desired.display_name} exists and was not created by Cede, so it is not changed"
-    return Problem(WriteReason.NOT_OURS, f"{message}: {cure}")
+    return Problem(WriteReason.OBJECT_EXISTS, f"{message}: {cure}")
 
 
 def _write_problem(desired: DesiredObject, error: ApiError) -> Problem:
     """The problem of one object. Raises the error if every other write would fail like this one."""
     name = desired.display_name
     if isinstance(error, Invalid | Forbidden):
-        return Problem(WriteReason.REFUSED, f"{name} was refused: {error.message}")
+        return Problem(WriteReason.WRITE_REFUSED, f"{name} was refused: {error.message}")
     if isinstance(error, NotFound | Conflict):
-        return Problem(WriteReason.TRIED_AGAIN, f"{name} has changed meanwhile: it is tried again")
+        return Problem(WriteReason.WRITE_FAILED, f"{name} has changed meanwhile: it is tried again")
     if isinstance(error, Unreachable | Unauthorized | TooManyRequests) or error.status == 503:
         raise error
     message = f"{name} could not be written and is tried again: {error.message}"
-    return Problem(WriteReason.TRIED_AGAIN, message)
+    return Problem(WriteReason.WRITE_FAILED, message)

@@ -142,7 +142,7 @@ class StatusWriter:
                 continue
             self._edit_event_times[object_id] = now
             kind, owner = owners[edit.owner]
-            reason = EventReason.PUT_BACK
+            reason = EventReason.EDIT_REVERTED
             await self._event(kind, owner, reason, edit.sentence, now, warning=True)
 
     async def _event(

@@ -101,7 +101,8 @@ def _find_allocation(
 def get_largest_nodes(policy: ClusterPolicy) -> dict[str, Resources]:
     """Instance type → what jobs can use of its largest node; empty while that is not known."""
     known = {
-        instance_type.name: instance_type.whole for instance_type in policy.status.instanceTypes
+        instance_type.name: instance_type.largestNode
+        for instance_type in policy.status.instanceTypes
     }
     return {
         instance_type.name: parse(known.get(instance_type.name, {}))

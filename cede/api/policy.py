@@ -168,7 +168,7 @@ class TypeStatus(BaseModel):
     healthyNodes: int = Field(
         default=0, description="Number of nodes that are Ready, not cordoned and not being deleted."
     )
-    whole: dict[str, Amount] = Field(
+    largestNode: dict[str, Amount] = Field(
         default_factory=dict,
         max_length=16,
         description="Most of each resource that jobs can get of one node.",

@@ -19,15 +19,18 @@ class Reason(StrEnum):
 class AllocationReason(Reason):
     """Condition Ready of a ComputeAllocation: whether its queue admits work as the spec says."""
 
-    IN_PLACE = ("InPlace", "Kueue uses the team's queue, and all of its quota exists.")
-    SHORT = ("Short", "Healthy nodes hold less than allocated: every quota is cut in proportion.")
-    PROMISED = ("Promised", "Part of the quota is of an instance type that has no node yet.")
-    HELD = ("Held", "The allocation is not active: nothing new is admitted, running jobs go on.")
+    READY = ("Ready", "Kueue uses the team's queue, and nodes hold all of its quota.")
+    INSUFFICIENT_NODES = (
+        "InsufficientNodes",
+        "Healthy nodes hold less than is allocated: every quota is reduced in proportion.",
+    )
+    NO_NODES_YET = ("NoNodesYet", "Part of the quota is of an instance type that has no node yet.")
+    NOT_ACTIVE = ("NotActive", "spec.active is false: nothing new is admitted, running jobs go on.")
     CREATING = ("Creating", "The ClusterQueue does not exist yet.")
     WAITING_FOR_KUEUE = ("WaitingForKueue", "Kueue has not reported on the ClusterQueue yet.")
     QUEUE_INACTIVE = ("QueueInactive", "Kueue reports that it does not use the ClusterQueue.")
     DRAINING = ("Draining", "The allocation is being deleted while jobs still use its quota.")
-    LEAVING = ("Leaving", "The allocation is being deleted, and no job uses its quota any more.")
+    DELETING = ("Deleting", "The allocation is being deleted, and no job uses its quota any more.")
     NO_POLICY = ("NoPolicy", "There is no ClusterPolicy: quotas stay as they are.")
     TEAM_TAKEN = ("TeamTaken", "Another allocation already belongs to this team.")
     NAMESPACE_TAKEN = ("NamespaceTaken", "The namespace belongs to another allocation.")
@@ -44,28 +47,31 @@ class AllocationReason(Reason):
 class AdmitsReason(Reason):
     """Condition Admits of a ComputeAllocation: whether work waits in the team's queue."""
 
-    NOTHING_WAITS = ("NothingWaits", "Every workload of the team is admitted.")
-    WORK_WAITS = ("WorkWaits", "Workloads wait for quota; the message has what is available.")
-    CLOSED = ("Closed", "The queue admits nothing; condition Ready has the reason.")
-    NOT_READY = ("NotReady", "Kueue has not reported on the queue yet.")
+    NO_WORKLOADS_PENDING = ("NoWorkloadsPending", "Every workload of the team is admitted.")
+    WORKLOADS_PENDING = ("WorkloadsPending", "Workloads wait; the message has what they could use.")
+    ADMISSION_STOPPED = ("AdmissionStopped", "Nothing is admitted; condition Ready has the reason.")
+    WAITING_FOR_KUEUE = ("WaitingForKueue", "Kueue has not reported on the ClusterQueue yet.")
 
 
 class WriteReason(Reason):
     """Condition Ready of a ComputeAllocation or ClusterPolicy: an object of it is not written."""
 
-    NOT_OURS = ("NotOurs", "An object of the same name exists that Cede did not create.")
-    REFUSED = ("Refused", "The API server rejected the object.")
-    TRIED_AGAIN = ("TriedAgain", "The write failed for now and is repeated.")
+    OBJECT_EXISTS = ("ObjectExists", "An object of the same name exists that Cede did not create.")
+    WRITE_REFUSED = ("WriteRefused", "The API server refused the object.")
+    WRITE_FAILED = ("WriteFailed", "The write failed this time, and is tried again.")
 
 
 class PolicyReason(Reason):
     """Condition Ready of the ClusterPolicy: whether what all teams share is as the spec says."""
 
-    IN_PLACE = ("InPlace", "The cohort, the flavors and the priority classes are written.")
+    READY = ("Ready", "The cohort, the flavors and the priority classes are written.")
     NO_INSTANCE_TYPES = ("NoInstanceTypes", "spec.instanceTypes is empty: there is no quota.")
     TYPES_OVERLAP = ("TypesOverlap", "Two instance types select the same nodes.")
-    TOPOLOGY_KEPT = ("TopologyKept", "A flavor keeps its levels and labels: Kueue forbids changes.")
-    ROOT_KEY_LOST = ("RootKeyLost", "The Secret of the root key has lost its entry.")
+    TOPOLOGY_NOT_APPLIED = (
+        "TopologyNotApplied",
+        "A flavor keeps its old topology and labels, because Kueue allows no change of them.",
+    )
+    ROOT_KEY_MISSING = ("RootKeyMissing", "The Secret of the root key has no entry for it.")
     CANNOT_READ = ("CannotRead", "A kind that is needed cannot be read: nothing is changed.")
 
 
@@ -80,10 +86,10 @@ class LeaderReason(Reason):
 class KueueReason(Reason):
     """Condition KueueConfigured of the ClusterPolicy: whether Kueue's settings fit the policy."""
 
-    AS_THE_POLICY_WANTS = ("AsThePolicyWants", "Every setting of Kueue fits the policy.")
+    CONFIGURED = ("Configured", "Every setting of Kueue fits the policy.")
     UNREADABLE = ("Unreadable", "Kueue's settings cannot be read.")
-    NOT_FOUND = ("NotFound", "Kueue's Deployment is not in its usual place.")
-    NO_SETTINGS = ("NoSettings", "Kueue's ConfigMap is not in its usual place.")
+    DEPLOYMENT_NOT_FOUND = ("DeploymentNotFound", "Kueue's Deployment is not in its usual place.")
+    CONFIG_MAP_NOT_FOUND = ("ConfigMapNotFound", "Kueue's ConfigMap is not in its usual place.")
     TOO_OLD = ("TooOld", "Kueue is older than the oldest version that Cede supports.")
     NOT_RUNNING = ("NotRunning", "Kueue's Deployment is scaled to 0.")
     WAIT_FOR_PODS_READY_OFF = ("WaitForPodsReadyOff", "A job without ready pods keeps its quota.")
@@ -98,7 +104,7 @@ class KueueReason(Reason):
 class EventReason(Reason):
     """The reasons of the events that the quota_controller records beside those of Ready."""
 
-    PUT_BACK = ("PutBack", "Somebody edited or deleted an object of Cede; it is restored.")
+    CONFIG_MAP_NOT_FOUND = ("ConfigMapNotFound", "Kueue's ConfigMap is not in its usual place.")
 
 
 # --- Cession and Job (scheduler) ------------------------------------------------------------------

@@ -234,7 +234,7 @@ def _as_preemptor(cession: Cession, now: float) -> str:
 def _as_target(cession: Cession, uid: str) -> str:
     """What this target has done so far."""
     target = cession.target_status(uid)
-    result = "was stopped" if target.stopped else "trains on"
+    result = "was stopped" if target.stopped else "keeps training"
     if target.cededTime:
         return (
             f"It ceded after step {target.step}, with step {target.durableStep} saved, and "
@@ -242,6 +242,10 @@ def _as_target(cession: Cession, uid: str) -> str:
         )
     if target.forcedTime:
         return f"The deadline passed before it had ceded; it {result}."
+    if target.stopped:
+        return "It was stopped without a request, because it is not elastic."
+    if target.releasedTime:
+        return "It has released the capacity."
     if target.askedTime:
         return "It was asked and has not ceded yet."
     return "It has not been asked yet."

@@ -12,7 +12,7 @@ NOT_ACTIVE = (
     "the allocation is not active: nothing new is admitted, running jobs go on to their end"
 )
 DRAINED = "no workload uses its quota any more: its queues are deleted, the namespace stays"
-CLOSED = Verdict(False, AdmitsReason.CLOSED, "nothing is admitted: see condition Ready")
+STOPPED = Verdict(False, AdmitsReason.ADMISSION_STOPPED, "nothing is admitted: see condition Ready")
 
 
 def _live_queue(allocation: ComputeAllocation, snapshot: Snapshot) -> Json | None:
@@ -57,7 +57,7 @@ def ready_verdict(
         )
         return Verdict(None, AllocationReason.WAITING_FOR_KUEUE, message)
     if not allocation.spec.active:
-        return Verdict(True, AllocationReason.HELD, NOT_ACTIVE)
+        return Verdict(True, AllocationReason.NOT_ACTIVE, NOT_ACTIVE)
     if active["status"] != "True":
         message = f"Kueue does not use ClusterQueue {name}: {active.get('message', '')}"
         return Verdict(False, AllocationReason.QUEUE_INACTIVE, message)
@@ -66,7 +66,7 @@ def ready_verdict(
 
 def _deletion_verdict(allocation: ComputeAllocation, plan: Plan, queue: Json | None) -> Verdict:
     if allocation.metadata.name in plan.drained:
-        return Verdict(False, AllocationReason.LEAVING, DRAINED)
+        return Verdict(False, AllocationReason.DELETING, DRAINED)
     workloads = ((queue or {}).get("status") or {}).get("reservingWorkloads", 0)
     progress = "Kueue has not confirmed it yet"
     if workloads:
@@ -90,15 +90,15 @@ def _quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:
             f"{summary}; {describe_amounts(missing)} of it is missing, because healthy {types} "
             "nodes hold less than is allocated: every quota is reduced in proportion"
         )
-        return Verdict(True, AllocationReason.SHORT, message)
+        return Verdict(True, AllocationReason.INSUFFICIENT_NODES, message)
     declared_only = {
         type_name for type_name, capacity in plan.capacities.items() if capacity.declared_only
     }
     promised = ", ".join(sorted({type_name for type_name, _ in owned} & declared_only))
     if promised:
         message = f"{summary}; no node of type {promised} exists yet: that part is promised"
-        return Verdict(True, AllocationReason.PROMISED, message)
-    return Verdict(True, AllocationReason.IN_PLACE, summary)
+        return Verdict(True, AllocationReason.NO_NODES_YET, message)
+    return Verdict(True, AllocationReason.READY, summary)
 
 
 def _sharing_terms(allocation: ComputeAllocation) -> str:
@@ -118,20 +118,20 @@ def _sharing_terms(allocation: ComputeAllocation) -> str:
 def admits_verdict(allocation: ComputeAllocation, plan: Plan, snapshot: Snapshot) -> Verdict:
     """Condition Admits: whether work waits, and what the team's next job could use."""
     if snapshot.policy and allocation.metadata.name in plan.kept:
-        return CLOSED
+        return STOPPED
     queue = _live_queue(allocation, snapshot)
     active = _active_condition(queue) if queue else None
     if queue is None or active is None:
         message = "Kueue has not reported on the queue yet"
-        return Verdict(None, AdmitsReason.NOT_READY, message)
+        return Verdict(None, AdmitsReason.WAITING_FOR_KUEUE, message)
     if queue["spec"].get("stopPolicy", "None") != "None" or active["status"] != "True":
-        return CLOSED
+        return STOPPED
     waiting = waiting_workloads(allocation, snapshot)
     if not waiting:
-        return Verdict(True, AdmitsReason.NOTHING_WAITS, "no workload waits")
+        return Verdict(True, AdmitsReason.NO_WORKLOADS_PENDING, "no workload waits")
     workloads = _count(waiting, "workload waits", "workloads wait")
     cause = _available_text(allocation, plan)
-    return Verdict(False, AdmitsReason.WORK_WAITS, f"{workloads}: {cause}")
+    return Verdict(False, AdmitsReason.WORKLOADS_PENDING, f"{workloads}: {cause}")
 
 
 def _available_text(allocation: ComputeAllocation, plan: Plan) -> str:

@@ -121,14 +121,14 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation) -> Verdict:
     if kueue.deployment is None:
         return Verdict(
             None,
-            KueueReason.NOT_FOUND,
+            KueueReason.DEPLOYMENT_NOT_FOUND,
             f"there is no Deployment {DEPLOYMENT[1]} in namespace {NAMESPACE}: Kueue is not "
             "installed, or installed elsewhere, so its settings are not checked",
         )
     if kueue.config_map is None:
         return Verdict(
             None,
-            KueueReason.NO_SETTINGS,
+            KueueReason.CONFIG_MAP_NOT_FOUND,
             f"there is no ConfigMap {CONFIG_MAP[1]} in namespace {NAMESPACE}: Kueue's settings are "
             "not checked",
         )
@@ -154,7 +154,7 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation) -> Verdict:
     product = f"Kueue {_in_words(version)}" if version else "Kueue"
     return Verdict(
         True,
-        KueueReason.AS_THE_POLICY_WANTS,
+        KueueReason.CONFIGURED,
         f"{product} is configured as the policy needs; it queues "
         f"{', '.join(sorted(config.frameworks))}",
     )

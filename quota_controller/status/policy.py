@@ -117,7 +117,7 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
     if old_topology:
         return Verdict(
             False,
-            PolicyReason.TOPOLOGY_KEPT,
+            PolicyReason.TOPOLOGY_NOT_APPLIED,
             f"the flavor of {', '.join(old_topology)} keeps its topology and labels, because Kueue "
             "allows no change of them: give the type another name, or restore the topology and "
             "its nodeLabels",
@@ -125,7 +125,7 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
     if not snapshot.root_key:
         return Verdict(
             False,
-            PolicyReason.ROOT_KEY_LOST,
+            PolicyReason.ROOT_KEY_MISSING,
             f"Secret {names.ROOT_SECRET} in namespace {names.SYSTEM_NAMESPACE} has no entry "
             f"{names.SECRET_KEY}, so new teams get no key and no job can be asked to shrink: "
             f"restore the entry, or delete the Secret and restart {names.QUOTA_CONTROLLER} and "
@@ -134,7 +134,7 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
     types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
     classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"
     message = f"instance types: {types}; priority classes: {classes}"
-    return Verdict(True, PolicyReason.IN_PLACE, message)
+    return Verdict(True, PolicyReason.READY, message)
 
 
 def _overlapping_types(policy: ClusterPolicy) -> tuple[str, str] | None:
@@ -153,7 +153,9 @@ def _type_status(capacity: Capacity, owned: Quota, unallocated: Quota) -> TypeSt
         nodes=capacity.nodes,
         healthyNodes=capacity.healthy_nodes,
         message=_type_message(capacity, owned),
-        whole={name: quantity(name, capacity.largest_node[name]) for name in capacity.resources},
+        largestNode={
+            name: quantity(name, capacity.largest_node[name]) for name in capacity.resources
+        },
         healthy={name: quantity(name, capacity.healthy[name]) for name in capacity.resources},
         allocated=amounts_of_type(owned, capacity),
         unallocated=amounts_of_type(unallocated, capacity),

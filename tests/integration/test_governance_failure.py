@@ -70,7 +70,7 @@ def test_a_failed_node_reduces_every_quota_until_it_is_back(admin: Admin) -> Non
         for team in (NORTH, SOUTH):
             admin.wait_for_message(team, "healthy local-4gpu nodes hold less than is allocated")
             admin.wait_for_message(team, "every quota is reduced in proportion")
-            assert ready_reason(admin, team) == "Short"
+            assert ready_reason(admin, team) == "InsufficientNodes"
         types = {type_["name"]: type_ for type_ in admin.policy()["status"]["instanceTypes"]}
         assert (types[LOCAL_TYPE]["nodes"], types[LOCAL_TYPE]["healthyNodes"]) == (2, 1)
         assert types[LOCAL_TYPE]["healthy"][names.GPU] == "4", "the accelerators of one node"
@@ -81,5 +81,5 @@ def test_a_failed_node_reduces_every_quota_until_it_is_back(admin: Admin) -> Non
     finally:
         cluster.join(FAILING_NODE)
     wait_for_quotas(admin, "4")
-    cluster.until(lambda: ready_reason(admin, NORTH) == "InPlace", "Ready to be InPlace again", 120)
+    cluster.until(lambda: ready_reason(admin, NORTH) == "Ready", "reason Ready again", 120)
     admin.wait_for_admission(NORTH, "node")

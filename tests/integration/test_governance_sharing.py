@@ -100,7 +100,7 @@ def test_the_allocation_reports_usage_and_why_a_job_waits(admin: Admin) -> None:
         lambda: admits_message().startswith(expected), "the status to report why", 120
     )
     description = admin.cluster.kubectl("describe", "computeallocation", TEAM_B)
-    for fragment in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkWaits", "cede explain JOB"):
+    for fragment in ("Owns:", "8 gpu", "Used:", "6 gpu", "WorkloadsPending", "cede explain JOB"):
         assert fragment in description
     admin.delete_job(TEAM_B, "next")
     admin.cluster.until(

@@ -64,7 +64,7 @@ def admin(governed_cluster: Admin) -> Iterator[Admin]:
 def whole_node(admin: Admin) -> dict[str, str]:
     """What a job can get of one node, by the policy's status."""
     types = {type_["name"]: type_ for type_ in admin.policy()["status"]["instanceTypes"]}
-    return dict(types[TYPE]["whole"])
+    return dict(types[TYPE]["largestNode"])
 
 
 def nodes_with_running_pods(admin: Admin, job: str) -> set[str]:

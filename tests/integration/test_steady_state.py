@@ -67,7 +67,7 @@ EDITS: list[tuple[str, str, str, Json, str]] = [
 
 def reported_edits(admin: Admin) -> list[str]:
     """What events report about reverted edits of the team's objects."""
-    selector = f"involvedObject.name={TEAM},reason=PutBack"
+    selector = f"involvedObject.name={TEAM},reason=EditReverted"
     events = admin.cluster.kubectl_json(
         "get", "events", "-n", "default", "--field-selector", selector
     )

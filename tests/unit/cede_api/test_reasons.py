@@ -25,8 +25,8 @@ MODULES = [
     # names.py has the condition types of Kueue, of which some are reasons of ours too
     if path not in (TREE / "cede" / "api" / "reasons.py", TREE / "cede" / "api" / "names.py")
 ]
-WORDS_OF_KUBERNETES = {"Failed", "Pending", "Invalid", "Unreadable"}
-"""Phases of pods and reasons of API errors, which the code may have as literal text."""
+WORDS_OF_KUBERNETES = {"Failed", "Pending", "Invalid", "Unreadable", "Ready"}
+"""Conditions and phases of pods, and reasons of API errors: the code may have them as text."""
 CAMEL_CASE = re.compile(r"([A-Z][a-z]+)+")
 
 

@@ -55,7 +55,7 @@ async def test_a_queue_of_somebody_else_is_not_changed(world: World) -> None:
     )
     await world.settle(kueue=False)
     assert world.server.get(CLUSTER_QUEUES, ("", "vision")) == foreign
-    assert world.ready()["reason"] == "NotOurs"
+    assert world.ready()["reason"] == "ObjectExists"
     assert "ClusterQueue vision exists and was not created by Cede" in world.ready()["message"]
     assert world.server.get(LOCAL_QUEUES, ("vision", "default")) is None, (
         "it would submit jobs to the foreign queue"
@@ -100,7 +100,7 @@ async def test_an_object_of_somebody_else_is_left_alone(
     assert world.server.get(kind, key) == foreign
     status = world.status(team) if team else world.policy_status()
     ready = condition_of(status, "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "NotOurs")
+    assert (ready["status"], ready["reason"]) == ("False", "ObjectExists")
     assert f"{kind.kind} {key[1]}" in ready["message"]
     assert cure in ready["message"]
     assert world.server.get(LOCAL_QUEUES, ("research", "default")), "other teams are served"
@@ -125,12 +125,12 @@ async def test_our_object_without_its_labels_gets_them_back(world: World) -> Non
 
 # --- refused writes -------------------------------------------------------------------------------
 REFUSALS = [
-    (422, "Invalid", "Refused", "was refused: not so"),
-    (403, "Forbidden", "Refused", "was refused: not so"),
-    (400, "BadRequest", "Refused", "was refused: not so"),
-    (409, "Conflict", "TriedAgain", "has changed meanwhile: it is tried again"),
-    (404, "NotFound", "TriedAgain", "has changed meanwhile: it is tried again"),
-    (500, "InternalError", "TriedAgain", "could not be written and is tried again: not so"),
+    (422, "Invalid", "WriteRefused", "was refused: not so"),
+    (403, "Forbidden", "WriteRefused", "was refused: not so"),
+    (400, "BadRequest", "WriteRefused", "was refused: not so"),
+    (409, "Conflict", "WriteFailed", "has changed meanwhile: it is tried again"),
+    (404, "NotFound", "WriteFailed", "has changed meanwhile: it is tried again"),
+    (500, "InternalError", "WriteFailed", "could not be written and is tried again: not so"),
 ]
 PATHS_OF_RESEARCH = {
     CLUSTER_QUEUES: "/research",

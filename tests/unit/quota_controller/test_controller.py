@@ -73,7 +73,7 @@ async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None
 async def test_the_status_has_condition_and_columns(world: World) -> None:
     await world.settle()
     ready = world.ready()
-    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("True", "InPlace", 1)
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("True", "Ready", 1)
     assert set(ready) == {
         "type",
         "status",
@@ -198,12 +198,12 @@ async def test_a_lost_node_reduces_every_quota_until_it_is_back(world: World) ->
     put_node(world.server, "n2", ready="Unknown")
     await world.settle()
     assert (world.nominal_quota("vision"), world.nominal_quota("research")) == ("2", "2")
-    assert world.ready()["reason"] == "Short"
+    assert world.ready()["reason"] == "InsufficientNodes"
     assert "2 nvidia.com/gpu" in world.ready()["message"]
     put_node(world.server, "n2")
     await world.settle()
     assert (world.nominal_quota("vision"), world.nominal_quota("research")) == ("4", "4")
-    assert world.ready()["reason"] == "InPlace"
+    assert world.ready()["reason"] == "Ready"
 
 
 # --- deletion -------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[World]:
 
 def reported_edits(world: World) -> dict[str, str]:
     """What the events report about reverted edits, by the name of their object."""
-    events = [e for e in world.server.objects(EVENTS) if e["reason"] == EventReason.PUT_BACK]
+    events = [e for e in world.server.objects(EVENTS) if e["reason"] == EventReason.EDIT_REVERTED]
     assert {event["type"] for event in events} <= {"Warning"}
     return {event["regarding"]["name"]: event["note"] for event in events}
 

@@ -50,7 +50,7 @@ async def test_a_lost_root_key_is_reported_and_stops_only_new_keys(world: World)
     put_allocation(world.server, "late")
     await world.settle()
     ready = condition_of(world.policy_status(), "Ready")
-    assert ready["reason"] == "RootKeyLost"
+    assert ready["reason"] == "RootKeyMissing"
     assert "restore the entry" in ready["message"]
     assert existing(world.server, SECRETS, ("vision", "cede-control"))["data"] == before
     assert world.ready("late")["status"] == "True", "quota does not depend on the key"

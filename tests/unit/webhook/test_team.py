@@ -69,7 +69,7 @@ def test_the_largest_nodes_are_those_of_the_policys_status() -> None:
     types = [{"name": "p5"}, {"name": "ordered"}]
     status = {
         "instanceTypes": [
-            {"name": "p5", "whole": {"nvidia.com/gpu": "8", "cpu": "190", "memory": "1Ti"}},
+            {"name": "p5", "largestNode": {"nvidia.com/gpu": "8", "cpu": "190", "memory": "1Ti"}},
             {"name": "gone"},
         ]
     }

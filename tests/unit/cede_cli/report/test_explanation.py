@@ -143,7 +143,7 @@ def elastic_job(sizes: str = "2-8") -> Job:
         ({"askedTime": "x"}, "It was asked and has not ceded yet."),
         (
             {"askedTime": "x", "cededTime": "x", "step": 12, "durableStep": 10},
-            "It ceded after step 12, with step 10 saved, and trains on.",
+            "It ceded after step 12, with step 10 saved, and keeps training.",
         ),
         (
             {
@@ -157,8 +157,13 @@ def elastic_job(sizes: str = "2-8") -> Job:
         ),
         (
             {"askedTime": "x", "forcedTime": "x"},
-            "The deadline passed before it had ceded; it trains on.",
+            "The deadline passed before it had ceded; it keeps training.",
         ),
+        (
+            {"stopped": True, "releasedTime": "x"},
+            "It was stopped without a request, because it is not elastic.",
+        ),
+        ({"askedTime": "x", "releasedTime": "x"}, "It has released the capacity."),
     ],
 )
 def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence: str) -> None:

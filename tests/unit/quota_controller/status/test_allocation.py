@@ -52,14 +52,14 @@ def test_a_write_problem_does_not_mean_that_nothing_is_admitted() -> None:
     team = allocation()
     live = as_live(make_plan(snapshot([team])), vision={**ACTIVE, "pendingWorkloads": 0})
     cluster = snapshot([team], live=live)
-    problems = {"vision": Problem(WriteReason.TRIED_AGAIN, "has changed meanwhile")}
+    problems = {"vision": Problem(WriteReason.WRITE_FAILED, "has changed meanwhile")}
     [status] = allocation_statuses(make_plan(cluster), cluster, problems, NOW).values()
     ready = condition(status.conditions, "Ready")
     admits = condition(status.conditions, ADMITS)
     assert ready is not None
     assert admits is not None
-    assert ready["reason"] == WriteReason.TRIED_AGAIN
-    assert (admits["status"], admits["reason"]) == ("True", AdmitsReason.NOTHING_WAITS)
+    assert ready["reason"] == WriteReason.WRITE_FAILED
+    assert (admits["status"], admits["reason"]) == ("True", AdmitsReason.NO_WORKLOADS_PENDING)
 
 
 def test_the_status_does_not_change_with_time_alone() -> None:

@@ -23,7 +23,7 @@ INACTIVE = {
         {"type": "Active", "status": "False", "reason": "FlavorNotFound", "message": "no flavor p5"}
     ]
 }
-WRITE_PROBLEM = {"vision": Problem(WriteReason.NOT_OURS, "exists already")}
+WRITE_PROBLEM = {"vision": Problem(WriteReason.OBJECT_EXISTS, "exists already")}
 
 
 # --- Ready ----------------------------------------------------------------------------------------
@@ -56,31 +56,37 @@ def ready(
         pytest.param(
             ACTIVE,
             {},
-            (True, "InPlace", "owns 8 nvidia.com/gpu, 180 cpu, 1800 GiB memory"),
+            (True, "Ready", "owns 8 nvidia.com/gpu, 180 cpu, 1800 GiB memory"),
             id="in place",
         ),
         pytest.param(
-            ACTIVE, {"active": False}, (True, "Held", "nothing new is admitted"), id="not active"
+            ACTIVE,
+            {"active": False},
+            (True, "NotActive", "nothing new is admitted"),
+            id="not active",
         ),
         pytest.param(
-            ACTIVE, {"nodes": 0}, (True, "Promised", "no node of type p5 exists yet"), id="no node"
+            ACTIVE,
+            {"nodes": 0},
+            (True, "NoNodesYet", "no node of type p5 exists yet"),
+            id="no node",
         ),
         pytest.param(
             ACTIVE,
             {"quotas": [{"instanceType": "p5", "count": 3}]},
-            (True, "Short", "16 nvidia.com/gpu"),
+            (True, "InsufficientNodes", "16 nvidia.com/gpu"),
             id="too few nodes",
         ),
         pytest.param(
             ACTIVE,
             {"sharing": {"strategy": "DontLend"}},
-            (True, "InPlace", "shares nothing"),
+            (True, "Ready", "shares nothing"),
             id="shares nothing",
         ),
         pytest.param(
             ACTIVE,
             {"sharing": {"borrowLimitPercent": 50}},
-            (True, "InPlace", "borrows up to 50 %"),
+            (True, "Ready", "borrows up to 50 %"),
             id="borrowing limit",
         ),
         pytest.param(
@@ -92,7 +98,7 @@ def ready(
         pytest.param(
             ACTIVE,
             {"problems": WRITE_PROBLEM},
-            (False, "NotOurs", "exists already"),
+            (False, "ObjectExists", "exists already"),
             id="an object is not written",
         ),
     ],
@@ -145,18 +151,22 @@ def admits(
     ("case", "expected"),
     [
         pytest.param(
-            {"waiting": 0}, (True, "NothingWaits", "no workload waits"), id="nothing waits"
+            {"waiting": 0}, (True, "NoWorkloadsPending", "no workload waits"), id="nothing waits"
         ),
         pytest.param(
             {"waiting": 1},
-            (False, "WorkWaits", "1 workload waits: the team's next job could use 16 nvidia.com"),
+            (
+                False,
+                "WorkloadsPending",
+                "1 workload waits: the team's next job could use 16 nvidia.com",
+            ),
             id="idle capacity",
         ),
         pytest.param(
             {"waiting": 2, "used": 12, "borrowed": 4},
             (
                 False,
-                "WorkWaits",
+                "WorkloadsPending",
                 "could use 4 nvidia.com/gpu; 8 nvidia.com/gpu of its own quota is idle or lent, "
                 "and other teams use 4 nvidia.com/gpu of that: Cede reclaims",
             ),
@@ -164,22 +174,22 @@ def admits(
         ),
         pytest.param(
             {"waiting": 1, "sharing": {"borrowLimitPercent": 25}},
-            (False, "WorkWaits", "could use 10 nvidia.com/gpu"),
+            (False, "WorkloadsPending", "could use 10 nvidia.com/gpu"),
             id="borrowing limit",
         ),
         pytest.param(
             {"waiting": 1, "active": False},
-            (False, "Closed", "see condition Ready"),
+            (False, "AdmissionStopped", "see condition Ready"),
             id="not active",
         ),
         pytest.param(
             {"waiting": 0, "maxPriorityClass": "gone"},
-            (True, "NothingWaits", ""),
+            (True, "NoWorkloadsPending", ""),
             id="an unknown class does not stop admission",
         ),
         pytest.param(
             {"waiting": 1, "without_policy": True},
-            (False, "WorkWaits", "1 workload waits: there is no ClusterPolicy"),
+            (False, "WorkloadsPending", "1 workload waits: there is no ClusterPolicy"),
             id="no policy",
         ),
     ],

@@ -58,7 +58,7 @@ def config_without(*keys: str, text: str = LOCAL_CONFIG, **changes: object) -> J
 
 def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
     result = verdict(PolicySpec(), KueueInstallation(LOCAL_CONFIG_MAP, deployment()))
-    assert (result.status, result.reason) == (True, "AsThePolicyWants")
+    assert (result.status, result.reason) == (True, "Configured")
     assert result.message.startswith(
         "Kueue 0.19.2 is configured as the policy needs; it queues batch/job, "
     )
@@ -189,8 +189,8 @@ def test_all_problems_are_in_one_message() -> None:
 @pytest.mark.parametrize(
     ("config", "kueue", "error", "reason"),
     [
-        pytest.param(config_map(), None, "", "NotFound", id="no Deployment"),
-        pytest.param(None, DEPLOYMENT, "", "NoSettings", id="no ConfigMap"),
+        pytest.param(config_map(), None, "", "DeploymentNotFound", id="no Deployment"),
+        pytest.param(None, DEPLOYMENT, "", "ConfigMapNotFound", id="no ConfigMap"),
         pytest.param(config_map("a: ["), DEPLOYMENT, "", "Unreadable", id="no YAML"),
         pytest.param(config_map("[]"), DEPLOYMENT, "", "Unreadable", id="no object"),
         pytest.param(

@@ -43,12 +43,12 @@ OVERLAPPING_TYPES = [
 @pytest.mark.parametrize(
     ("spec", "problems", "reason"),
     [
-        pytest.param({}, {}, PolicyReason.IN_PLACE, id="in place"),
+        pytest.param({}, {}, PolicyReason.READY, id="in place"),
         pytest.param({"instanceTypes": []}, {}, PolicyReason.NO_INSTANCE_TYPES, id="no types"),
         pytest.param(
             {},
-            {SHARED: Problem(WriteReason.NOT_OURS, "ResourceFlavor p5 exists")},
-            WriteReason.NOT_OURS,
+            {SHARED: Problem(WriteReason.OBJECT_EXISTS, "ResourceFlavor p5 exists")},
+            WriteReason.OBJECT_EXISTS,
             id="an object is not written",
         ),
         pytest.param(
@@ -68,7 +68,7 @@ def test_ready_has_the_reason(spec: Json, problems: Problems, reason: Reason) ->
 def test_a_kept_topology_is_reported() -> None:
     before = as_live(make_plan(snapshot(cluster_policy=policy(topology=["rack"]))))
     status = status_of(snapshot(cluster_policy=policy(topology=["block"]), live=before))
-    assert condition_of(status, "Ready")["reason"] == PolicyReason.TOPOLOGY_KEPT
+    assert condition_of(status, "Ready")["reason"] == PolicyReason.TOPOLOGY_NOT_APPLIED
 
 
 @pytest.mark.parametrize(
