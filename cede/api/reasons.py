@@ -104,7 +104,7 @@ class KueueReason(Reason):
 class EventReason(Reason):
     """The reasons of the events that the quota_controller records beside those of Ready."""
 
-    CONFIG_MAP_NOT_FOUND = ("ConfigMapNotFound", "Kueue's ConfigMap is not in its usual place.")
+    EDIT_REVERTED = ("EditReverted", "Somebody edited or deleted an object of Cede; it is restored.")
 
 
 # --- Cession and Job (scheduler) ------------------------------------------------------------------
