@@ -86,8 +86,7 @@ class AllocationSpec(BaseModel):
         max_length=15,
         json_schema_extra=keyed("instanceType"),
         description=(
-            "What the team owns, by instance type, at most 15. A type without nodes is reported as "
-            "promised."
+            "What the team owns, by instance type, at most 15 types. A type may have no nodes yet."
         ),
     )
     sharing: Sharing = Field(default_factory=Sharing, json_schema_extra={"default": {}})
@@ -135,7 +134,7 @@ class AllocationSpec(BaseModel):
 
 
 class ComputeAllocation(BaseModel):
-    """The share of the cluster that a team owns, and on which terms it lends and borrows."""
+    """What a team owns of the cluster, and how it lends and borrows."""
 
     CRD: ClassVar[Crd] = Crd(
         kind=ALLOCATIONS,
@@ -167,8 +166,17 @@ class ComputeAllocation(BaseModel):
                 "integer",
                 description="Number of workloads that wait in the queue.",
             ),
-            Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-            Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+            Column(
+                "Ready",
+                '.status.conditions[?(@.type=="Ready")].status',
+                description="Whether the team's queue admits work as the spec says.",
+            ),
+            Column(
+                "Why",
+                '.status.conditions[?(@.type=="Ready")].message',
+                description="The reason for Ready, with the cure if it is False.",
+                priority=1,
+            ),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
         rules=(

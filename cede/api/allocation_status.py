@@ -17,8 +17,8 @@ class QuotaStatus(BaseModel):
         default_factory=dict,
         max_length=16,
         description=(
-            "What the team's queue has now. It is less than nominal when healthy nodes hold less "
-            "than is allocated."
+            "The quota that the team's queue has now. It is less than nominal while healthy nodes "
+            "hold less than is allocated."
         ),
     )
     used: dict[str, Amount] = Field(
@@ -94,5 +94,5 @@ class AllocationStatus(BaseModel):
         default_factory=list,
         max_length=64,
         json_schema_extra=keyed("instanceType"),
-        description="The same amounts by instance type and resource.",
+        description="What the team owns, uses, lends and borrows, by type and resource.",
     )

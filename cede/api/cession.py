@@ -14,7 +14,7 @@ OPEN = (
     CessionPhase.RELEASED,
     CessionPhase.ADMITTED,
 )
-"""The phases in which work is left to do, so that the released capacity stays promised."""
+"""The phases in which work is left to do. No other plan may use the released capacity."""
 
 
 class Preemptor(BaseModel):
@@ -274,7 +274,7 @@ class Cession(BaseModel):
 
     @property
     def open(self) -> bool:
-        """Whether work is left to do, so that the released capacity stays promised."""
+        """Whether work is left to do. If so, no other plan may use the released capacity."""
         return self.status.phase in OPEN
 
     def target_status(self, uid: str) -> TargetStatus:

@@ -1,4 +1,4 @@
-"""PURE. An instance type: a kind of node that quota is given in."""
+"""PURE. An instance type: a kind of node, of which teams own amounts."""
 
 from typing import Annotated
 

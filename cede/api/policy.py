@@ -29,7 +29,7 @@ class PriorityClass(BaseModel):
 
 
 class Preemption(BaseModel):
-    """How running jobs are asked to release capacity, and how long each step may take."""
+    """How long jobs may take to release capacity, and which jobs are spared; all in seconds."""
 
     graceSeconds: int = Field(
         default=60,
@@ -122,7 +122,7 @@ class PolicySpec(BaseModel):
         default_factory=list,
         max_length=64,
         json_schema_extra=keyed("name"),
-        description="Kinds of nodes that quota is given in.",
+        description="The kinds of nodes of the cluster. Allocations own amounts of them.",
     )
     topology: list[Level] = Field(
         default_factory=list,
@@ -171,7 +171,10 @@ class TypeStatus(BaseModel):
     largestNode: dict[str, Amount] = Field(
         default_factory=dict,
         max_length=16,
-        description="Most of each resource that jobs can get of one node.",
+        description=(
+            "The most of each resource that jobs can use on one node: its allocatable resources "
+            "minus the requests of DaemonSets."
+        ),
     )
     healthy: dict[str, Amount] = Field(
         default_factory=dict,
@@ -232,13 +235,22 @@ class ClusterPolicy(BaseModel):
     CRD: ClassVar[Crd] = Crd(
         kind=POLICIES,
         columns=(
-            Column("Mode", ".spec.mode"),
+            Column("Mode", ".spec.mode", description="Enforce, or Observe: Cede only records."),
             Column(
                 "Preemption", ".status.preemption", description="Who preempts now: Cede or Kueue."
             ),
             Column("Leader", ".status.leader", description="The scheduler replica that leads."),
-            Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-            Column("Why", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+            Column(
+                "Ready",
+                '.status.conditions[?(@.type=="Ready")].status',
+                description="Whether what all teams share is in place.",
+            ),
+            Column(
+                "Why",
+                '.status.conditions[?(@.type=="Ready")].message',
+                description="The reason for Ready, with the cure if it is False.",
+                priority=1,
+            ),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
         rules=(

@@ -1,4 +1,4 @@
-"""PURE. What a team owns, and on which terms it lends and borrows."""
+"""PURE. What a team owns, and how it lends and borrows."""
 
 from typing import Literal
 
@@ -74,7 +74,7 @@ class TypeQuota(BaseModel):
 
 
 class Sharing(BaseModel):
-    """On which terms the team lends idle quota to other teams and borrows theirs."""
+    """Whether the team lends idle quota to other teams and borrows theirs, and how much."""
 
     strategy: Literal["LendAndBorrow", "Lend", "DontLend"] = Field(
         default="LendAndBorrow",

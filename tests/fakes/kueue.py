@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import JOBS, PODS, WORKLOADS, Json, Key, rfc3339
+from cede.api.objects import JOBS, PODS, WORKLOADS, Json, Key, is_true, rfc3339
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import loopback_address
 
@@ -157,8 +157,7 @@ def _count(workload: Json) -> int:
 
 
 def _has(body: Json, condition: str) -> bool:
-    conditions = body.get("status", {}).get("conditions", [])
-    return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
+    return is_true(body.get("status", {}).get("conditions", []), condition)
 
 
 def pod_of(job: Json, key: Key) -> Json:

@@ -1,11 +1,11 @@
 """What a pod requests, and on which nodes DaemonSets run, by the rules of Kubernetes."""
 
-import msgspec
 import pytest
 
 from cede.api.kueue import Container, Node, NodeSpec, PodSpec, Taint
 from cede.api.objects import Json, Meta
 from cede.api.pods import DaemonSet, daemon_requests, pod_requests
+from tests.builders.quotas import daemon_set
 
 
 def container(cpu: str, restart: str = "") -> Container:
@@ -59,15 +59,6 @@ def container(cpu: str, restart: str = "") -> Container:
 )
 def test_the_requests_of_a_pod(spec: PodSpec, cpu: int) -> None:
     assert pod_requests(spec)["cpu"] == cpu
-
-
-def daemon(**pod: object) -> DaemonSet:
-    containers = [{"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}]
-    manifest: Json = {
-        "metadata": {"name": "d"},
-        "spec": {"template": {"spec": {"containers": containers, **pod}}},
-    }
-    return msgspec.convert(manifest, DaemonSet)
 
 
 def required(*terms: Json) -> Json:
@@ -179,15 +170,17 @@ GPU_TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
 )
 def test_on_which_nodes_a_daemon_runs(pod: Json, taints: tuple[Taint, ...], runs: bool) -> None:
     node = Node(Meta(name="n", labels={"zone": "a", "gpus": "8"}), NodeSpec(taints=taints))
-    assert daemon(**pod).runs_on(node) is runs
+    assert daemon_set(**pod).runs_on(node) is runs
 
 
 def test_the_requests_of_all_daemons_on_a_node_add_up() -> None:
     node = Node(Meta(name="n", labels={"zone": "a"}))
-    total = daemon_requests((daemon(), daemon(), daemon(nodeSelector={"zone": "b"})), node)
+    total = daemon_requests(
+        (daemon_set(), daemon_set(), daemon_set(nodeSelector={"zone": "b"})), node
+    )
     assert total == {"cpu": 200, "memory": 2 * 2**30}
 
 
 def test_a_daemonset_that_is_being_deleted_does_not_count() -> None:
-    deleted = DaemonSet(Meta(name="d", deletionTimestamp="2026-01-01T00:00:00Z"), daemon().spec)
+    deleted = DaemonSet(Meta(name="d", deletionTimestamp="2026-01-01T00:00:00Z"), daemon_set().spec)
     assert not daemon_requests((deleted,), Node())

@@ -125,6 +125,7 @@ def released(seconds_ago: float) -> Cession:
 def test_when_all_targets_are_resized_the_cession_is_released() -> None:
     actions = advance(cession("Asked"), shrunk(), NOW)
     assert recorded(actions).phase == "Released"
+    assert not [action for action in actions if isinstance(action, RequestSize)]
 
 
 def test_a_released_target_gets_an_event_that_explains_it() -> None:
