@@ -104,7 +104,7 @@ class KueueReason(Reason):
 class EventReason(Reason):
     """The reasons of the events that the quota_controller records beside those of Ready."""
 
-    EDIT_REVERTED = ("EditReverted", "Somebody edited or deleted an object of Cede; it is restored.")
+    EDIT_REVERTED = ("EditReverted", "An object of Cede was edited or deleted, and is restored.")
 
 
 # --- Cession and Job (scheduler) ------------------------------------------------------------------
