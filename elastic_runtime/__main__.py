@@ -24,7 +24,7 @@ and then, in the same directory of another terminal:
   python -m elastic_runtime status          one line of JSON: state, size, step, loss, ...
   python -m elastic_runtime resize 2        train on with two pods; `resize 4` brings two back
   python -m elastic_runtime save            save now, while the job trains
-  python -m elastic_runtime verify save     check the saves in the folder `save`, newest first
+  python -m elastic_runtime verify save     check the checkpoints in the folder `save`
 in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
   python -m elastic_runtime train.py --epochs 3
 a command that cannot be changed, asked to save by SIGUSR1 before it is stopped:
@@ -34,7 +34,7 @@ How to port a script: docs/porting.md in Cede's repository."""
 
 
 def verify(directory: Path) -> int:
-    """Print the step and digest of the newest save whose bytes are all intact. 1 if there is none.
+    """Print the step and digest of the newest intact checkpoint. 1 if there is none.
 
     The digest is the one in the job's status.
     """
@@ -46,7 +46,7 @@ def verify(directory: Path) -> int:
             json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)})
         )
         return 0
-    print(f"elastic_runtime: no save in {directory} is whole", file=sys.stderr)
+    print(f"elastic_runtime: no checkpoint in {directory} is intact", file=sys.stderr)
     return 1
 
 

@@ -230,9 +230,9 @@ class Status:
     generation: int = 0
     # Committed steps.
     step: int = 0
-    # The step of the newest save on disk; 0 if there is none.
+    # The step of the newest checkpoint on disk; 0 if there is none.
     durableStep: int = 0
-    # SHA-256 of that save's manifest.
+    # SHA-256 of that checkpoint's manifest.
     digest: str = ""
     # Median of the last steps.
     stepSeconds: float = 0.0

@@ -96,7 +96,7 @@ class AdmittedWorkload:
 
     @property
     def unsaved_pod_seconds(self) -> float:
-        """The work that a stop would lose: pods × seconds since the newest save. 0.0 if the
+        """The work that a stop would lose: pods × seconds since the newest checkpoint. 0.0 if the
         runtime does not answer."""
         if self.runtime is None:
             return 0.0

@@ -6,7 +6,7 @@ from deploy.demo.driver import ELASTIC_JOB, OWNER_JOB, STOCK_JOB, Driver
 from deploy.demo.record import Record
 
 KILL_AFTER_STEP = 47
-"""The kill comes a second or two later, about half-way between two saves of every 20 steps."""
+"""The kill comes a second or two later, about half-way between two checkpoints."""
 
 
 async def share(driver: Driver) -> None:

@@ -99,7 +99,7 @@ def start(survey: Survey) -> Decision:
 
 
 def start_from_save(survey: Survey) -> Decision:
-    """All pods start from the newest save as soon as the smallest size is there.
+    """All pods start from the newest checkpoint as soon as the smallest size is there.
 
     With a requested size of 0 none starts: the job is stopped.
     """

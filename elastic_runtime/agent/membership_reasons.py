@@ -5,7 +5,7 @@ from enum import Enum
 WAIT = "wait"
 AT_STEP_END = "new generation at the end of the step"
 AT_ONCE = "new generation at once"
-FROM_SAVE = "new generation from the newest save"
+FROM_SAVE = "new generation from the newest checkpoint"
 STOP = "last generation: save and park"
 
 

@@ -87,7 +87,7 @@ def format_job(status: Status, tally: Tally) -> str:
             ),
             ("pods", "gauge", "Pods that train.", {"": status.size}),
             ("generation", "gauge", "Number of the membership.", {"": status.generation}),
-            ("durable_step", "gauge", "Step of the newest save.", {"": status.durableStep}),
+            ("durable_step", "gauge", "Step of the newest checkpoint.", {"": status.durableStep}),
             (
                 "pause_seconds",
                 "gauge",
@@ -104,7 +104,7 @@ def format_job(status: Status, tally: Tally) -> str:
                 "Changes of membership because a process or pod was lost.",
                 {"": tally.recoveries},
             ),
-            ("saves_total", "counter", "Durable saves.", {"": tally.saves}),
+            ("saves_total", "counter", "Checkpoints.", {"": tally.saves}),
             (
                 "seconds_total",
                 "counter",

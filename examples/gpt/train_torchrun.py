@@ -1,5 +1,5 @@
 """The same training as train.py, the ordinary way: torchrun (or RANK and WORLD_SIZE set by hand),
-DDP, and a save every 20 steps."""
+DDP, and a checkpoint every 20 steps."""
 
 import argparse
 import json

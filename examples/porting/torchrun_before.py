@@ -1,5 +1,5 @@
-"""A classifier in several processes, the ordinary way: torchrun, DDP, a DistributedSampler, a save
-that rank 0 writes."""
+"""A classifier in several processes, the ordinary way: torchrun, DDP, a DistributedSampler,
+checkpoints that rank 0 writes."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 """A loop like that of Hugging Face's Trainer, the ordinary way: arguments, callbacks,
-compute_loss, a schedule, accumulation, saves."""
+compute_loss, a schedule, accumulation, checkpoints."""
 
 import argparse
 from collections.abc import Callable, Sequence

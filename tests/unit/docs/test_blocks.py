@@ -137,7 +137,7 @@ def test_a_field_that_no_schema_has_is_noticed() -> None:
 
 
 # --- shell ----------------------------------------------------------------------------------------
-RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "jobs", "workloads", "pods"}
+RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "job", "jobs", "workloads", "pods"}
 RUNTIME_REQUESTS = {"status": 1, "save": 1, "resize": 2, "verify": 2}
 
 
@@ -170,13 +170,16 @@ def check_python(words: list[str]) -> None:
 
 def check_kubectl(words: list[str]) -> None:
     verb = words[1]
-    assert verb in {"apply", "delete", "describe", "get", "explain"}
+    assert verb in {"apply", "delete", "describe", "get", "explain", "wait"}
+    files = [words[i + 1] for i, word in enumerate(words) if word == "-f"]
     if "-k" in words:
         assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()
+    elif files:
+        assert not [file for file in files if not (TREE / file).exists()]
     elif verb == "explain":
         assert words[2].split(".")[0] in RESOURCES
     else:
-        assert set(words[2].split(",")) <= RESOURCES
+        assert set(words[2].partition("/")[0].split(",")) <= RESOURCES
 
 
 def check_docker(words: list[str]) -> None:

@@ -68,10 +68,10 @@ def test_unknown_signal_is_answered_in_one_line(tmp_path: Path) -> None:
     assert "--signal is 'BANG'" in result.stderr.splitlines()[-1]
 
 
-def test_verify_logs_broken_saves_beside_its_answer(tmp_path: Path) -> None:
+def test_verify_logs_broken_checkpoints_beside_its_answer(tmp_path: Path) -> None:
     (tmp_path / "step-000000007").mkdir()
     result = run("verify", str(tmp_path), directory=tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
     *_, warning, answer = result.stderr.splitlines()
     assert json.loads(warning)["level"] == "WARNING"
-    assert "is whole" in answer
+    assert "no checkpoint in" in answer
