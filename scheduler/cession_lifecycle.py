@@ -31,7 +31,8 @@ class Occurrence(Reason):
     )
     PREEMPTOR_DEACTIVATED = (
         "PreemptorDeactivated",
-        "The preemptor was deactivated; targets that were not resized keep their size.",
+        "The preemptor was deactivated or its ClusterQueue was deleted; targets that were not "
+        "resized keep their size.",
     )
     ADMISSION_TIMED_OUT = (
         "AdmissionTimedOut",

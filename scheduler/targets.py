@@ -267,6 +267,6 @@ def _why_none(preemptor: Preemptor, quota: CohortQuota, targets: Targets) -> str
     workload = preemptor.workload
     missing = _after(quota, targets).missing(workload.queue, preemptor.request)
     return (
-        f"{workload.name} ({workload.queue}) stays pending: if all jobs that it may preempt gave "
-        f"way, it would still lack {describe_amounts(missing or preemptor.missing)}"
+        f"{workload.name} ({workload.queue}) stays pending: even without all jobs that it may "
+        f"preempt, it would still lack {describe_amounts(missing or preemptor.missing)}"
     )

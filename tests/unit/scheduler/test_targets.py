@@ -153,7 +153,7 @@ def test_a_plan_without_targets_explains_what_would_still_be_missing() -> None:
     )
     assert plan.targets == ()
     assert plan.why == (
-        "claim (vision) stays pending: if all jobs that it may preempt gave way, it would still "
+        "claim (vision) stays pending: even without all jobs that it may preempt, it would still "
         "lack 4 nvidia.com/gpu"
     )
 
