@@ -19,7 +19,7 @@ demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=
 
 test: setup-cluster lint  ## every test, on the local cluster too; removes the teams that are there
 	@$(LOCAL) up
-	@$(PYTHON_) -m pytest -q -n $(WORKERS) --dist loadgroup --durations=15
+	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15
 
 test-fast: setup-python  ## the tests that need neither a cluster nor training processes
 	@$(PYTHON_) -m pytest -q -n 2 -m "not cluster and not gpu and not processes"

@@ -7,9 +7,11 @@ import json
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.harness.local_cluster import Cluster, deploy_local, run_deploy_local
 
@@ -29,12 +31,23 @@ def unmet(mark: str) -> str:
     return "" if torch.cuda.is_available() else "no GPU"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`-n`), one of them runs all tests of the cluster: there is only one."""
-    for item in items:
-        if item.get_closest_marker("cluster"):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """With several workers (`-n`), see `OneWorkerForTheCluster`."""
+    return OneWorkerForTheCluster(config, log)
+
+
+class OneWorkerForTheCluster(LoadScopeScheduling):  # type: ignore[misc]
+    """One worker runs all tests of the cluster, of which there is only one.
+
+    The other workers take unit tests by file and tests of real processes one by one. The marks of
+    `--dist loadgroup` would say the same, but pytest-xdist 3.8 loses them with pytest 9.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(("tests/integration/", "tests/e2e/")):
+            return "cluster"
+        return nodeid if nodeid.startswith("tests/processes/") else nodeid.partition("::")[0]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
