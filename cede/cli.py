@@ -53,7 +53,7 @@ def options(arguments: Sequence[str] | None) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The shared options may stand before or after the command."""
+    """The shared options may be given before or after the command."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--kubeconfig", default=argparse.SUPPRESS, help="the kubeconfig file of the cluster"

@@ -63,8 +63,8 @@ def observe(cession: Cession, target: Target, snapshot: Snapshot, now: float) ->
 def release(cession: Cession, progress: TargetProgress, now: float) -> TargetProgress:
     """The progress with the action that resizes or stops the job, if that is not done yet.
 
-    A job is stopped only after the record says so: only then the next leader can let it run again
-    if this one dies in between.
+    A job is stopped only after the Cession records it: otherwise the next leader would not know
+    that it must let the job run again.
     """
     job = progress.job
     target = progress.target

@@ -1,4 +1,4 @@
-"""Tells our own writes from other changes, so that a write does not cause another pass.
+"""Distinguishes our own writes from other changes, so that a write does not cause another pass.
 
 client-go and Kueue call this expectations.
 """
@@ -6,7 +6,7 @@ client-go and Kueue call this expectations.
 from cede.api.objects import Key
 
 WHOLE_KIND: Key = ("", "")
-"""Stands for all objects of a kind, which a new list has replaced."""
+"""In place of a key: all objects of a kind, which a new list has replaced."""
 
 
 class Expectations:

@@ -38,7 +38,7 @@ def prepare(paths: Paths, number: int, authority: Authority) -> None:
     home = paths.run / name
     for part in ("lib/kubelet", "lib/torch", "lib/shared", "log", "cni"):
         (home / part).mkdir(parents=True, exist_ok=True)
-    # stands for a file system that all nodes share
+    # in place of a file system that all nodes share
     shared = paths.run / "shared"
     shared.mkdir(exist_ok=True)
     shared.chmod(0o1777)

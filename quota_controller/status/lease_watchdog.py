@@ -13,7 +13,7 @@ UNNAMED_LEADER = "nobody yet"
 class Renewal:
     """The last renewal of the scheduler's lease."""
 
-    # `renewTime` as it stands in the lease
+    # `renewTime` as it is in the lease
     renew_time: str
     # Unix seconds by the local clock, when this renewal was first observed
     observed: float

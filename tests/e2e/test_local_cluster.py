@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cede.api.objects import Json, condition
 from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
@@ -28,8 +29,8 @@ def is_ready(cluster: Cluster, node: str, expected: str) -> Callable[[], bool]:
     """Whether the node's condition Ready has this status."""
 
     def probe() -> bool:
-        conditions = cluster.kubectl_json("get", "node", node)["status"]["conditions"]
-        return any(c["type"] == "Ready" and c["status"] == expected for c in conditions)
+        conditions: list[Json] = cluster.kubectl_json("get", "node", node)["status"]["conditions"]
+        return (condition(conditions, "Ready") or {}).get("status") == expected
 
     return probe
 

@@ -75,7 +75,7 @@ class Training:
         samples = self.journal(SAMPLES)
         micro_batch_size = run["micro_batch_size"]
         dataset_size = run["samples"]
-        # the samples of a stream have no index: a micro-batch stands for its samples
+        # the samples of a stream have no index: its micro-batch is counted instead
         if not dataset_size:
             samples = [
                 {**line, "samples": [_micro_batch_number(line, run["micro_batches"])]}

@@ -21,7 +21,7 @@ from cede.api.objects import (
     Json,
     Key,
     Kind,
-    condition,
+    is_true,
 )
 from cede.kube.client import Client
 from cede.kube.connection import connect
@@ -68,8 +68,7 @@ async def wait_until_deleted(client: Client, kind: Kind, key: Key, *, timeout_s:
 
 def is_ready(allocation: Json) -> bool:
     conditions: list[Json] = allocation.get("status", {}).get("conditions", [])
-    ready = condition(conditions, "Ready")
-    return ready is not None and bool(ready["status"] == "True")
+    return is_true(conditions, "Ready")
 
 
 def new_job(namespace: str, gpus: int) -> Json:

@@ -1,4 +1,4 @@
-"""Every kind that Kueue queues: its pod templates, who answers for it, and its labels."""
+"""Every kind that Kueue queues: its pod templates, its controller, and its labels."""
 
 from copy import deepcopy
 from typing import Any
