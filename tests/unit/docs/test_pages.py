@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from cede.api.allocation import AllocationSpec
+from cede.api.instance_type import InstanceType
+from cede.api.policy import PolicySpec, Preemption
+from elastic_runtime.agent.metrics import Tally, format_job, format_pod
+from elastic_runtime.contract import Status
 from tests.laws.sources import tracked
 from tests.paths import TREE
 from tests.unit.docs.pages import BLOCK, DOCS, blocks, name, pages
@@ -114,3 +119,27 @@ def test_every_module_in_a_diagram_exists() -> None:
         if module.rpartition("/")[2] not in modules
     }
     assert not named, f"diagrams name modules that do not exist: {named}"
+
+
+# --- tables of fields and metrics -----------------------------------------------------------------
+def test_the_table_of_metrics_is_complete() -> None:
+    text = format_job(Status(), Tally()) + format_pod(0, 0, 0, 0.0)
+    existing = set(re.findall(r"^(elastic_runtime_\w+)", text, re.MULTILINE))
+    page = (DOCS / "runtime-reference.md").read_text()
+    assert set(re.findall(r"^\| `(elastic_runtime_\w+)`", page, re.MULTILINE)) == existing
+
+
+def test_the_tables_of_the_admin_guide_have_every_field() -> None:
+    page = (DOCS / "admin-guide.md").read_text()
+    fields = {f"`{name}`" for name in PolicySpec.model_fields if name != "preemption"}
+    fields |= {f"`preemption.{name}`" for name in Preemption.model_fields}
+    fields |= {f"`{name}`" for name in InstanceType.model_fields}
+    fields |= {f"`{name}`" for name in AllocationSpec.model_fields if name != "sharing"}
+    assert not [field for field in sorted(fields) if field not in page]
+
+
+def test_the_admin_guide_shows_the_defaults_of_preemption() -> None:
+    page = (DOCS / "admin-guide.md").read_text()
+    rows = re.findall(r"^\| `preemption\.(\w+)` \|.*\| (\d+) \|$", page, re.MULTILINE)
+    defaults = {key: field.default for key, field in Preemption.model_fields.items()}
+    assert {key: int(value) for key, value in rows} == defaults
