@@ -46,7 +46,7 @@ class Record:
     store: str = ""
     # A member was lost: leave the step in flight at once, not at its end.
     abrupt: bool = False
-    # Nobody trains on: save the state, then park.
+    # No pod continues: save the state, then park.
     stop: bool = False
 
 
@@ -260,7 +260,7 @@ class CoordinatorReply:
     # Names the coordinator: a replaced one counts from 0 again.
     coordinator: str = ""
     record: Record = field(default_factory=Record)
-    # How many checkpoints were requested of this coordinator, and how often everybody's stacks.
+    # How many checkpoints were requested of this coordinator, and how often the stacks of all pods.
     saves_requested: int = 0
     stacks_requested: int = 0
     # The last step of the job is done.

@@ -143,7 +143,7 @@ class ExternalCommand:
     async def _receive_all(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             self._receive(decode_agent_message(line))
-        # The agent is gone.
+        # The agent has ended.
         self._changed.set()
 
     def _receive(self, message: AgentMessage) -> None:

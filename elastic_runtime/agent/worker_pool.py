@@ -136,7 +136,7 @@ class WorkerPool:
             max_restarts=self.settings.max_restarts,
         )
         if failed is not None and code is not None:
-            # For the last report: the workers that trained are gone.
+            # For the last report: the workers that trained have ended.
             self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
         return code
 

@@ -142,7 +142,7 @@ class WorkerProcess:
         If the process cannot write them: its state in the kernel.
         """
         if self._closed:
-            return "the process is gone"
+            return "the process has ended"
         # The process has no signal handler yet: the signal would end it.
         if not self.listens:
             return "the process is starting"

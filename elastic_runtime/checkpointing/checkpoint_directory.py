@@ -29,7 +29,7 @@ from elastic_runtime.checkpointing.save_format import (
     unseal_report,
 )
 
-# checkpoints
+# How many checkpoints stay.
 KEEP = 2
 
 
@@ -51,7 +51,7 @@ def publish(directory: Path, draft: Path, step: int, world: int) -> Checkpoint:
             os.rename(replaced, target)
         raise
     sync_directory(directory)
-    # the new one is durable, so a failure to remove old ones does not matter
+    # The new one is durable, so a failure to remove old ones does not matter.
     with suppress(OSError):
         shutil.rmtree(replaced, ignore_errors=True)
         up_to_step = [path for path in checkpoints(directory) if path.name <= target.name]
@@ -91,8 +91,8 @@ def remove_drafts(directory: Path, keep: Path) -> None:
             # Renamed first, so that no other rank can publish it half removed. This fails where
             # another rank has just published it.
             with suppress(OSError):
-                os.rename(path, path.with_name(f".gone{path.name}"))
-    for path in directory.glob(".gone.*"):
+                os.rename(path, path.with_name(f".removed{path.name}"))
+    for path in directory.glob(".removed.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -111,9 +111,9 @@ def checkpoints(directory: Path) -> Iterator[Path]:
 
 
 def set_aside(checkpoint: Path) -> None:
-    """Rename a damaged checkpoint, so that it is no longer one but people can look at it."""
+    """Rename a damaged checkpoint, so that it is not loaded again and people can look at it."""
     with suppress(OSError):
-        os.rename(checkpoint, checkpoint.with_name(f"harmed-{checkpoint.name}"))
+        os.rename(checkpoint, checkpoint.with_name(f"damaged-{checkpoint.name}"))
 
 
 def write_durably(path: Path, data: bytes) -> None:

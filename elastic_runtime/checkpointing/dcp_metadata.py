@@ -15,7 +15,7 @@ def dcp_metadata(pieces: Sequence[StoredPiece]) -> bytes:
 
     Raises OSError if the pieces of a tensor are not all of it.
     """
-    # imports all of torch.distributed.checkpoint, so only where it is needed
+    # Imports all of torch.distributed.checkpoint, so only where it is needed.
     from torch.distributed.checkpoint import metadata as dcp
     from torch.distributed.checkpoint.filesystem import _StorageInfo
 

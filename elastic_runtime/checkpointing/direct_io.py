@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 BLOCK_BYTES = 8 << 20
-# blocks of a file that are being written or read at the same time
+# Blocks of a file that are being written or read at the same time.
 BLOCK_COUNT = 4
-# one thread hashes 1.6 GB/s
+# One thread hashes 1.6 GB/s.
 HASH_THREADS = 2
 CANCELLED = "the save was cancelled because a rank was lost or left"
 
@@ -74,9 +74,9 @@ class HashedWriter:
         _set_direct(self._descriptor, True)
         self._sum = hashlib.sha256()
         self.position = 0
-        # by block: its hash and its write, still under way
+        # By block: its hash and its write, still under way.
         self._pending: list[list[Future[Any]]] = [[] for _ in range(BLOCK_COUNT)]
-        # the block that is being filled, and its bytes so far
+        # The block that is being filled, and its bytes so far.
         self._current = 0
         self._filled = 0
 
@@ -121,7 +121,7 @@ class HashedWriter:
             except OSError as error:
                 if error.errno != errno.EINVAL or not _is_direct(self._descriptor):
                     raise
-                # this file system cannot do it, or the file's end is no whole page
+                # This file system cannot do it, or the end of the file is not a full page.
                 _set_direct(self._descriptor, False)
 
     def finish(self) -> str:
@@ -136,7 +136,7 @@ class HashedWriter:
 
     def close(self) -> None:
         for pending in self._pending:
-            # the next file uses the same blocks
+            # The next file uses the same blocks.
             wait(pending)
         os.close(self._descriptor)
 
@@ -144,7 +144,7 @@ class HashedWriter:
 def checksum(data: bytes) -> str:
     """The sha256 over the sha256 of each block of `BLOCK_BYTES` bytes.
 
-    Unlike the sha256 of the whole it can be computed by several threads.
+    Unlike the sha256 of all bytes it can be computed by several threads.
     """
     starts = range(0, len(data), BLOCK_BYTES)
     hashes = [_sha256(data[start : start + BLOCK_BYTES]) for start in starts]
@@ -156,7 +156,7 @@ def _sha256(block: bytes | memoryview) -> bytes:
 
 
 def _make_blocks() -> list[memoryview]:
-    # mmap aligns them to pages, as direct I/O requires
+    # mmap aligns them to pages, as direct I/O requires.
     return [memoryview(mmap.mmap(-1, BLOCK_BYTES)) for _ in range(BLOCK_COUNT)]
 
 

@@ -17,7 +17,7 @@ class LocalPart(NamedTuple):
     """One rank's file of a local checkpoint, on the disk of the rank's pod."""
 
     folder: str
-    # the rank that wrote it
+    # The rank that wrote it.
     part: int
     file_bytes: int
     report_bytes: int

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 KEEP = 3
 COLLECTED_FOLDER = "collected"
 JOB_ID_FILE = "id"
-# step, generation and its store's port, ranks
+# Step, generation and its store's port, ranks.
 FOLDER_PATTERN = re.compile(r"step-\d{9,}\.[^.]+\.\d+")
 
 
@@ -89,7 +89,7 @@ class LocalSaves:
     def _write(
         self, step: int, pieces: Sequence[Piece], skeleton: Mapping[str, Any], writer: Writer
     ) -> None:
-        # as FOLDER_PATTERN
+        # As FOLDER_PATTERN.
         name = f"{save_format.folder_name(step)}.{writer.generation_name}.{writer.world}"
         try:
             self._job_id = self._job_id or (self._shared / JOB_ID_FILE).read_text()
@@ -104,9 +104,9 @@ class LocalSaves:
             for old in up_to_step[KEEP:]:
                 shutil.rmtree(old, ignore_errors=True)
         except Exception as error:
-            # whatever it is: training continues, and the status shows the error
+            # Whatever it is: training continues, and the status shows the error.
             log.exception("local save failed")
-            # without its report the file does not count, so it only takes space
+            # Without its report the file does not count, so it only takes space.
             with suppress(OSError):
                 (self.directory / name / save_format.part_name(writer.rank)).unlink()
             self._report(

@@ -34,7 +34,7 @@ def pack_items(state: Mapping[str, Any]) -> dict[str, bytes]:
 
     The item `SKELETON` is ours: `restore` needs it to put the state together.
     """
-    # imports all of torch.distributed.checkpoint, so only where it is needed
+    # Imports all of torch.distributed.checkpoint, so only where it is needed.
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 
     flat, _ = flatten_state_dict(dict(state))
@@ -88,7 +88,7 @@ def write_part(
     """
     draft.mkdir(parents=True, exist_ok=True)
     path = draft / part_name(rank)
-    # of an earlier attempt
+    # Of an earlier attempt.
     for leftover in (path, report_path(path), refusal_path(path)):
         leftover.unlink(missing_ok=True)
     # Only in this thread: our checksums are stronger, and torch does not read its own.
@@ -101,7 +101,7 @@ def write_part(
         ]
         checksum = writer.finish()
     except RuntimeError as error:
-        # torch.save wraps the error of a failed write
+        # torch.save wraps the error of a failed write.
         raise OSError(str(error)) from error
     finally:
         writer.close()
@@ -115,7 +115,7 @@ def _write_tensors(writer: HashedWriter, file: str, pieces: Sequence[Piece]) -> 
     tracker = _LargeWriteTracker(writer)
     for piece in pieces:
         begin = writer.position
-        # torch asks for no more than write and flush
+        # torch asks for no more than write and flush.
         torch.save(piece.tensor, tracker)  # type: ignore[arg-type]
         stored.append(
             StoredTensor(

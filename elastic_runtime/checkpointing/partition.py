@@ -24,11 +24,11 @@ class Writer:
 
     rank: int = 0
     world: int = 1
-    # as in `Group`
+    # As in `Group`.
     shard_group_size: int = 0
-    # of the ranks' generation; unique in the job
+    # Of the ranks' generation; unique in the job.
     generation_name: str = "alone"
-    # whether one of the ranks is known to be lost
+    # Whether one of the ranks is known to be lost.
     is_aborted: Callable[[], bool] = lambda: False
 
 
@@ -37,11 +37,11 @@ class Piece:
     """Rows of a tensor that one rank writes; of a tensor without dimensions, all of it."""
 
     name: str
-    # the live rows
+    # The live rows.
     tensor: torch.Tensor
-    # where they begin in the whole tensor
+    # Where they begin in the whole tensor.
     offsets: tuple[int, ...]
-    # of the whole tensor
+    # Of the whole tensor.
     shape: tuple[int, ...]
 
 
@@ -50,9 +50,9 @@ class _Rows(NamedTuple):
 
     name: str
     tensor: torch.Tensor
-    # the first of them in the whole tensor
+    # The first of them in the whole tensor.
     begin: int
-    # of the whole tensor
+    # Of the whole tensor.
     shape: tuple[int, ...]
 
 
@@ -69,7 +69,7 @@ def rank_pieces(
     pieces: list[Piece] = []
     for name, tensor in sorted(named_tensors(state), key=lambda named: named[0]):
         shape = tuple(tensor.shape)
-        # a DTensor: its class takes long to import
+        # A DTensor: its class takes long to import.
         if hasattr(tensor, "to_local"):
             shard = Shard(rank % shard_group_size, shard_group_size)
             sharded.append(_Rows(name, tensor.to_local(), shard.rows(shape[0])[0], shape))
@@ -78,7 +78,7 @@ def rank_pieces(
         elif rank == 0:
             pieces.append(Piece(name, tensor, (0,) * len(shape), shape))
     pieces += _divide(replicated, rank, world)
-    # the ranks that hold the same shard divide it among them
+    # The ranks that hold the same shard divide it among them.
     group_size = max(shard_group_size, 1)
     pieces += _divide(sharded, rank // group_size, world // group_size)
     return pieces
@@ -119,7 +119,7 @@ def split_rows(
     for rows, size in tensors:
         first = _first_row(begin - bytes_before, rows, size)
         last = _first_row(end - bytes_before, rows, size)
-        # also rows without bytes have a writer
+        # Also rows without bytes have a writer.
         bounds.append((first, rows if writer + 1 == writers else last))
         bytes_before += rows * size
     return bounds

@@ -31,11 +31,11 @@ from elastic_runtime.checkpointing.save_format import (
 from elastic_runtime.state.state_tree import State, can_hold, unflatten, unpack
 
 log = logging.getLogger(__name__)
-# what a file raises that is not what was written
+# Raised for a file that is not what was written.
 DAMAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError)
-# and what torch raises when it reads one
+# The same, and what torch raises when it reads one.
 LOAD_ERRORS = (*DAMAGE_ERRORS, pickle.UnpicklingError, RuntimeError)
-# until a failed read is tried a second time
+# Until a failed read is tried a second time.
 RETRY_DELAY_S = 1.0
 
 
@@ -70,7 +70,7 @@ def load_newest(
             log_skipped(path, error)
             damaged.append(path)
             continue
-        # else the next start would take them for the newest again
+        # Otherwise the next start would try them again.
         for newer in damaged:
             set_aside(newer)
         return checkpoint, state
@@ -93,9 +93,9 @@ def _load_with_retry(path: Path, live: Mapping[str, torch.Tensor]) -> tuple[Chec
             checkpoint, manifest = _read_manifest(path)
             return checkpoint, _load_state(path, manifest, live)
         except OSError as error:
-            is_gone = is_last and error.errno == errno.EIO
-            if isinstance(error, FileNotFoundError) or is_gone:
-                # the file does not exist, or its medium has failed
+            medium_has_failed = is_last and error.errno == errno.EIO
+            if isinstance(error, FileNotFoundError) or medium_has_failed:
+                # A second attempt gives the same.
                 raise
             if is_last:
                 raise Unreadable(
@@ -154,7 +154,7 @@ class _TensorBuffer(NamedTuple):
 
 def _load_state(path: Path, manifest: Manifest, live: Mapping[str, torch.Tensor]) -> State:
     tensors: dict[str, _TensorBuffer] = {}
-    # pieces that are not read into place, and their bytes
+    # Pieces that are not read into place, and their bytes.
     packed: list[tuple[StoredPiece, memoryview]] = []
     pieces_by_file: dict[str, list[StoredPiece]] = {}
     for piece in manifest.pieces:
@@ -194,7 +194,7 @@ def _assemble(
         elif math.prod(shape):
             raise ValueError(f"{name} is in none of the files")
         else:
-            # without elements it has no piece
+            # Without elements it has no piece.
             in_order.append(torch.empty(tuple(shape), dtype=dtype))
     state: State = unflatten(skeleton, in_order)
     return state
@@ -224,7 +224,7 @@ def _read_manifest(path: Path) -> tuple[Checkpoint, Manifest]:
         )
     manifest = unseal_manifest(raw)
     files = {piece.file for piece in manifest.pieces} | {METADATA}
-    # a rank may have no piece to write, so there may be more files
+    # A rank may have no piece to write, so there may be more files.
     if not files <= manifest.files.keys():
         raise ValueError("the manifest does not list all files of its pieces")
     return Checkpoint(manifest.step, hashlib.sha256(raw).hexdigest(), path), manifest

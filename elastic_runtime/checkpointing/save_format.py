@@ -14,16 +14,16 @@ from typing import Any
 VERSION = 4
 METADATA = ".metadata"
 MANIFEST = "manifest.json"
-# the key of a sealed file's own checksum
+# The key of a sealed file's own checksum.
 SEAL = "sha256 of the rest"
-# the item that records where in the state each tensor belongs
+# The item that records where in the state each tensor belongs.
 SKELETON = "elastic_runtime"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     step: int
-    # sha256 of the manifest, and so of all that it lists
+    # sha256 of the manifest, and so of all that it lists.
     digest: str
     path: Path
 
@@ -34,7 +34,7 @@ class StoredBytes:
 
     name: str
     file: str
-    # the offset in the file, in bytes
+    # The offset in the file, in bytes.
     begin: int
     length: int
 
@@ -45,16 +45,16 @@ class StoredTensor:
 
     name: str
     file: str
-    # of the packed rows, in bytes
+    # Of the packed rows, in bytes.
     begin: int
     length: int
-    # where the rows begin in the whole tensor
+    # Where the rows begin in the whole tensor.
     offsets: tuple[int, ...]
-    # of the whole tensor
+    # Of the whole tensor.
     shape: tuple[int, ...]
-    # the shape of the rows
+    # The shape of the rows.
     rows: tuple[int, ...]
-    # torch's name for it, such as float32
+    # torch's name for it, such as float32.
     dtype: str
     # The offset of the raw bytes in the file, to be read into place. -1 if they are few or not in
     # one block; then `unpack` reads the rows.
@@ -84,7 +84,7 @@ class PartReport:
 class Manifest:
     version: int
     step: int
-    # by name
+    # By name.
     files: dict[str, FileEntry]
     pieces: list[StoredPiece]
 

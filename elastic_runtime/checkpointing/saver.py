@@ -25,7 +25,7 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.state.state_tree import State, meta_copy, named_tensors
 
 log = logging.getLogger(__name__)
-# how long a step waits for a disk that does not even end a cancelled save
+# How long a step waits for a disk that does not even end a cancelled save.
 CANCEL_TIMEOUT_S = 1.0
 
 
@@ -57,16 +57,16 @@ class Saver:
         self._report = report
         self._local = local
         self._is_due = False
-        # how many requests have been served
+        # How many requests have been served.
         self._requests = 0
-        # the last save: its step, when it began, and whether it was reported as too slow
+        # The last save: its step, when it began, and whether it was reported as too slow.
         self._last_step = -1
         self._began = 0.0
         self._is_reported_slow = False
         self._writer = Writer()
         self._staging = StagingBuffer()
         self._worker = BackgroundWorker()
-        # of the last save
+        # Of the last save.
         self._cancelled = threading.Event()
 
     # --- when -------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Saver:
             )
             return
         if not has_ended:
-            # the other buffer is still being written; this part follows it
+            # The other buffer is still being written; this part follows it.
             self._staging = StagingBuffer()
         self._start_save(step, live, began, self._staging.copy)
 
@@ -223,7 +223,7 @@ class Saver:
                 self._report_durable(checkpoint, save_s=save_s, stall_s=stall_s, message="")
                 log.info("saved", extra={"step": save.step, "path": str(checkpoint.path)})
         except Exception as error:
-            # whatever it is: training continues, and the status shows the error
+            # Whatever it is: training continues, and the status shows the error.
             log.exception("save failed")
             save.clean_up(error)
             self._report(message=f"saving step {save.step} to {save.directory} failed: {error}")

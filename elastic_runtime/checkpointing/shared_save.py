@@ -14,7 +14,7 @@ from elastic_runtime.checkpointing.partition import Piece, Writer
 from elastic_runtime.checkpointing.save_format import Checkpoint, folder_name
 
 log = logging.getLogger(__name__)
-# for the other ranks' files, once the leading rank's own is durable
+# How long the leading rank waits for the others' files, once its own is durable.
 PART_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.01
 
@@ -24,9 +24,9 @@ class SharedSave:
     directory: Path
     step: int
     writer: Writer
-    # that this rank writes
+    # What this rank writes.
     pieces: Sequence[Piece]
-    # the state without its tensors' data, on the leading rank; empty on others
+    # The state without its tensors' data, on the leading rank; empty on others.
     skeleton: dict[str, Any]
     is_cancelled: Callable[[], bool]
 

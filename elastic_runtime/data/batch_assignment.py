@@ -73,7 +73,7 @@ _round_key_cache: dict[tuple[int, int], Sequence[int]] = {}
 
 def _round_keys(seed: int, epoch: int) -> Sequence[int]:
     if (seed, epoch) not in _round_key_cache:
-        # one epoch is in use at a time, two around its end
+        # One epoch is in use at a time, two around its end.
         _round_key_cache.clear()
         digest = blake2b(f"{seed}/{epoch}".encode(), digest_size=8 * ROUNDS).digest()
         keys = [int.from_bytes(digest[i : i + 8]) for i in range(0, len(digest), 8)]

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from elastic_runtime.data import batch_assignment, random_state
 
-# options of DataLoader that decide on the order of samples or on randomness
+# Options of DataLoader that decide on the order of samples or on randomness.
 SESSION_OPTIONS = frozenset(
     {
         "batch_size",
@@ -39,18 +39,18 @@ class Sized(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-# torch's Dataset has a length, which its type does not show
+# torch's Dataset has a length, which its type does not show.
 Indexed = Sized | Dataset[Any]
 
 
 class NumberedBatch(Protocol):
     """A micro-batch of a step."""
 
-    # in the step, over all ranks
+    # In the step, over all ranks.
     @property
     def number(self) -> int: ...
 
-    # as in training.step.Batch
+    # As in training.step.Batch.
     @property
     def contributes(self) -> bool: ...
 
@@ -95,7 +95,7 @@ class Request:
     step: int
     micro_batch: int
     seed: int
-    # empty: nothing is to be fetched
+    # Empty: nothing is to be fetched.
     indices: Sequence[int]
 
 
@@ -113,7 +113,7 @@ class RequestDataset:
             return request, self.collate(self._fetch(list(request.indices)))
 
     def _fetch(self, indices: list[int]) -> list[Any]:
-        # torch's name for a method that fetches many samples at once
+        # torch's name for a method that fetches many samples at once.
         fetch_many = getattr(self.dataset, "__getitems__", None)
         if fetch_many:
             samples: list[Any] = fetch_many(indices)
@@ -148,9 +148,9 @@ class Loader:
         self._plan = 0
         # (step, micro-batch) still to be requested; endless once a step has begun
         self._ahead: Iterator[tuple[int, int]] = iter(())
-        # the micro-batch that the script takes next if the job does not change
+        # The micro-batch that the script takes next if the job does not change.
         self._next: tuple[int, int] | None = None
-        # the rank and world size that `_ahead` is for
+        # The rank and world size that `_ahead` is for.
         self._rank_and_world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
             self._dataset,  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ class Loader:
             if batch.contributes:
                 samples = self._take(step.number, batch.number)
             elif samples is None:
-                # this rank has no micro-batch in this step, and any samples will do
+                # This rank has no micro-batch in this step, and any samples will do.
                 _, samples = self._dataset[self._request(step.number, batch.number)]
             yield samples
 
@@ -200,7 +200,7 @@ class Loader:
             if step >= 0:
                 yield self._request(step, number)
             else:
-                # it is not known yet what this rank will need
+                # It is not known yet what this rank will need.
                 yield Request(0, step, number, 0, ())
 
     def _request(self, step: int, number: int) -> Request:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-# step, length of the state, offset of this part, length of this part
+# Step, length of the state, offset of this part, length of this part.
 HEADER = struct.Struct("<IIII")
 MAX_BLOCK_BYTES = 1 << 16
 MAX_SLOT_BYTES = 1 << 10
@@ -45,10 +45,10 @@ def encode(number: int, state: Any) -> bytes:
 class _Outgoing:
     """A state of this rank that is being sent."""
 
-    # of which it is the state
+    # The state is the one before this step.
     step: int
     encoded: bytes
-    # how many bytes all ranks have
+    # How many bytes all ranks have.
     sent: int
 
 
@@ -66,9 +66,9 @@ class StateExchange:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         slot_bytes = max(HEADER.size + 8, min(MAX_SLOT_BYTES, MAX_BLOCK_BYTES // slots))
-        # an even number, because two bytes are sent as one float
+        # An even number, because two bytes are sent as one float.
         self._slot_bytes = slot_bytes // 2 * 2
-        # by slot
+        # By slot.
         self._outgoing: dict[int, _Outgoing] = {}
         self._incoming: dict[int, _Incoming] = {}
 
@@ -84,7 +84,7 @@ class StateExchange:
         }
         for number, state in states.items():
             outgoing = self._outgoing.get(number)
-            # a state of which no rank has a part yet is replaced by the newest one
+            # A state of which no rank has a part yet is replaced by the newest one.
             if outgoing is None or outgoing.sent == 0:
                 outgoing = _Outgoing(step, encode(number, state()), 0)
                 self._outgoing[number] = outgoing
@@ -107,7 +107,7 @@ class StateExchange:
             if received is None:
                 continue
             if number in self._outgoing:
-                # this rank's own
+                # This rank's own.
                 own = self._outgoing[number].encoded
                 self._outgoing[number] = _Outgoing(step, own, len(received))
             if len(received) < length:

@@ -14,7 +14,7 @@ def seed(value: int) -> None:
     if _has_accelerator():
         torch.manual_seed(value)
     else:
-        # manual_seed would record a stack for accelerators that do not exist: 1 ms
+        # manual_seed would record a stack for accelerators that do not exist: 1 ms.
         torch.default_generator.manual_seed(value)
     _seed_python_and_numpy(value)
 

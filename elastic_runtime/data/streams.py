@@ -36,13 +36,13 @@ class KnownState:
     """The state of a stream before it was read for `step`."""
 
     step: int
-    # empty: the start of the stream
+    # Empty: the start of the stream.
     state: dict[str, Any]
 
 
 @dataclass(slots=True)
 class OpenedStream:
-    # the step that it is to be read for next
+    # The step that it is to be read for next.
     next_step: int
     stream: "Stream"
 
@@ -60,7 +60,7 @@ class Stream:
         self._number = number
         self._count = count
         self.epoch: int = state.get("epoch", 0)
-        # samples of this epoch that were read
+        # Samples of this epoch that were read.
         self.taken: int = state.get("taken", 0)
         source_state = state.get("own")
         self._start_epoch(source_state)
@@ -123,7 +123,7 @@ class Streams:
         self._session = session
         self._open = open_stream
         self._collate = collate_fn
-        # both by number
+        # Both by the number of the stream.
         self._opened: dict[int, OpenedStream] = {}
         self._known: dict[int, KnownState] = {}
         self._exchange = piggyback.StateExchange(session.micro_batches)
@@ -134,7 +134,7 @@ class Streams:
             if batch.contributes:
                 samples = self._read(batch.number, step.number)
             else:
-                # another rank owns the stream; any samples will do
+                # Another rank owns the stream; any samples will do.
                 stream = self._open_stream(batch.number, {})
                 samples = stream.read(self._session.micro_batch_size)
             yield self._collate(samples)
@@ -146,11 +146,11 @@ class Streams:
         """The samples of stream `number` for `step`."""
         session = self._session
         opened = self._opened.pop(number, None)
-        # not opened here, or it was read for a step that was never committed
+        # Not opened here, or it was read for a step that was never committed.
         if opened is None or opened.next_step != step:
             known = self._known.get(number, KnownState(0, {}))
             if known.step > step:
-                # the job went back to a step before that state
+                # The job went back to a step before that state.
                 known = KnownState(0, {})
             opened = OpenedStream(known.step, self._open_stream(number, known.state))
         samples: list[Any] = []

@@ -27,12 +27,12 @@ ProcessGroupGloo: Any = dist.ProcessGroupGloo
 
 # Long, for a rank may load a checkpoint while others wait. A lost rank leads to `abort` instead.
 COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
-# for all ranks of a generation to reach the store
+# For all ranks of a generation to reach the store.
 RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
-# for ranks that have reached the store to connect: milliseconds, unless one is lost just then
+# For ranks that have reached the store to connect: milliseconds, unless one is lost just then.
 CONNECT_TIMEOUT = datetime.timedelta(seconds=5)
 POLL_INTERVAL = datetime.timedelta(seconds=0.1)
-# ports of the stores of this process: their connections belong to the peers
+# Ports of the stores of this process: their connections belong to the peers.
 _store_ports: deque[int] = deque(maxlen=8)
 
 
@@ -61,7 +61,7 @@ class Work:
             try:
                 self._torch_work.wait(POLL_INTERVAL)
             except RuntimeError:
-                # it has failed, or it has not completed yet
+                # It has failed, or it has not completed yet.
                 if ended:
                     raise
             else:
@@ -110,7 +110,7 @@ class OpenedSockets:
         still_open = connected_sockets()
         for descriptor, inode in opened.items():
             if still_open.get(descriptor) != inode:
-                # it was closed, and the number may belong to another file by now
+                # It was closed, and the number may belong to another file by now.
                 continue
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as duplicate:
@@ -128,7 +128,7 @@ def connected_sockets() -> dict[int, str]:
             if inode.startswith("socket:") and _is_connection(int(name)):
                 sockets[int(name)] = inode
         except OSError:
-            # it was closed meanwhile
+            # It was closed meanwhile.
             continue
     return sockets
 
@@ -151,7 +151,7 @@ def open_store() -> tuple[Any, int]:
 
     A rank serves it, for this generation only.
     """
-    # torch does not know the pod's own address
+    # torch does not know the pod's own address.
     any_address = "0.0.0.0"  # noqa: S104
     store = TCPStore(any_address, 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)
     _store_ports.append(int(store.port))

@@ -44,7 +44,7 @@ class Group:
         self._changed = threading.Condition()
         self._aborted = False
         self._sockets: gloo.OpenedSockets | None = None
-        # over NCCL, connected or not
+        # Over NCCL, connected or not.
         self._communicators: list[Any] = []
 
     # --- connect and abort ------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Group:
         with self._changed:
             if self._aborted:
                 raise RuntimeError("the group was aborted")
-            # from now on `abort` aborts it too
+            # From now on `abort` aborts it too.
             self._communicators.append(communicator)
         nccl.connect(communicator, self._device, self)
         return communicator
@@ -154,7 +154,7 @@ class Group:
     # --- collectives ------------------------------------------------------------------------------
 
     def _groups_for(self, tensor: torch.Tensor) -> ProcessGroups:
-        # a rank alone has no connection whose end would show it
+        # A rank alone has no connection whose end would show it.
         if self._aborted:
             raise RuntimeError("the group was aborted")
         groups: ProcessGroups = self._nccl if tensor.is_cuda else self._gloo

@@ -1,5 +1,7 @@
 """Process groups over NCCL: sums and gathers of tensors on a GPU.
 
+Written from the source of torch; not tried on a GPU yet (docs/limitations.md).
+
 - A communicator connects when its group forms, on the thread that forms it. It is non-blocking: if
   a peer dies meanwhile, we get an error after at most `TORCH_NCCL_NONBLOCKING_TIMEOUT`.
 - torch ends nothing on its own: its watchdog only reports and its monitor is off (the agent sets
@@ -44,7 +46,7 @@ class Work:
         """
         while not self._group.unless_aborted(self._torch_work.is_completed):
             time.sleep(POLL_INTERVAL_S)
-        # it does not block any more; it orders the stream and raises the error that NCCL has found
+        # It does not block any more; it orders the stream and raises the error that NCCL has found.
         self._torch_work.wait()
 
     def block_current_stream(self) -> None:
@@ -156,6 +158,6 @@ def abort(communicators: Sequence[Any]) -> None:
 
 
 def _abort_quietly(communicator: Any) -> None:
-    # nothing else could be tried
+    # Nothing else could be tried.
     with suppress(RuntimeError):
         communicator.abort()

@@ -19,9 +19,9 @@ class ProcessGroups:
 
     work_type: Callable[[gloo.Abortable, Any], Work]
     world: Any
-    # the ranks that hold one copy of a sharded model together
+    # The ranks that hold one copy of a sharded model together.
     shard: Any = None
-    # the ranks that hold the same shard, if there are several copies
+    # The ranks that hold the same shard, if there are several copies.
     replicate: Any = None
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 class RankState(NamedTuple):
     """What a rank reports about itself when a generation forms."""
 
-    # the last step that it committed
+    # The last step that it committed.
     step: int
-    # it has every reduced gradient of the step after `step`, so it can commit that step
+    # It has every reduced gradient of the step after `step`, so it can commit that step.
     gradients_reduced: bool
     has_state: bool
     # The step of the newest checkpoint, or -1. Only a rank that enters from outside reports it:
@@ -20,13 +20,13 @@ class RankState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    # the step of every rank afterwards
+    # The step of every rank afterwards.
     step: int
-    # ranks that first commit the step in flight, from their own gradients
+    # Ranks that first commit the step in flight, from their own gradients.
     committers: tuple[int, ...]
-    # ranks that have the state of `step` before any rank commits
+    # Ranks that have the state of `step` before any rank commits.
     holders: tuple[int, ...]
-    # ranks that receive the state from a holder or committer
+    # Ranks that receive the state from a holder or committer.
     receivers: tuple[int, ...]
 
     @property

@@ -52,7 +52,7 @@ def receive(group: Group, source: int, live: State | None = None) -> State:
         for number, (name, shape, dtype) in enumerate(layout)
     ]
     data = [tensor.view(-1) for tensor in tensors if tensor.numel()]
-    # tag 0 was the header
+    # Tag 0 was the header.
     group.receive(data, source, first_tag=1)
     state: State = unflatten(skeleton, tensors)
     return state

@@ -22,12 +22,12 @@ class Shard(NamedTuple):
 class Move(NamedTuple):
     """Rows [first, last) of a tensor, copied between two ranks."""
 
-    # its number
+    # Its number.
     tensor: int
-    # the rank that sends, and the shard that it reads from
+    # The rank that sends, and the shard that it reads from.
     source: int
     source_shard: Shard
-    # the rank that receives, and the shard that it fills
+    # The rank that receives, and the shard that it fills.
     target: int
     target_shard: Shard
     first: int

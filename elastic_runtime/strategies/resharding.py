@@ -105,7 +105,7 @@ class Resharding:
         loaded and there is none.
         """
         if self._model.is_wrapped:
-            # What the script had built is gone.
+            # The parameters that the script had built do not exist any more.
             must_load = True
             self._model.unwrap_empty()
         loaded = self._state.load_newest(group)
@@ -133,7 +133,8 @@ class Resharding:
     def _reshard(
         self, group: Group, *, up_to_date: bool
     ) -> tuple[ShardState, dict[str, Any]] | None:
-        """This rank's shard of the newest state that the ranks still have; None if none is whole.
+        """This rank's shard of the newest state that the ranks still have; None if no
+        state is complete.
 
         `up_to_date`: this rank has the newest step.
         """

@@ -1,11 +1,11 @@
 """Sharded training with torch's FSDP2, at a number of ranks that may change between two steps.
 
-def wrap(model, mesh):
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    def wrap(model, mesh):
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
 
-session = Session(model, optimizer, strategy=Sharded(wrap), ...)
+    session = Session(model, optimizer, strategy=Sharded(wrap), ...)
 
 At every resize the model is unwrapped and wrapped again in place, and rows move between ranks.
 """

@@ -86,8 +86,10 @@ class AgentLink:
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:
             for line in lines:
+                # A malformed line ends this thread, and with it the answers to pings: the agent
+                # then restarts the process and sends it the newest record again.
                 self._receive(decode_agent_message(line))
-        # The agent is gone: no process would ever reap or stop this one.
+        # The agent has ended: no process would ever reap or stop this one.
         os._exit(1)
 
     def _receive(self, message: AgentMessage) -> None:

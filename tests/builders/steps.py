@@ -27,9 +27,9 @@ class Batch:
 @dataclass
 class Step:
     number: int
-    # the micro-batches of this rank
+    # The micro-batches of this rank.
     owned: Iterable[int]
-    # further passes, which do not contribute
+    # Further passes, which do not contribute.
     passes_without_weight: int = 0
 
     def __iter__(self) -> Iterator[Batch]:

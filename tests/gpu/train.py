@@ -52,7 +52,7 @@ session = Session(
 )
 for step in session.steps(int(sys.argv[1])):
     for batch in step:
-        # a step that takes its time
+        # A step that takes its time.
         time.sleep(float(sys.argv[2]))
         step.backward((model(data[batch.indices]) - targets[batch.indices]).square().mean())
     step.clip(0.5)

@@ -63,7 +63,7 @@ class Job:
         self.port = free_port()
         (directory / "train.py").write_text(script)
         (directory / "key").write_bytes(KEY)
-        # runs instead of the script
+        # Runs instead of the script.
         self.command: list[str] = []
         self.pods: dict[int, subprocess.Popen[bytes]] = {}
         self.env = os.environ | {
@@ -128,7 +128,7 @@ class Job:
                 if condition(status):
                     return status
             except OSError:
-                # pod 0 does not run yet
+                # Pod 0 does not run yet.
                 pass
             time.sleep(0.05)
         raise AssertionError(f"not within {seconds} s; last: {status}\n{self.output()}")

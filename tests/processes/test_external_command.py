@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent.external_command import script
 from elastic_runtime.contract import State
 from tests.harness.local_job import Job
 
@@ -109,11 +108,6 @@ def test_a_command_that_fails_ends_its_pod_with_its_exit_code(job: Job) -> None:
     (job.directory / "end").touch()
     assert job.pods[0].wait(20) == 5
     assert events(job, 0) == ["began"]
-
-
-def test_an_unknown_signal_is_refused() -> None:
-    with pytest.raises(ValueError, match="name of a signal"):
-        script("BANG", "", ["sleep", "9"])
 
 
 def test_a_local_job_runs_a_command_too(job: Job) -> None:

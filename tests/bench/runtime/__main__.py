@@ -51,10 +51,10 @@ def main() -> int:
         "-o", dest="output", choices=["table", "json"], default="table", help="output format"
     )
     args = parser.parse_args()
-    # SIGTERM unwinds the stack, so that the processes we started end
+    # SIGTERM unwinds the stack, so that the processes we started end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     width = 256 if args.quick else 1024
-    # every process of every job reads the width of its layers here
+    # Every process of every job reads the width of its layers here.
     os.environ["BENCH_WIDTH"] = str(width)
     wanted = args.only or names
     runs = 2 if args.quick else 5
@@ -77,7 +77,7 @@ def main() -> int:
             document = table.document(
                 rows, facts | {"load_after": os.getloadavg(), "seconds": round(time.time() - began)}
             )
-            # write the rows measured so far: the rest may take half an hour
+            # Write the rows measured so far: the rest may take half an hour.
             (TREE / "bench-runtime.json").write_text(document)
     print(document if args.output == "json" else table.as_text(rows))
     return 0 if all(row.met is not False for row in rows) else 1

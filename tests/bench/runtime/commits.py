@@ -16,12 +16,12 @@ from typing import Any
 class Commit:
     """One step committed by one rank."""
 
-    # Unix seconds
+    # Unix seconds.
     time: float
     who: str
     step: int
     world: int
-    # a number that grows with every change of membership: generation, restart, process id
+    # A number that grows with every change of membership: generation, restart, process id.
     era: int
 
 
@@ -29,13 +29,13 @@ class Commit:
 class Resumed:
     """How a job resumed after a change of membership."""
 
-    # Unix seconds of the last commit of any rank in the previous era
+    # Unix seconds of the last commit of any rank in the previous era.
     last: float
-    # Unix seconds at which all ranks of the new era had committed a step
+    # Unix seconds at which all ranks of the new era had committed a step.
     first: float
-    # median duration of a step in the new era
+    # Median duration of a step in the new era.
     step_s: float
-    # steps that were committed in both eras
+    # Steps that were committed in both eras.
     redone: int
 
     @property

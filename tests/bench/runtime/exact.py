@@ -14,7 +14,7 @@ from tests.bench.runtime.processes import WORKERS, Job, TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("exact",)
-# of the job's layers; small, because speed is not measured here
+# Of the job's layers; small, because speed is not measured here.
 WIDTH = 256
 
 

@@ -18,9 +18,9 @@ from tests.bench.runtime.processes import TooLong
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("shrink", "grow", "kill", "hang")
-# a younger generation is not watched for hangs: its ranks compile and read
+# A younger generation is not watched for hangs: its ranks compile and read.
 WATCHED_S = 3.0
-# a rank that sends nothing for this long counts as lost
+# A rank that sends nothing for this long counts as lost.
 HEARTBEAT_S = 1.0
 
 
@@ -133,7 +133,7 @@ def rows(measured: Samples) -> list[Row]:
     """The promises, one row for each peer."""
     shrink_most = min(0.060, 0.2 * measured.median("shrink step", 0.3))
     width = int(os.environ["BENCH_WIDTH"])
-    # parameters and AdamW's two moments of the job
+    # Parameters and AdamW's two moments of the job.
     state_bytes = 3 * 4 * 12 * (width * width + width)
     grow_most = 0.060 + state_bytes / (0.5 * measured.median("memcpy", 6e9))
     kill_most = 0.25 + measured.median("kill step", 0.3)

@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-# bytes
+# Bytes.
 SIZE = 256 << 20
 
 

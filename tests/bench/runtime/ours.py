@@ -63,7 +63,7 @@ class Ours(Job):
         try:
             return self.call("GET", contract.STATUS_PATH)
         except (OSError, ValueError, control_server.Refused):
-            # pod 0 does not run yet
+            # Pod 0 does not run yet.
             return None
 
     def rank_of(self, pod: int) -> int:

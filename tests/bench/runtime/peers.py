@@ -10,7 +10,7 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cede" / "peers"
 PINNED = {
-    # the release 0.2.0 terminates its own survivors with torch 2.13 and later
+    # The release 0.2.0 terminates its own survivors with torch 2.13 and later.
     "torchft": [
         "torchft-nightly==2026.10.26",
         "certifi==2026.10.18",

@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 from tests.bench.runtime import peers
 from tests.bench.runtime.commits import Commit, Resumed, of_events, resumed
 
-# time limits of a job's start and of its resuming
+# Time limits of a job's start and of its resuming.
 START_S = 300.0
 EVENT_S = 120.0
 WORKERS = Path(__file__).parent / "workers"

@@ -46,7 +46,7 @@ def measure(wanted: Collection[str], runs: int) -> list[Row]:
             measured.add("memcpy", memory.memcpy_bytes_s())
         except TooLong as error:
             print(f"# fsdp: {error}", file=sys.stderr)
-    # bytes of parameters and both moments on the two ranks that leave
+    # Bytes of parameters and both moments on the two ranks that leave.
     moved = 3 * 4 * 12 * (width * width + width) / 2
     most = (
         0.080 + moved / (0.55 * statistics.median(measured["memcpy"]))

@@ -15,9 +15,9 @@ from tests.bench.runtime.processes import TooLong, until
 from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("steady",)
-# the cost may be half a percent of a step of this length
+# The cost may be half a percent of a step of this length.
 STEP_S = 0.3
-# layers so narrow that a step takes almost no time and the fixed cost shows
+# Layers so narrow that a step takes almost no time and the fixed cost shows.
 SMALL = 64
 
 

@@ -13,7 +13,7 @@ class Row:
     The peer's values come from the same runs, in the same order if there are as many.
     """
 
-    # the name that --only takes
+    # The name that --only takes.
     name: str
     quantity: str
     goal: str
@@ -21,13 +21,13 @@ class Row:
     ours: Sequence[float]
     peer: str = ""
     theirs: Sequence[float] = ()
-    # bound of our median
+    # Bound of our median.
     at_most: float | None = None
-    # bounds of the median of ours ÷ theirs
+    # Bounds of the median of ours ÷ theirs.
     ratio_at_most: float | None = None
     ratio_at_least: float | None = None
     note: str = ""
-    # `at_most` bounds our worst value instead of the median; a run that did not end counts as 1
+    # `at_most` bounds our worst value instead of the median; a run that did not end counts as 1.
     always: bool = False
 
     @property

@@ -15,13 +15,13 @@ from tests.bench.runtime.table import Row, Samples
 
 NAMES = ("world", "resizes")
 TREE = Path(__file__).parents[3]
-# width of the job's layers
+# Width of the job's layers.
 WIDTH = 64
-# ranks
+# Ranks.
 LARGEST = 64
-# 64 processes import torch on the cores of this machine
+# 64 processes import torch on the cores of this machine.
 START_S = 900.0
-# resizes with and without --quick
+# Resizes with and without --quick.
 QUICK_RESIZES = 50
 RESIZES = 500
 
@@ -74,7 +74,7 @@ def measure(wanted: Collection[str], quick: bool) -> list[Row]:
     largest = 16 if quick else LARGEST
     if "world" in wanted:
         print(f"# {largest} processes", file=sys.stderr, flush=True)
-        # one run: only "nothing is lost" is promised
+        # One run: only "nothing is lost" is promised.
         try:
             world(measured, largest)
         except TooLong as error:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 MIB = int(os.environ.get("BENCH_MIB", "160"))
-# number of tensors
+# Number of tensors.
 PARTS = 16
 
 

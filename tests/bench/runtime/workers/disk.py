@@ -91,7 +91,7 @@ for turn in range(int(sys.argv[1])):
         ("ours", partial(write, save), partial(read_ours, save)),
         ("dcp", partial(write_dcp, theirs), partial(read_dcp, theirs)),
     ]
-    # rotate the order: a disk may be faster for the first one
+    # Rotate the order: a disk may be faster for the first one.
     contenders = [*contenders[turn % 3 :], *contenders[: turn % 3]]
     write_s = {who: timed_write() for who, timed_write, _ in contenders}
     read_s = {who: timed_read() for who, _, timed_read in contenders}

@@ -98,7 +98,7 @@ def main() -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{job.FOLDER}/meet", rank=claim_rank(), world_size=RANKS
     )
-    # the peers use the default group on threads, so the barriers need a group of their own
+    # The peers use the default group on threads, so the barriers need a group of their own.
     barrier_group: Any = dist.new_group(backend="gloo")
     # First calls import and allocate for up to a minute. Between two steps that would count as a
     # hang, so they happen before the job begins.
@@ -147,7 +147,7 @@ def main() -> None:
                 pending = async_save(net.state_dict(), checkpoint_id=target, async_stager=stager)  # type: ignore[assignment]
             elif other:
                 pending = other.save(str(target), {"model": net.state_dict()})
-                # stands for the optimizer step, which would wait for this lock
+                # Stands for the optimizer step, which would wait for this lock.
                 with other.lock():
                     pass
             call_s = time.perf_counter() - began
@@ -168,6 +168,6 @@ def main() -> None:
         other.close()
 
 
-# torch_checkpointing spawns a process that imports this file again
+# torch_checkpointing spawns a process that imports this file again.
 if __name__ == "__main__":
     main()

@@ -24,7 +24,7 @@ STEPS = int(sys.argv[1])
 SETTLE = 5
 MICRO_BATCHES = 2
 
-# number of our collectives so far
+# Number of our collectives so far.
 made = 0
 original_all_reduce = Group.all_reduce
 

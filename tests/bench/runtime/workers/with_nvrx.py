@@ -16,9 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.bench.runtime.workers import job
 
 EVERY = 10
-# timeout of the group; NVRx's abort cannot free a blocked gloo call, so it bounds the recovery
+# Timeout of the group; NVRx's abort cannot free a blocked gloo call, so it bounds the recovery.
 TIMEOUT = datetime.timedelta(seconds=2)
-# time for all ranks to reach the store
+# Time for all ranks to reach the store.
 MEET = datetime.timedelta(seconds=120)
 
 inprocess: Any = import_module("nvidia_resiliency_ext.inprocess")
@@ -69,7 +69,7 @@ def train(call_wrapper: Any = None) -> None:
             dist.barrier()
 
 
-# NVRx finds the parameter for its wrapper by this annotation
+# NVRx finds the parameter for its wrapper by this annotation.
 train.__annotations__["call_wrapper"] = inprocess.CallWrapper
 logging.disable(logging.CRITICAL)
 inprocess.Wrapper(store_kwargs={"port": port + 1})(train)()

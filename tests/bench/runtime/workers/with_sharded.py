@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from elastic_runtime import Session, Sharded
 from tests.bench.runtime.workers import job
 
-# period in steps, and the step in each period at which DCP is measured
+# Period in steps, and the step in each period at which DCP is measured.
 EVERY = 20
 DCP_AT = 10
 

@@ -108,7 +108,7 @@ from tests.harness.membership_model import JobModel
         pytest.param(
             view([*FOUR[:3], member(3, generation=0, parked=True, reported_at=LONG_AGO)]),
             (0, 1, 2),
-            id="pod that had parked and was asked back is gone",
+            id="pod that had parked and was asked back is lost",
         ),
         pytest.param(
             view(

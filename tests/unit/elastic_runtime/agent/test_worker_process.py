@@ -48,7 +48,7 @@ async def test_stacks_requested_while_the_process_is_closed(tmp_path: Path) -> N
 async def test_closed_process_has_no_stacks(tmp_path: Path) -> None:
     async with worker_in(tmp_path) as worker:
         worker.close()
-        assert await worker.stacks() == "the process is gone"
+        assert await worker.stacks() == "the process has ended"
 
 
 async def test_process_that_starts_has_no_stacks(tmp_path: Path) -> None:

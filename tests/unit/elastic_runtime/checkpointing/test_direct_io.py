@@ -19,7 +19,7 @@ from elastic_runtime.checkpointing.direct_io import (
 )
 
 PAGE = 4096
-# of the chunks that are written one after the other
+# Of the chunks that are written one after the other.
 SIZES = [
     [],
     [1],

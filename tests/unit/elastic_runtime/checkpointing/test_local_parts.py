@@ -13,7 +13,7 @@ def test_a_checkpoint_is_complete_if_every_part_exists_and_the_newest_is_first()
             LocalPart(older, 1, 6, 1),
             LocalPart(newer, 1, 6, 1),
             LocalPart(torn, 2, 6, 1),
-            # rank 0 has this one too, so it need not be sent
+            # Rank 0 has this one too, so it need not be sent.
             LocalPart(newer, 0, 5, 1),
         ],
     ]

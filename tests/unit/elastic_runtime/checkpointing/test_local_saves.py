@@ -65,7 +65,7 @@ def test_the_parts_of_a_pod_make_a_checkpoint_and_older_ones_are_removed(tmp_pat
     assert checkpoint.step == newest
     assert torch.equal(restore.load(checkpoint)["model"]["w"], state_after(newest)["model"]["w"])
     local.discard_collected()
-    # and they can be collected again
+    # And they can be collected again.
     assert len(list(local.directory.iterdir())) == KEEP
     assert local.collect(None, newer_than=newest) is None
 
@@ -222,11 +222,11 @@ def test_a_job_that_lost_all_processes_resumes_from_the_pods_disks(job: Job) -> 
     job.until(lambda s: any(step > shared for step in complete_steps(job)))
     newest = max(complete_steps(job))
     assert restart_all(job) >= newest
-    # a checkpoint on the pods' disks is not called durable
+    # A checkpoint on the pods' disks is not called durable.
     assert job.call("GET", contract.STATUS_PATH).durableStep == shared
     before = job.call("GET", contract.STATUS_PATH).generation
-    # pod 1 restarts on another node
+    # Pod 1 restarts on another node.
     assert restart_all(job, lambda: shutil.rmtree(job.directory / "disk-1")) == shared
     assert job.call("GET", contract.STATUS_PATH).generation > before
-    # and what is saved since then is kept
+    # And what is saved since then is kept.
     job.until(lambda s: any(step > shared for step in complete_steps(job)))

@@ -31,7 +31,7 @@ def test_a_full_disk_is_reported_and_the_old_checkpoint_stays(tmp_path: Path) ->
         save(tmp_path, 2, small_state(2, 1_000_000))
     assert restore.newest_intact(tmp_path) == old
     assert [path.name for path in tmp_path.iterdir()] == [old.path.name]
-    # and saving works again once there is space
+    # And saving works again once there is space.
     assert save(tmp_path, 3, small_state(3)).step == 3
 
 

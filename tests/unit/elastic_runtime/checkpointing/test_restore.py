@@ -90,24 +90,24 @@ def test_the_checkpoint_before_a_damaged_one_is_loaded(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     """Into the live tensors. The damaged one is set aside, so it is not the newest any more."""
-    # large enough to be read into place
+    # Large enough to be read into place.
     numbers = 30_000
     live = {"model.w": torch.zeros(numbers)}
     old = save(tmp_path, 1, small_state(1, numbers))
     newer_state = {**small_state(2, numbers), "model": {"w": torch.ones(numbers)}}
     damage(save(tmp_path, 2, newer_state).path)
-    # a copy that somebody has made
+    # A copy that somebody has made.
     (tmp_path / "step-000000001.bak").mkdir()
     loaded = restore.load_newest(tmp_path, live)
     assert loaded
     checkpoint, state = loaded
     assert checkpoint == old
-    # no new memory
+    # No new memory.
     assert state["model"]["w"] is live["model.w"]
     assert torch.equal(live["model.w"], small_state(1, numbers)["model"]["w"])
     assert Saver(tmp_path, 0, ignore_report).newest_step() == 1
-    # for people to look at
-    assert (tmp_path / "harmed-step-000000002").is_dir()
+    # For people to look at.
+    assert (tmp_path / "damaged-step-000000002").is_dir()
 
 
 def test_a_job_does_not_start_over_if_all_checkpoints_are_damaged(tmp_path: Path) -> None:

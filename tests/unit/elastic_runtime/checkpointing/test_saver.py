@@ -13,7 +13,7 @@ from elastic_runtime.checkpointing.save_format import folder_name
 from elastic_runtime.checkpointing.saver import SaveOrder, Saver
 from tests.builders.saves import ignore_report, save_on_all_ranks, savers, trained_state
 
-# the last rank of a generation after the other was lost
+# The last rank of a generation after the other was lost.
 ALONE = Writer(0, 1, 0, "2-5001")
 
 
@@ -144,7 +144,7 @@ def test_a_disk_that_hangs_stops_no_step_and_is_reported(
     monkeypatch.setattr(part_file, "write_part", hang)
     saver.save_in_background(3, trained_state)
     assert saver.order_for(4, requests=1) == SaveOrder.NONE
-    # one part waits behind the one that hangs, but no second one
+    # One part waits behind the one that hangs, but no second one.
     for step in (4, 5):
         saver.save_in_background(step, trained_state)
         assert saver.order_for(step + 1, requests=1) == SaveOrder.NONE

@@ -18,7 +18,7 @@ def test_a_copy_keeps_its_values_and_has_a_storage_of_its_own_size() -> None:
         tensor.zero_()
     for copied, tensor in zip(copies, expected, strict=True):
         assert torch.equal(copied.tensor, tensor)
-        # torch.save writes whole storages
+        # torch.save writes whole storages.
         assert copied.tensor.untyped_storage().nbytes() == tensor.nbytes
 
 

@@ -91,7 +91,7 @@ def test_samples_and_draws_do_not_depend_on_workers_or_resizes() -> None:
 
 
 def test_every_sample_has_its_own_draws() -> None:
-    # a step that is repeated has the same draws again
+    # A step that is repeated has the same draws again.
     whole_steps = {
         step: batches
         for (step, _, world), batches in zip(LIFE, run_life(workers=0), strict=True)

@@ -62,7 +62,7 @@ def test_a_long_state_is_sent_in_parts_as_it_was_at_the_first() -> None:
     assert commit(owner, [receiver], 1, long) == [[]]
     for step in (2, 3):
         assert commit(owner, [receiver, late], step, newer) == [[], []]
-    # a rank that missed the first part receives nothing
+    # A rank that missed the first part receives nothing.
     assert commit(owner, [receiver, late], 4, newer) == [[(0, 1, long)], []]
     assert commit(owner, [receiver, late], 5, newer) == [[(0, 5, newer)]] * 2
 

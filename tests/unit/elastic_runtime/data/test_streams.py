@@ -12,9 +12,9 @@ from elastic_runtime.data import batch_assignment
 from elastic_runtime.data.streams import Stream, Streams
 from tests.builders.steps import Plan, Step
 
-# one for each micro-batch of a step
+# One for each micro-batch of a step.
 STREAMS = 4
-# samples of a micro-batch
+# Samples of a micro-batch.
 SIZE = 3
 EPOCH = 10
 
@@ -29,7 +29,7 @@ def plan(rank: int = 0, world: int = 1, micro_batches: int = STREAMS) -> Plan:
 class Records:
     """Ten records an epoch, with a state of their own; `padding` makes it longer."""
 
-    # records that were read, of all streams
+    # Records that were read, of all streams.
     reads = 0
 
     def __init__(self, number: int, epoch: int, padding: int) -> None:
@@ -150,7 +150,7 @@ def test_any_history_reads_the_samples_of_an_undisturbed_job(
 
 
 def test_each_sample_comes_once_an_epoch_and_in_order() -> None:
-    # 30 samples of each stream: three epochs
+    # 30 samples of each stream: three epochs.
     steps = undisturbed(without_state, 10)
     for number in range(STREAMS):
         samples = [sample for step in steps for sample in step[number]]

@@ -8,7 +8,7 @@ from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 
-# tensors without memory, on devices that do not exist
+# Tensors without memory, on devices that do not exist.
 FAKE = FakeTensorMode()
 
 

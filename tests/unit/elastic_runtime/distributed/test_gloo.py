@@ -31,7 +31,7 @@ def test_only_sockets_that_the_group_opened_are_shut_down() -> None:
         later = socket.create_connection(server.getsockname())
         opened.remember()
         opened.shut_down()
-        # the end of the stream
+        # The end of the stream.
         assert later.recv(1) == b""
         earlier.settimeout(0.05)
         with pytest.raises(TimeoutError):

@@ -15,7 +15,7 @@ from elastic_runtime.distributed.group import Group, all_gather_object
 from tests.fakes.torch_work import AbandonedWork
 from tests.paths import TREE
 
-# connects, and then stops
+# Connects, and then stops.
 PEER = """
 import os, signal, sys
 from elastic_runtime.distributed.group import Group

@@ -158,7 +158,7 @@ def test_a_group_on_the_cpu_makes_no_communicator(communicators: list[Recorder])
 
 def test_an_abort_aborts_all_communicators_at_once(communicators: list[Recorder]) -> None:
     """The abort of one may not end before that of the other has begun."""
-    # a shard group of one rank needs no communicator
+    # A shard group of one rank needs no communicator.
     groups = make_groups(2, shard_group_size=1)
     first, second = groups[0]._communicators
     first.abort_after = [second]

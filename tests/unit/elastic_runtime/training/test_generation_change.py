@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from elastic_runtime import Session
+from elastic_runtime.distributed.recovery import RecoveryPlan
 
 
 def make_session(checkpoint: Path) -> Session:
@@ -39,3 +40,27 @@ def test_a_failed_step_ends_a_job_of_one(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: False)
     with pytest.raises(RuntimeError, match="a step failed in a job of one"):
         train(session, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("recovery", "step"),
+    [
+        pytest.param(
+            RecoveryPlan(1, (0,), (), ()), 1, id="a lost rank may have committed the step"
+        ),
+        pytest.param(RecoveryPlan(0, (), (0,), ()), 0, id="no rank can have committed the step"),
+        pytest.param(RecoveryPlan(0, (), (), (0,)), 0, id="cold start"),
+    ],
+)
+def test_the_step_in_flight_is_committed_only_if_the_plan_says_so(
+    tmp_path: Path, recovery: RecoveryPlan, step: int
+) -> None:
+    session = make_session(tmp_path)
+    for _ in (in_flight := next(session.steps(2))):
+        in_flight.backward(session.model(torch.ones(1, 2)).square().mean())
+    assert session._transaction._reduce(in_flight)
+    session._transaction.gradients_reduced = True
+    session._generations._restore(None, recovery)
+    assert session.step == step
+    assert not session._transaction.gradients_reduced
+    assert session._state.is_complete

@@ -1,6 +1,7 @@
 """A step is committed by all ranks or by none."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 import torch
@@ -54,6 +55,36 @@ def test_a_failed_step_leaves_the_state_unchanged(
     assert session._transaction.commit(step) is Outcome.FAILED
     assert (session.step, session.loss) == (0, None)
     assert torch.equal(weight(session), before)
+
+
+class LostGroup:
+    """A peer is lost in the last reduction of a step."""
+
+    def all_reduce(self, tensor: torch.Tensor) -> NoReturn:
+        raise RuntimeError("a peer is lost")
+
+
+def test_a_step_whose_last_reduction_fails_can_still_be_committed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another rank may have committed it."""
+    before = weight(session)
+    step = begin(session)
+    monkeypatch.setattr(session._parts.lifecycle, "group", LostGroup())
+    assert session._transaction.commit(step) is Outcome.FAILED
+    assert session._transaction.gradients_reduced
+    assert torch.equal(weight(session), before)
+    session._transaction.apply()
+    assert session.step == 1
+    assert not torch.equal(weight(session), before)
+
+
+def test_a_broken_step_is_not_reduced(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = begin(session)
+    monkeypatch.setattr(Step, "broken", True)
+    monkeypatch.setattr(session.strategy, "reduce", None)
+    assert session._transaction.commit(step) is Outcome.FAILED
+    assert not session._transaction.gradients_reduced
 
 
 def test_a_step_is_committed_before_the_ranks_join_the_next_generation(
