@@ -4,6 +4,7 @@ step in flight."""
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -87,8 +88,10 @@ def test_a_frozen_agent_is_left_out_and_rejoins(
     # Without the coordinator the ranks train on.
     os.kill(job.pods[0].pid, signal.SIGSTOP)
     before = max(line["step"] for line in job.lines("steps-*"))
+    deadline = time.monotonic() + 60
     while max(line["step"] for line in job.lines("steps-1-0")) < before + 20:
-        pass
+        assert time.monotonic() < deadline, "the ranks do not train on"
+        time.sleep(0.05)
     os.kill(job.pods[0].pid, signal.SIGCONT)
     assert job.until(lambda s: s.step >= before + 20).state == State.TRAINING
     assert job.trains(3).size == 3

@@ -221,7 +221,8 @@ def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
 
     def wait_until(condition: Callable[[Status], bool]) -> None:
         end = time.monotonic() + 60
-        while not condition(ask("status")) and time.monotonic() < end:
+        while not condition(status := ask("status")):
+            assert time.monotonic() < end, status
             time.sleep(0.1)
 
     with subprocess.Popen(

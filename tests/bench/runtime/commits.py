@@ -18,7 +18,8 @@ class Commit:
 
     # Unix seconds.
     time: float
-    who: str
+    # Its name: of its journal, or the number that a peer gives it.
+    rank: str
     step: int
     world: int
     # A number that grows with every change of membership: generation, restart, process id.
@@ -52,23 +53,25 @@ def resumed(
     `new` is true for the commits of the new era.
     """
     first: dict[str, Commit] = {}
-    took: dict[str, list[float]] = {}
+    durations_by_rank: dict[str, list[float]] = {}
     before: list[Commit] = []
     previous: dict[str, float] = {}
     for commit in sorted(commits, key=lambda c: c.time):
         if not (new(commit) and commit.world == world):
             before.append(commit)
             continue
-        first.setdefault(commit.who, commit)
-        if commit.who in previous:
-            took.setdefault(commit.who, []).append(commit.time - previous[commit.who])
-        previous[commit.who] = commit.time
-    if len(first) < world or any(len(took.get(who, [])) < more for who in first):
+        first.setdefault(commit.rank, commit)
+        if commit.rank in previous:
+            durations_by_rank.setdefault(commit.rank, []).append(
+                commit.time - previous[commit.rank]
+            )
+        previous[commit.rank] = commit.time
+    if len(first) < world or any(len(durations_by_rank.get(rank, [])) < more for rank in first):
         return None
     began = max(c.time for c in first.values())
     earliest = min(c.time for c in first.values())
     earlier = [c for c in before if c.time < earliest]
-    durations = list(chain.from_iterable(took.values()))
+    durations = list(chain.from_iterable(durations_by_rank.values()))
     return Resumed(
         last=max(c.time for c in earlier),
         first=began,
@@ -85,7 +88,7 @@ def lines(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def of_journal(folder: Path) -> list[Commit]:
+def read_journal(folder: Path) -> list[Commit]:
     """Commits of our jobs: the journal records the generation; each rank has its own file."""
     commits = []
     for path in sorted(folder.glob("steps-*.jsonl")):
@@ -96,11 +99,11 @@ def of_journal(folder: Path) -> list[Commit]:
     return commits
 
 
-def of_events(folder: Path) -> list[Commit]:
+def read_events(folder: Path) -> list[Commit]:
     """Commits of a peer's job. Without an era in the event, the process id serves as era."""
     steps = (line for line in lines(folder, "events-*.jsonl") if line["event"] == "step")
     return [
-        Commit(e["time"], str(e["who"]), e["step"], e["world"], e.get("era", e["pid"]))
+        Commit(e["time"], str(e["rank"]), e["step"], e["world"], e.get("era", e["pid"]))
         for e in steps
     ]
 

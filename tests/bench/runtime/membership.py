@@ -39,7 +39,7 @@ def ours(wanted: Collection[str], measured: Samples) -> None:
             era = job.generation()
             asked, back = job.resized(4)
             first = max(
-                min(c.time for c in job.commits() if c.who == f"steps-{pod}-0" and c.era > era)
+                min(c.time for c in job.commits() if c.rank == f"steps-{pod}-0" and c.era > era)
                 for pod in (2, 3)
             )
             measured.add("grow", back.pause_s)

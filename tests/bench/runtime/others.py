@@ -148,12 +148,12 @@ class Torchft(Job):
 
         until(joined, 120, "torchft's group is back")
         self.steady(self.GROUPS, 4, after=time.time())
-        times = sorted(c.time for c in self.commits() if c.who == "0" and c.time > began - step_s)
+        times = sorted(c.time for c in self.commits() if c.rank == "0" and c.time > began - step_s)
         first = [min(c.time for c in self.commits() if c.era == pid) for pid in new]
         return began, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
 
     def _step_s(self) -> float:
-        times = sorted(c.time for c in self.commits() if c.who == "0")[-6:]
+        times = sorted(c.time for c in self.commits() if c.rank == "0")[-6:]
         return sorted(b - a for a, b in pairwise(times))[2]
 
 

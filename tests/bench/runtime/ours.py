@@ -10,7 +10,7 @@ from pathlib import Path
 from elastic_runtime import contract
 from elastic_runtime.agent import control_server
 from elastic_runtime.contract import SizeRequest, Status
-from tests.bench.runtime.commits import Commit, Resumed, lines, of_journal
+from tests.bench.runtime.commits import Commit, Resumed, lines, read_journal
 from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
 
 
@@ -44,7 +44,7 @@ class Ours(Job):
         self.start("-m", "elastic_runtime", *options, *self.words)
 
     def commits(self) -> list[Commit]:
-        return of_journal(self.log)
+        return read_journal(self.log)
 
     def call(self, method: str, path: str, body: bytes = b"") -> Status:
         key = (self.directory / "key").read_bytes().strip()
@@ -106,11 +106,11 @@ class Ours(Job):
         """The first commits after `era`; the lost rank may come back one generation later."""
         commits = self.commits()
         new = [c for c in commits if c.era > era and c.world == world]
-        if len({c.who for c in new}) < world:
+        if len({c.rank for c in new}) < world:
             return None
         first: dict[str, Commit] = {}
         for commit in sorted(new, key=lambda c: c.time):
-            first.setdefault(commit.who, commit)
+            first.setdefault(commit.rank, commit)
         old = [c for c in commits if c.era <= era]
         redone = max(c.step for c in old) - min(c.step for c in first.values()) + 1
         return Resumed(
@@ -123,8 +123,8 @@ class Ours(Job):
     def step_s(self, last: int = 12) -> float:
         """Median duration of the last steps of the rank that committed the newest step."""
         commits = self.commits()
-        who = max(commits, key=lambda c: c.step).who
-        times = sorted(c.time for c in commits if c.who == who)[-last:]
+        rank = max(commits, key=lambda c: c.step).rank
+        times = sorted(c.time for c in commits if c.rank == rank)[-last:]
         gaps = sorted(b - a for a, b in pairwise(times))
         return gaps[len(gaps) // 2]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from tests.bench.runtime import peers
-from tests.bench.runtime.commits import Commit, Resumed, of_events, resumed
+from tests.bench.runtime.commits import Commit, Resumed, read_events, resumed
 
 # Time limits of a job's start and of its resuming.
 START_S = 300.0
@@ -113,7 +113,7 @@ class Job:
         return process
 
     def commits(self) -> list[Commit]:
-        return of_events(self.folder)
+        return read_events(self.folder)
 
     def steady(
         self, world: int, steps: int = 6, after: float = 0.0, seconds: float = START_S
@@ -122,7 +122,7 @@ class Job:
 
         def is_steady() -> bool | None:
             counts = Counter(
-                (c.who, c.era) for c in self.commits() if c.world == world and c.time > after
+                (c.rank, c.era) for c in self.commits() if c.world == world and c.time > after
             )
             return True if sum(n >= steps for n in counts.values()) >= world else None
 

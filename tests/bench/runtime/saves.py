@@ -39,8 +39,8 @@ def disk(runs: int, mib: int, measured: Samples) -> None:
             raise TooLong(job.output())
         for line in lines(job.folder, "events-disk-*.jsonl"):
             for direction in ("write", "read"):
-                for who, seconds in line[direction].items():
-                    measured.add(f"{who} {direction}", mib * (1 << 20) / 1e9 / seconds)
+                for contender, seconds in line[direction].items():
+                    measured.add(f"{contender} {direction}", mib * (1 << 20) / 1e9 / seconds)
 
 
 def measure(wanted: Collection[str], runs: int, quick: bool) -> list[Row]:

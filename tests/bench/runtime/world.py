@@ -38,7 +38,7 @@ def world(measured: Samples, largest: int) -> None:
         job.steady(largest, steps=3, seconds=START_S)
         first: dict[str, float] = {}
         for commit in sorted(job.commits(), key=lambda c: c.time):
-            first.setdefault(commit.who, commit.time)
+            first.setdefault(commit.rank, commit.time)
         measured.add("start", max(first.values()) - began)
         for size in sizes(largest):
             measured.add(f"step {size}", job.step_s())

@@ -6,29 +6,29 @@ from tests.bench.runtime.commits import Commit, resumed
 from tests.bench.runtime.table import Row, as_text
 
 
-def commits(who: str, era: int, world: int, *times: float, step: int = 1) -> list[Commit]:
-    return [Commit(time, who, step + n, world, era) for n, time in enumerate(times)]
+def commits(rank: str, era: int, world: int, *times: float, step: int = 1) -> list[Commit]:
+    return [Commit(time, rank, step + n, world, era) for n, time in enumerate(times)]
 
 
 OLD = [*commits("a", 1, 2, 1.0, 2.0, 3.0), *commits("b", 1, 2, 1.0, 2.0, 3.0)]
 
 
-def test_a_pause_is_the_gap_until_everybody_has_committed_less_one_step() -> None:
+def test_a_pause_is_the_gap_until_all_ranks_have_committed_less_one_step() -> None:
     new = [*commits("a", 2, 2, 5.0, 6.0, 7.0, step=4), *commits("b", 2, 2, 5.5, 6.5, 7.5, step=4)]
-    back = resumed(OLD + new, lambda c: c.era == 2, 2, more=2)
-    assert back
-    assert (back.last, back.first, back.step_s, back.redone) == (3.0, 5.5, 1.0, 0)
-    assert back.pause_s == pytest.approx(1.5)
+    result = resumed(OLD + new, lambda c: c.era == 2, 2, more=2)
+    assert result
+    assert (result.last, result.first, result.step_s, result.redone) == (3.0, 5.5, 1.0, 0)
+    assert result.pause_s == pytest.approx(1.5)
 
 
-def test_steps_that_are_done_again_are_counted() -> None:
+def test_repeated_steps_are_counted() -> None:
     new = [*commits("a", 2, 1, 5.0, 6.0, 7.0, step=2)]
-    back = resumed(OLD + new, lambda c: c.era == 2, 1, more=2)
-    assert back
-    assert back.redone == 2
+    result = resumed(OLD + new, lambda c: c.era == 2, 1, more=2)
+    assert result
+    assert result.redone == 2
 
 
-def test_a_job_is_not_back_before_all_of_it_is() -> None:
+def test_a_job_has_resumed_when_all_its_ranks_have() -> None:
     new = commits("a", 2, 2, 5.0, 6.0, 7.0, step=4)
     assert resumed(OLD + new, lambda c: c.era == 2, 2, more=2) is None
 

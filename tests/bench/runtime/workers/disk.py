@@ -93,8 +93,8 @@ for turn in range(int(sys.argv[1])):
     ]
     # Rotate the order: a disk may be faster for the first one.
     contenders = [*contenders[turn % 3 :], *contenders[: turn % 3]]
-    write_s = {who: timed_write() for who, timed_write, _ in contenders}
-    read_s = {who: timed_read() for who, _, timed_read in contenders}
+    write_s = {name: timed_write() for name, timed_write, _ in contenders}
+    read_s = {name: timed_read() for name, _, timed_read in contenders}
     log_event("disk", write=write_s, read=read_s)
     raw.unlink()
     shutil.rmtree(save)

@@ -50,8 +50,8 @@ FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 class Events:
     """Writes one line of JSON for each event to a file of this process."""
 
-    def __init__(self, who: object) -> None:
-        self._file = open(FOLDER / f"events-{who}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115
+    def __init__(self, writer: object) -> None:
+        self._file = open(FOLDER / f"events-{writer}-{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115
 
     def __call__(self, event: str, **facts: Any) -> None:
         self._file.write(

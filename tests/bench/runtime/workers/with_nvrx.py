@@ -51,7 +51,7 @@ def train(call_wrapper: Any = None) -> None:
         job.loss_of(ddp, job.batch(step, rank)).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         step += 1
-        log_event("step", step=step, world=world, who=own_rank, era=turn)
+        log_event("step", step=step, world=world, rank=own_rank, era=turn)
         if step % EVERY == 0:
             dist.barrier()
             if rank == 0:

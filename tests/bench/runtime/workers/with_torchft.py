@@ -15,8 +15,8 @@ from tests.bench.runtime.workers import job
 
 torchft: Any = import_module("torchft")
 logging.disable(logging.CRITICAL)
-who = int(os.environ["BENCH_GROUP"])
-log_event = job.Events(who)
+group = int(os.environ["BENCH_GROUP"])
+log_event = job.Events(group)
 store: Any = dist.TCPStore(  # type: ignore[attr-defined]
     "127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False
 )
@@ -34,7 +34,7 @@ manager = torchft.Manager(
     min_replica_size=1,
     load_state_dict=load,
     state_dict=lambda: {"model": net.state_dict(), "optimizer": inner.state_dict()},
-    replica_id=f"group-{who}",
+    replica_id=f"group-{group}",
     timeout=timedelta(seconds=30),
     rank=0,
     world_size=1,
@@ -49,10 +49,10 @@ optimizer: Any = torchft.Optimizer(manager, inner)
 while not job.over():
     before = manager.current_step()
     optimizer.zero_grad()
-    job.loss_of(ddp, job.batch(before, who)).backward()  # type: ignore[no-untyped-call]
+    job.loss_of(ddp, job.batch(before, group)).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     if (step := manager.current_step()) > before:
-        log_event("step", step=step, world=manager.num_participants(), who=who)
+        log_event("step", step=step, world=manager.num_participants(), rank=group)
     else:
         log_event("thrown away", step=step)
 os._exit(0)

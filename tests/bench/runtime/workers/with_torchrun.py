@@ -30,7 +30,7 @@ while not job.over():
     job.loss_of(ddp, job.batch(step, rank)).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     step += 1
-    log_event("step", step=step, world=world, who=rank)
+    log_event("step", step=step, world=world, rank=rank)
     if step % EVERY == 0:
         if rank == 0:
             draft = path.with_suffix(".draft")
