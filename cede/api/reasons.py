@@ -92,9 +92,18 @@ class KueueReason(Reason):
     CONFIG_MAP_NOT_FOUND = ("ConfigMapNotFound", "Kueue's ConfigMap is not in its usual place.")
     TOO_OLD = ("TooOld", "Kueue is older than the oldest version that Cede supports.")
     NOT_RUNNING = ("NotRunning", "Kueue's Deployment is scaled to 0.")
-    WAIT_FOR_PODS_READY_OFF = ("WaitForPodsReadyOff", "A job without ready pods keeps its quota.")
-    FAIR_SHARING_OFF = ("FairSharingOff", "The policy uses weights, and Kueue ignores them.")
-    FAIR_SHARING_ON = ("FairSharingOn", "The policy is first come first served; Kueue is not.")
+    WAIT_FOR_PODS_READY_OFF = (
+        "WaitForPodsReadyOff",
+        "Kueue's waitForPodsReady is off: a job keeps its quota even if its pods never get ready.",
+    )
+    FAIR_SHARING_OFF = (
+        "FairSharingOff",
+        "The policy has idleCompute: FairShare, but Kueue's fairSharing is off.",
+    )
+    FAIR_SHARING_ON = (
+        "FairSharingOn",
+        "The policy has idleCompute: FirstCome, but Kueue's fairSharing is on.",
+    )
     ELASTIC_SLICES_OFF = ("ElasticSlicesOff", "The feature gate of elastic jobs is off.")
     ELASTIC_TOPOLOGY_OFF = ("ElasticTopologyOff", "Elastic jobs lose their placement on a resize.")
     JOBS_NOT_QUEUED = ("JobsNotQueued", "Kueue does not queue Jobs.")
@@ -102,7 +111,7 @@ class KueueReason(Reason):
 
 
 class EventReason(Reason):
-    """The reasons of the events that the quota_controller records beside those of Ready."""
+    """Events of a ComputeAllocation or ClusterPolicy, beside those about condition Ready."""
 
     EDIT_REVERTED = ("EditReverted", "An object of Cede was edited or deleted, and is restored.")
 
@@ -136,13 +145,14 @@ class CessionPhase(Reason):
     COMPLETED = ("Completed", "The preemptor's pods were ready.")
     CANCELLED = (
         "Cancelled",
-        "The preemptor was deleted or deactivated; targets that were not resized keep their size.",
+        "The preemptor or its ClusterQueue was deleted, or the preemptor was deactivated; targets "
+        "that were not resized keep their size.",
     )
     FAILED = ("Failed", "The preemptor was not admitted; the scheduler plans again.")
 
 
 class SchedulerEvent(Reason):
-    """The reasons of the events that the scheduler records on Workloads and Jobs."""
+    """Events of Workloads and Jobs, recorded by the scheduler."""
 
     CESSION_OPENED = (
         "CessionOpened",

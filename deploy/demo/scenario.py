@@ -55,8 +55,8 @@ async def _shrink(driver: Driver, record: Record, full_size: int) -> set[str]:
     record.owner_wait_s = await driver.submit_owner_job()
     record.marks["vision runs"] = time.time()
     driver.screen.report(
-        f"Vision runs {record.owner_wait_s:.2f} s after its Workload was created; research trains "
-        f"on."
+        f"Vision runs {record.owner_wait_s:.2f} s after its Workload was created; research "
+        f"keeps training."
     )
     await driver.wait_until(
         lambda: driver.trains_on(full_size // 2), "research to train on half", 30

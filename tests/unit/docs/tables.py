@@ -1,32 +1,70 @@
-"""Writes the state machines into docs/architecture.md: `python -m tests.unit.docs.tables`."""
+"""Writes tables that the code prints into pages: `python -m tests.unit.docs.tables`."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+from cede.api import reasons
+from cede.api.reasons import Reason
 from tests.unit.docs.pages import DOCS
 
-PAGE = DOCS / "architecture.md"
+MARKERS = {
+    DOCS / "architecture.md": ("phase_table", "rule_table"),
+    DOCS / "reasons.md": ("reason_tables",),
+}
+"""Page → the markers in it."""
 
 
-def tables() -> dict[str, str]:
-    """Marker → the table that the code prints."""
+def table(marker: str) -> str:
+    """The table that the code prints for this marker."""
     from elastic_runtime.agent.membership import rule_table
     from scheduler.cession_lifecycle import phase_table
 
-    return {"phase_table": phase_table(), "rule_table": rule_table()}
+    tables = {"phase_table": phase_table, "rule_table": rule_table, "reason_tables": reason_tables}
+    return tables[marker]()
 
 
-def with_tables(page: str) -> str:
-    """The page with the present tables between its markers."""
-    for marker, table in tables().items():
+def reason_tables() -> str:
+    """For each type of reason: where it is shown, and a table of its reasons and sentences."""
+    types = (
+        reasons.AllocationReason,
+        reasons.AdmitsReason,
+        reasons.PolicyReason,
+        reasons.WriteReason,
+        reasons.LeaderReason,
+        reasons.KueueReason,
+        reasons.EventReason,
+        reasons.CessionReason,
+        reasons.CessionPhase,
+        reasons.SchedulerEvent,
+    )
+    return "\n\n".join("\n".join(_reason_table(type_)) for type_ in types)
+
+
+def _reason_table(type_: type[Reason]) -> Iterator[str]:
+    yield f"{type_.__doc__}\n"
+    yield "| reason | meaning |"
+    yield "|---|---|"
+    for reason in type_:
+        yield f"| `{reason}` | {reason.sentence} |"
+
+
+def with_tables(page: Path) -> str:
+    """The text of the page with the present tables between its markers."""
+    text = page.read_text()
+    for marker in MARKERS[page]:
         opening = f"<!-- {marker} -->\n"
-        start = page.index(opening) + len(opening)
-        end = page.index("<!-- end -->", start)
-        page = f"{page[:start]}\n{as_markdown(table)}\n\n{page[end:]}"
-    return page
+        start = text.index(opening) + len(opening)
+        end = text.index("<!-- end -->", start)
+        text = f"{text[:start]}\n{as_markdown(table(marker))}\n\n{text[end:]}"
+    return text
 
 
-def as_markdown(table: str) -> str:
-    """A Markdown table as it is; any other text as a block."""
-    return table.strip() if table.startswith("|") else f"```text\n{table.rstrip()}\n```"
+def as_markdown(text: str) -> str:
+    """A text with a Markdown table as it is; any other text as a block."""
+    has_table = any(line.startswith("|") for line in text.splitlines())
+    return text.strip() if has_table else f"```text\n{text.rstrip()}\n```"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    for page in MARKERS:
+        page.write_text(with_tables(page))
