@@ -63,13 +63,10 @@ def _is_managed(queue: ClusterQueue) -> bool:
 
 def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -> Queue:
     weight = queue.spec.fairSharing.weight if queue.spec.fairSharing else 1
-    groups = tuple(
-        ResourceGroup(
-            resources=group.coveredResources,
-            flavors=tuple(flavor.name for flavor in group.flavors),
-        )
-        for group in queue.spec.resourceGroups
-    )
+    groups = list[ResourceGroup]()
+    for group in queue.spec.resourceGroups:
+        flavors = tuple(flavor.name for flavor in group.flavors)
+        groups.append(ResourceGroup(resources=group.coveredResources, flavors=flavors))
     return Queue(
         name=queue.metadata.name,
         cohort=queue.spec.cohortName,
@@ -81,7 +78,7 @@ def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -
         weight=amount("cpu", weight) / 1000,
         preempts_own_jobs=preempts_own_jobs,
         managed=_is_managed(queue),
-        groups=groups,
+        groups=tuple(groups),
     )
 
 

@@ -105,9 +105,13 @@ def _competes(quota: CohortQuota, pending: PendingWorkload, job: AdmittedWorkloa
     if queue.cohort != quota.queues[job.queue].cohort:
         return False
     return any(
-        _can_ever_fit(quota, queue.name, request) and any(request[key] for key in job.per_pod)
+        _can_ever_fit(quota, queue.name, request) and _requests_any_of(request, job.per_pod)
         for request in assignments(pending.requested, queue)
     )
+
+
+def _requests_any_of(request: Quota, keys: Iterable[tuple[str, str]]) -> bool:
+    return any(request[key] for key in keys)
 
 
 def _can_ever_fit(quota: CohortQuota, queue: str, request: Quota) -> bool:

@@ -18,11 +18,8 @@ STATUSES = "statuses"
 
 
 def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
-    kinds = {
-        field.name: [_to_json(item) for item in getattr(objects, field.name)]
-        for field in fields(RawObjects)
-        if field.name != STATUSES
-    }
+    names = [field.name for field in fields(RawObjects) if field.name != STATUSES]
+    kinds = {name: list(map(_to_json, getattr(objects, name))) for name in names}
     statuses = {uid: asdict(status) for uid, status in objects.statuses.items()}
     return json.dumps(
         {"now": now, "policy": policy.model_dump(mode="json"), STATUSES: statuses, **kinds}

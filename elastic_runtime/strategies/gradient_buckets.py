@@ -1,5 +1,6 @@
 """Sums gradients over the ranks in buckets, by hooks, while the backward pass still runs."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class GradientBuckets:
             # A bucket for the loss alone: this type is too narrow for it.
             self._buckets.append([])
             kinds.append((torch.float32, kinds[-1][1]))
-        sizes = [sum(p.numel() for p in bucket) for bucket in self._buckets]
+        sizes = [_elements(bucket) for bucket in self._buckets]
         # The last bucket also holds the loss, and so is the last to be reduced.
         sizes[-1] += 1
         self._memory = [
@@ -162,6 +163,10 @@ def _split(parameters: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter
         buckets[-1].append(parameter)
         space -= size
     return buckets
+
+
+def _elements(bucket: Iterable[torch.nn.Parameter]) -> int:
+    return sum(p.numel() for p in bucket)
 
 
 def _kind(parameter: torch.nn.Parameter) -> tuple[torch.dtype, torch.device]:

@@ -27,10 +27,11 @@ class Report:
     @classmethod
     def from_plain_data(cls, data: Sequence[Any]) -> "Report":
         live, copies = data
-        return cls(
-            [Shard(*shard) for shard in live],
-            {step: [Shard(*shard) for shard in shards] for step, *shards in copies},
-        )
+        return cls(_as_shards(live), {step: _as_shards(shards) for step, *shards in copies})
+
+
+def _as_shards(data: Sequence[Any]) -> list[Shard]:
+    return [Shard(*shard) for shard in data]
 
 
 @dataclass(frozen=True, slots=True)

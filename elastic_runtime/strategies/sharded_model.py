@@ -28,9 +28,9 @@ class ShardedModel:
         self.model = model
         self._optimizer = optimizer
         name_of = {id(p): name for name, p in model.named_parameters()}
-        self._group_names = [
-            [name_of[id(p)] for p in group["params"]] for group in optimizer.param_groups
-        ]
+        self._group_names = list[list[str]]()
+        for group in optimizer.param_groups:
+            self._group_names.append([name_of[id(p)] for p in group["params"]])
         script_checks.raise_mistakes(script_checks.device_mistakes(model.parameters()))
         self.device = next(model.parameters()).device
         if self.device.type == "cuda":

@@ -90,12 +90,14 @@ def read(model: nn.Module, optimizer: torch.optim.Optimizer, shard: Shard) -> Sh
                 # Some optimizers keep it on the parameter's device, some on the CPU.
                 small.append([name, kind, value, value.device.type if is_tensor else ""])
     table = TensorTable(keys, [tuple(t.shape) for t in tensors], [t.dtype for t in tensors])
-    groups = [
-        {key: value for key, value in group.items() if key != "params"}
-        for group in optimizer.param_groups
-    ]
+    groups = [_options(group) for group in optimizer.param_groups]
     unsplit = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
     return ShardState(shard, table, [_local(t).detach() for t in tensors], unsplit)
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a parameter group, without its parameters."""
+    return {key: value for key, value in group.items() if key != "params"}
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:

@@ -135,9 +135,9 @@ def measured_capacity(type_: InstanceType, offers: Sequence[_NodeOffer]) -> Capa
     whole_node = Counter(dict(layout))
     for name in CPU_AND_MEMORY:
         whole_node[name] = min(offer.resources[name] for offer in complete)
-    largest_node = Counter(
-        {name: max(offer.resources[name] for offer in offers) for name in whole_node}
-    )
+    largest_node = Counter[str]()
+    for name in whole_node:
+        largest_node[name] = max(offer.resources[name] for offer in offers)
     healthy_offers = [offer for offer in offers if offer.is_healthy]
     healthy = Counter(dict.fromkeys(whole_node, 0))
     for offer in healthy_offers:

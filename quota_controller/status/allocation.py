@@ -118,10 +118,9 @@ def column_text(quota: Quota, capacities: Mapping[str, Capacity]) -> str:
         for name in capacity.resources
         if "/" in name and capacity.largest_node[name]
     }
-    amounts = {
-        resource: sum(quota[type_name, resource] for type_name in capacities)
-        for resource in sorted(resources or {"cpu"})
-    }
+    amounts = dict[str, int]()
+    for resource in sorted(resources or {"cpu"}):
+        amounts[resource] = sum(quota[type_name, resource] for type_name in capacities)
     listed = {resource: value for resource, value in amounts.items() if value}
     if not listed:
         first = min(amounts)

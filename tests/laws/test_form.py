@@ -120,6 +120,30 @@ def test_a_variable_is_named_for_the_thing_it_holds() -> None:
     assert not banned, report(banned)
 
 
+# --- expressions ----------------------------------------------------------------------------------
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+CONDITIONAL = (ast.IfExp,)
+
+
+def nested(path: Path, kinds: tuple[type[ast.AST], ...]) -> Iterator[str]:
+    """Where an expression of these kinds contains another one."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, kinds):
+            inner = (other for other in ast.walk(node) if other is not node)
+            if any(isinstance(other, kinds) for other in inner):
+                yield f"{name(path)}:{node.lineno}"
+
+
+def test_no_conditional_expression_is_nested() -> None:
+    places = [place for path in all_sources() for place in nested(path, CONDITIONAL)]
+    assert not places, report(places)
+
+
+def test_no_comprehension_of_a_package_is_nested() -> None:
+    places = [place for path in sources(*PACKAGES) for place in nested(path, COMPREHENSIONS)]
+    assert not places, report(places)
+
+
 # --- the environment ------------------------------------------------------------------------------
 def reads_environment(node: ast.AST) -> bool:
     match node:
@@ -140,7 +164,7 @@ def test_the_environment_is_read_at_the_entry_points_only() -> None:
     reads = [
         f"{name(path)} reads the environment: read it in __main__.py and pass it on"
         for path in inner
-        if any(reads_environment(node) for node in ast.walk(tree_of(path)))
+        if any(map(reads_environment, ast.walk(tree_of(path))))
     ]
     assert not reads, report(reads)
 
@@ -149,6 +173,6 @@ def test_every_named_reader_of_the_environment_reads_it() -> None:
     readers = {
         path
         for path in ENVIRONMENT_READERS
-        if any(reads_environment(node) for node in ast.walk(tree_of(TREE / path)))
+        if any(map(reads_environment, ast.walk(tree_of(TREE / path))))
     }
     assert readers == set(ENVIRONMENT_READERS)

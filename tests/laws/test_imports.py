@@ -51,12 +51,10 @@ def ignored_shells(title: str) -> set[str]:
 def under_the_law() -> set[str]:
     """The modules below the contract's sources, without packages and without the shells."""
     roots = contract(PURITY)["source_modules"]
-    return {
-        module(path)
-        for path in sources(*PACKAGES)
-        if path.name != "__init__.py"
-        and any(module(path) == root or module(path).startswith(f"{root}.") for root in roots)
-    } - ignored_shells(PURITY)
+    below = tuple(f"{root}." for root in roots)
+    modules = [module(path) for path in sources(*PACKAGES) if path.name != "__init__.py"]
+    lawful = {path for path in modules if path in roots or path.startswith(below)}
+    return lawful - ignored_shells(PURITY)
 
 
 def test_a_module_says_pure_if_and_only_if_it_is_under_the_law() -> None:

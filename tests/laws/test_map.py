@@ -42,11 +42,12 @@ def missing_from(entries: list[Entry], files: tuple[str, ...]) -> list[str]:
     named = {entry.path for entry in entries}
     parents = {entry.path.rpartition("/")[0] for entry in entries}
     uniform = {entry.path for entry in entries if entry.is_folder and entry.path not in parents}
+    below_uniform = tuple(f"{folder}/" for folder in uniform)
     return [
         path
         for path in files
         if path not in named
-        and not any(path.startswith(f"{folder}/") for folder in uniform)
+        and not path.startswith(below_uniform)
         and not (path.endswith("/__init__.py") and path.removesuffix("/__init__.py") in named)
     ]
 
@@ -77,11 +78,10 @@ def test_every_entry_says_what_it_is_for_and_stands_once() -> None:
 def test_no_folder_stands_for_the_modules_of_a_package() -> None:
     """Each module of a package is named by itself."""
     named = {entry.path for entry in the_map()}
+    packages = tuple(f"{package}/" for package in PACKAGES)
     missing = [
         path
         for path in tracked()
-        if path.startswith(tuple(f"{package}/" for package in PACKAGES))
-        and not path.endswith("__init__.py")
-        and path not in named
+        if path.startswith(packages) and not path.endswith("__init__.py") and path not in named
     ]
     assert not missing, f"docs/architecture.md leaves out {', '.join(missing)}"
