@@ -101,7 +101,7 @@ class SetWorkloadActive:
 
     @property
     def log_fields(self) -> LogFields:
-        return {"workload": "/".join(self.workload), "active": self.active}
+        return {"workload": "/".join(self.workload), "active": self.active, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def _reactivate(status: CessionStatus, snapshot: Snapshot) -> Iterator[Action]:
     workloads: list[PendingWorkload | AdmittedWorkload] = [*snapshot.pending, *snapshot.admitted]
     for workload in workloads:
         if workload.identity in stopped and (is_over or not workload.active):
-            why = "its capacity was handed over"
+            why = "the preemptor was admitted, or its Cession has ended"
             yield SetWorkloadActive(workload.key, active=True, why=why)
 
 

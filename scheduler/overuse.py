@@ -1,4 +1,4 @@
-"""PURE. Which jobs give back what is in use beyond the quota that exists."""
+"""PURE. Which jobs shrink because more quota is in use than exists."""
 
 from collections.abc import Collection, Iterator
 

@@ -66,7 +66,7 @@ class Member(BaseModel):
 
 
 class AllocationSpec(BaseModel):
-    """What the admin gives to the team."""
+    """What the team owns and what its jobs may do, as the admin decides."""
 
     team: str = Field(
         default="",
@@ -119,7 +119,7 @@ class AllocationSpec(BaseModel):
     )
     active: bool = Field(
         default=True,
-        description="False: no new job is admitted; running jobs go on to their end.",
+        description="False: no new job is admitted; running jobs continue.",
     )
     model_config = ConfigDict(
         json_schema_extra=rules(

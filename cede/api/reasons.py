@@ -25,7 +25,10 @@ class AllocationReason(Reason):
         "Healthy nodes hold less than is allocated: every quota is reduced in proportion.",
     )
     NO_NODES_YET = ("NoNodesYet", "Part of the quota is of an instance type that has no node yet.")
-    NOT_ACTIVE = ("NotActive", "spec.active is false: nothing new is admitted, running jobs go on.")
+    NOT_ACTIVE = (
+        "NotActive",
+        "spec.active is false: nothing new is admitted, running jobs continue.",
+    )
     CREATING = ("Creating", "The ClusterQueue does not exist yet.")
     WAITING_FOR_KUEUE = ("WaitingForKueue", "Kueue has not reported on the ClusterQueue yet.")
     QUEUE_INACTIVE = ("QueueInactive", "Kueue reports that it does not use the ClusterQueue.")

@@ -94,7 +94,7 @@ class Plan:
 def make_plan(snapshot: Snapshot) -> Plan:
     """What should exist now.
 
-    Without a policy the quotas stay as they are and Kueue preempts; deletions go on.
+    Without a policy the quotas stay as they are and Kueue preempts; deletions continue.
     """
     drained = frozenset(
         allocation.metadata.name

@@ -8,9 +8,7 @@ from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.plan import NO_POLICY, Plan, Snapshot
 from quota_controller.status.verdict import Verdict, failed
 
-NOT_ACTIVE = (
-    "the allocation is not active: nothing new is admitted, running jobs go on to their end"
-)
+NOT_ACTIVE = "the allocation is not active: nothing new is admitted, running jobs continue"
 DRAINED = "no workload uses its quota any more: its queues are deleted, the namespace stays"
 STOPPED = Verdict(False, AdmitsReason.ADMISSION_STOPPED, "nothing is admitted: see condition Ready")
 

@@ -26,7 +26,7 @@ JOB = ("research", "gpt")
         (actions.ResizeJob(JOB, "u", "7", 4, True, "why"), {"job": "research/gpt", "size": 4}),
         (
             actions.SetWorkloadActive(("research", "job-gpt"), False, "why"),
-            {"workload": "research/job-gpt", "active": False},
+            {"workload": "research/job-gpt", "active": False, "why": "why"},
         ),
         (
             actions.RecordEvent(JOB, "u", SchedulerEvent.CEDED, "note"),
