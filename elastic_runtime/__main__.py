@@ -46,7 +46,11 @@ def verify(directory: Path) -> int:
             json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)})
         )
         return 0
-    print(f"elastic_runtime: no checkpoint in {directory} is intact", file=sys.stderr)
+    print(
+        f"elastic_runtime: no checkpoint in {directory} is intact: check the path, and the log "
+        "above for what is damaged",
+        file=sys.stderr,
+    )
     return 1
 
 

@@ -186,7 +186,7 @@ class Session:
     # --- steps ------------------------------------------------------------------------------------
 
     def steps(self, until: int) -> Iterator[Step]:
-        """The steps from where the job is to number `until`.
+        """Yields the steps that remain until the job has committed `until` of them.
 
         The body of the loop computes gradients; the session commits the step when the body ends. If
         a rank was lost, the same step comes again. Raises ValueError for mistakes in the script.

@@ -81,8 +81,11 @@ def request(directory: Path, port: int, method: str, path: str, body: bytes = b"
         return 1
     try:
         reply = asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
-    except (OSError, control_server.Refused) as error:
-        _complain(f"no answer on port {port}: {error}")
+    except control_server.Refused as refused:
+        _complain(f"the job refused it: {refused.message}")
+        return 1
+    except OSError as error:
+        _complain(f"no answer on port {port}: {error}; check that the job runs, and its --port")
         return 1
     print(reply.decode())
     return 0

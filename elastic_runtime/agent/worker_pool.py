@@ -167,14 +167,18 @@ class WorkerPool:
         self.send(messages.NewRecord(self.record, self.settings.index))
 
     async def _receive_all(self, worker: WorkerProcess) -> None:
-        while line := await worker.reader.readline():
+        while True:
             try:
+                line = await worker.reader.readline()
+                if not line:
+                    return
                 message = messages.decode_worker_message(line)
             except ValueError as error:
-                # Later messages still count: without them the worker would pass for a frozen one.
+                # Malformed or too long. Later messages still count: without them the worker would
+                # pass for a frozen one.
                 log.warning("message of a worker ignored", extra={"reason": str(error)})
-            else:
-                self._receive(worker, message)
+                continue
+            self._receive(worker, message)
 
     def _receive(self, worker: WorkerProcess, message: WorkerMessage) -> None:
         if isinstance(message, messages.Pong):

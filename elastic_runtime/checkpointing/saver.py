@@ -166,8 +166,8 @@ class Saver:
             self._cancelled = threading.Event()
             self._report(
                 message=(
-                    f"this rank's part of step {self._last_step} is still being written to "
-                    f"{self.directory}"
+                    f"the part of rank {self._writer.rank} of step {self._last_step} is still "
+                    f"being written to {self.directory}"
                 )
             )
             return

@@ -74,4 +74,4 @@ def test_verify_logs_broken_checkpoints_beside_its_answer(tmp_path: Path) -> Non
     assert (result.returncode, result.stdout) == (1, "")
     *_, warning, answer = result.stderr.splitlines()
     assert json.loads(warning)["level"] == "WARNING"
-    assert "no checkpoint in" in answer
+    assert f"no checkpoint in {tmp_path} is intact: check the path" in answer

@@ -9,6 +9,7 @@ import pytest
 
 from elastic_runtime.agent import worker_pool
 from elastic_runtime.agent.worker_pool import exit_code_after
+from elastic_runtime.agent.worker_process import MAX_BYTES
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from elastic_runtime.messages import AGENT_FD_ENV, Finished, encode_line
 from tests.fakes.agents import agent
@@ -63,17 +64,19 @@ async def test_worker_restarts_though_its_child_holds_the_socket(
     assert (pod.pool.all_deaths, pod.code, pod.over.is_set()) == (1, 0, True)
 
 
-SENDS_NONSENSE = f"""
-import os
-os.write(int(os.environ["{AGENT_FD_ENV}"]), b"nonsense\\n" + {encode_line(Finished())!r})
+SEND_AND_FINISH = f"""
+import os, socket, sys
+agent = socket.socket(fileno=int(os.environ["{AGENT_FD_ENV}"]))
+agent.sendall(b"x" * int(sys.argv[1]) + b"\\n" + {encode_line(Finished())!r})
 """
 
 
-async def test_a_malformed_message_is_logged_and_the_next_one_counts(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("size", [7, 3 * MAX_BYTES], ids=["malformed", "too long"])
+async def test_a_message_that_cannot_be_read_is_logged_and_the_next_one_counts(
+    size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     pod = agent(1)
-    pod.pool.script = ["-c", SENDS_NONSENSE]
+    pod.pool.script = ["-c", SEND_AND_FINISH, str(size)]
     async with asyncio.timeout(20):
         await pod.pool.run_workers()
     assert pod.pool.state.finished

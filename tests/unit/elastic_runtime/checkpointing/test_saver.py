@@ -149,6 +149,8 @@ def test_a_disk_that_hangs_stops_no_step_and_is_reported(
         saver.save_in_background(step, trained_state)
         assert saver.order_for(step + 1, requests=1) == SaveOrder.NONE
     assert "step 3 is still being written" in messages[0]
+    expected = f"the part of rank {rank} of step 4 is still being written to {tmp_path}"
+    assert expected in messages
     monkeypatch.setattr(part_file, "write_part", write)
     disk_responds.set()
     saver.wait()
