@@ -275,7 +275,7 @@ class Coordinator:
 def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:
     """The state a pod keeps so that a replaced coordinator can recover it.
 
-    Values that the new coordinator does not know yet do not overwrite ours.
+    Values that the new coordinator does not know yet do not overwrite kept ones.
     """
     if newer.wanted is not None:
         kept = replace(kept, wanted=newer.wanted, cession=newer.cession)

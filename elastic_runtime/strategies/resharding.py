@@ -119,13 +119,13 @@ class Resharding:
                 )
             for receiver in range(1, group.world):
                 state_transfer.send(group, self._state.state_dict(), receiver)
-        whole = self._model.read(Shard(0, 1))
+        complete = self._model.read(Shard(0, 1))
         shard = shard_of(group, group.rank)
         tensors = [
             tensor[slice(*shard.rows(count))].clone()
-            for tensor, count in zip(whole.tensors, whole.table.row_counts, strict=True)
+            for tensor, count in zip(complete.tensors, complete.table.row_counts, strict=True)
         ]
-        own = ShardState(shard, whole.table, tensors, whole.unsplit)
+        own = ShardState(shard, complete.table, tensors, complete.unsplit)
         return own, self._state.extra_state()
 
     # --- from live ranks or peer copies -----------------------------------------------------------

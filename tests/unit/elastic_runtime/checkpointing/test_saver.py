@@ -54,7 +54,7 @@ def test_a_request_during_a_save_is_served_after_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known_by", ["it left", "its group was aborted"])
-def test_a_save_is_cancelled_when_a_writer_is_gone(tmp_path: Path, known_by: str) -> None:
+def test_a_save_is_cancelled_when_a_writer_is_lost(tmp_path: Path, known_by: str) -> None:
     messages: list[str] = []
     aborted = threading.Event()
     leader = Saver(tmp_path, 0, lambda **facts: messages.append(facts["message"]))
