@@ -42,7 +42,7 @@ class QuotaStatus(BaseModel):
             "work waits."
         ),
     )
-    promised: bool = Field(
+    noNodesYet: bool = Field(
         default=False,
         description=(
             "True if no node of this type exists yet; the amounts are then those of the policy."

@@ -91,7 +91,7 @@ def _quota_status(
         free = amounts_of_type(plan.available.get(name, Quota()), capacity)
     return QuotaStatus(
         instanceType=capacity.type.name,
-        promised=capacity.declared_only,
+        noNodesYet=capacity.declared_only,
         nominal=amounts_of_type(plan.owned.get(name, Quota()), capacity),
         healthy=amounts_of_type(plan.grants.granted.get(name, Quota()), capacity),
         free=free,

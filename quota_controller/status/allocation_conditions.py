@@ -92,9 +92,12 @@ def _quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:
     declared_only = {
         type_name for type_name, capacity in plan.capacities.items() if capacity.declared_only
     }
-    promised = ", ".join(sorted({type_name for type_name, _ in owned} & declared_only))
-    if promised:
-        message = f"{summary}; no node of type {promised} exists yet: that part is promised"
+    without_nodes = ", ".join(sorted({type_name for type_name, _ in owned} & declared_only))
+    if without_nodes:
+        message = (
+            f"{summary}; no node of type {without_nodes} exists yet: that part can be used when "
+            "such nodes join"
+        )
         return Verdict(True, AllocationReason.NO_NODES_YET, message)
     return Verdict(True, AllocationReason.READY, summary)
 
