@@ -1,1 +1,1 @@
-"""The words: every object we read or write, as values. Pure."""
+"""Every object that Cede reads or writes, as values. All modules are pure."""
