@@ -8,8 +8,8 @@ CLUSTER ?= local
 CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede
 UV := $(CACHE)/uv/bin/uv
 OLDEST := $(CACHE)/torch-2.13
-# Workers of pytest: one runs the tests of the cluster, which mostly wait, the others all the rest.
-WORKERS ?= 3
+# Workers of pytest: one runs the tests of the cluster, which mostly wait, the other all the rest.
+WORKERS ?= 2
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
