@@ -139,8 +139,8 @@ def test_no_conditional_expression_is_nested() -> None:
     assert not places, report(places)
 
 
-def test_no_comprehension_of_a_package_is_nested() -> None:
-    places = [place for path in sources(*PACKAGES) for place in nested(path, COMPREHENSIONS)]
+def test_no_comprehension_is_nested() -> None:
+    places = [place for path in all_sources() for place in nested(path, COMPREHENSIONS)]
     assert not places, report(places)
 
 

@@ -20,10 +20,10 @@ def samples_given(job: Job) -> list[list[int]]:
     for line in job.lines("given-*"):
         if committed.get(line["step"]) == line["generation"]:
             by_step.setdefault(line["step"], []).append((line["rank"], line["samples"]))
-    return [
-        [sample for _, samples in sorted(by_step[step]) for sample in samples]
-        for step in range(1, max(committed) + 1)
-    ]
+    samples_of_steps = list[list[int]]()
+    for step in range(1, max(committed) + 1):
+        samples_of_steps.append([sample for _, part in sorted(by_step[step]) for sample in part])
+    return samples_of_steps
 
 
 def disturb(job: Job) -> None:

@@ -38,10 +38,12 @@ def ours(wanted: Collection[str], measured: Samples) -> None:
             measured.add("shrink redone", back.redone)
             era = job.generation()
             asked, back = job.resized(4)
-            first = max(
-                min(c.time for c in job.commits() if c.rank == f"steps-{pod}-0" and c.era > era)
-                for pod in (2, 3)
-            )
+            commits = [c for c in job.commits() if c.era > era]
+            joined = [
+                min(c.time for c in commits if c.rank == "steps-2-0"),
+                min(c.time for c in commits if c.rank == "steps-3-0"),
+            ]
+            first = max(joined)
             measured.add("grow", back.pause_s)
             measured.add("grow own", max(job.own_pauses_s(era)))
             measured.add("grow joiner", first - asked)

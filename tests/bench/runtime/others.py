@@ -149,8 +149,11 @@ class Torchft(Job):
         until(joined, 120, "torchft's group is back")
         self.steady(self.GROUPS, 4, after=time.time())
         times = sorted(c.time for c in self.commits() if c.rank == "0" and c.time > began - step_s)
-        first = [min(c.time for c in self.commits() if c.era == pid) for pid in new]
-        return began, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), max(first)
+        # Later commits come first, so that the first one of each newcomer is left.
+        commits = sorted(self.commits(), key=lambda c: c.time, reverse=True)
+        first = {c.era: c.time for c in commits if c.era in new}
+        last_newcomer = max(first.values())
+        return began, max(0.0, max(b - a for a, b in pairwise(times)) - step_s), last_newcomer
 
     def _step_s(self) -> float:
         times = sorted(c.time for c in self.commits() if c.rank == "0")[-6:]

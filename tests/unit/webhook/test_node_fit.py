@@ -188,7 +188,7 @@ def test_a_pod_is_refused_exactly_when_no_type_fits(
     containers: list[dict[str, int]], amounts_a: dict[str, int], amounts_b: dict[str, int]
 ) -> None:
     nodes = {"a": parse(amounts_a), "b": parse(amounts_b)}
-    texts = [{name: str(value) for name, value in item.items()} for item in containers]
+    texts = [dict(zip(item, map(str, item.values()), strict=True)) for item in containers]
     requests = Resources(sum((parse(item) for item in containers), Resources()))
 
     def fits(node: Resources) -> bool:

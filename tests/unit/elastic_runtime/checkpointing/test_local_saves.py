@@ -188,14 +188,16 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.kill()
 
 
+def parts_on(disk: Path) -> list[LocalPart]:
+    reports = disk.glob("step-*/*.report")
+    return [LocalPart(path.parent.name, rank_of(path), 0, 0) for path in reports]
+
+
 def complete_steps(job: Job) -> list[int]:
     """The steps of complete checkpoints on the disks of pods 0, 1 and 2."""
     job_id = (job.directory / "save" / "id").read_text()
     disks = [job.directory / f"disk-{index}" / job_id for index in range(3)]
-    parts_by_rank = [
-        [LocalPart(path.parent.name, rank_of(path), 0, 0) for path in disk.glob("step-*/*.report")]
-        for disk in disks
-    ]
+    parts_by_rank = [parts_on(disk) for disk in disks]
     return [step_of(folder) for folder, _ in complete_checkpoints(parts_by_rank, 0)]
 
 

@@ -26,7 +26,10 @@ def test_every_row_has_one_writer_and_no_writer_much_more_than_its_share(
 
 
 def test_the_first_rank_writes_small_tensors() -> None:
-    names = [{piece.name for piece in rank_pieces(trained_state(), rank, 2)} for rank in (0, 1)]
+    def names_of(rank: int) -> set[str]:
+        return {piece.name for piece in rank_pieces(trained_state(), rank, 2)}
+
+    names = [names_of(0), names_of(1)]
     assert "model.1.running_mean" in names[0] - names[1]
     # A large tensor is divided where the halves meet.
     assert "optimizer.state.0.exp_avg" in names[0] & names[1]

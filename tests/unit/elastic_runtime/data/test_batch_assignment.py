@@ -43,11 +43,10 @@ def test_any_sequence_of_sizes_has_the_same_samples_in_the_same_order(
 
 
 def test_epochs_differ_in_order() -> None:
-    orders = [
-        [batch_assignment.permute(0, epoch, position, 100) for position in range(100)]
-        for epoch in (0, 1)
-    ]
-    assert orders[0] != orders[1]
+    def order(epoch: int) -> list[int]:
+        return [batch_assignment.permute(0, epoch, position, 100) for position in range(100)]
+
+    assert order(0) != order(1)
 
 
 def test_random_seeds_differ_by_step_and_micro_batch() -> None:

@@ -34,8 +34,12 @@ def as_list(samples: list[Any]) -> list[Any]:
     return samples
 
 
+def indices_of(batch: Any) -> list[int]:
+    return [int(sample[0]) for sample in batch]
+
+
 def indices(batches: list[Any]) -> list[list[int]]:
-    return [[int(sample[0]) for sample in batch] for batch in batches]
+    return [indices_of(batch) for batch in batches]
 
 
 def expected_indices(step: int) -> list[list[int]]:

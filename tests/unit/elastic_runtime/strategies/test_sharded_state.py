@@ -28,8 +28,11 @@ def test_a_model_is_read_with_the_optimizer_state_of_its_shape() -> None:
 
 
 def test_memory_for_a_shard_has_the_rows_of_the_shard() -> None:
-    shapes = [[tuple(t.shape) for t in TABLE.allocate(Shard(i, 2), "cpu")] for i in (0, 1)]
-    assert shapes == [[(3, 2), (3, 2)], [(2, 2), (2, 2)]]
+    def shapes(shard: Shard) -> list[tuple[int, ...]]:
+        return [tuple(t.shape) for t in TABLE.allocate(shard, "cpu")]
+
+    assert shapes(Shard(0, 2)) == [(3, 2), (3, 2)]
+    assert shapes(Shard(1, 2)) == [(2, 2), (2, 2)]
 
 
 def test_rows_arrive_in_the_shards_of_another_size() -> None:
