@@ -1,2 +1,2 @@
-"""What every part of Cede shares: the words (`cede.api`), the wire (`cede.kube`) and the `cede`
-command."""
+"""What all components share: the API objects (`cede.api`) and the client of the API server
+(`cede.kube`); and the `cede` command."""

@@ -1,1 +1,1 @@
-"""The quota_controller: keeps Kueue's queues as the policy and the allocations say."""
+"""The quota_controller: keeps Kueue's queues as the policy and the allocations define."""
