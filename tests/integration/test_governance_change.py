@@ -177,7 +177,7 @@ def test_without_a_policy_quotas_stay_and_kueue_preempts(admin: Admin) -> None:
 # --- the allocation -------------------------------------------------------------------------------
 def test_an_inactive_allocation_stops_no_job_and_admits_none(admin: Admin) -> None:
     admin.apply_team(BORROWER, 8, active=False)
-    admin.wait_for_message(BORROWER, "nothing new is admitted, running jobs go on to their end")
+    admin.wait_for_message(BORROWER, "nothing new is admitted, running jobs continue")
     admin.submit(admin.job(BORROWER, "new", 1))
     admin.wait_for_workload(BORROWER, "new")
     admin.wait_until_pending(BORROWER, "new")
