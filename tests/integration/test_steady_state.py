@@ -87,7 +87,7 @@ def test_an_edit_is_reverted_within_seconds_and_reported(
     def content() -> Json:
         obj: Json = admin.cluster.kubectl_json("get", kind, name, *in_namespace)
         fields = {k: v for k, v in obj.items() if k not in ("metadata", "status")}
-        return {**fields, "labels": obj["metadata"]["labels"]}
+        return {**fields, "labels": obj["metadata"].get("labels")}
 
     def matching_reports() -> set[str]:
         return {sentence for sentence in reported_edits(admin) if description in sentence}
