@@ -121,6 +121,70 @@ class RequestDataset:
         return [self.dataset[index] for index in indices]
 
 
+class Requests:
+    """What this rank will need, without end: the sampler of the DataLoader.
+
+    It does not refer to the Loader. A cycle through the DataLoader's iterator would keep its
+    workers until the garbage collector runs, which then waits 5 s for each of them.
+    """
+
+    def __init__(self, session: DatasetPlan) -> None:
+        self._session = session
+        # Grows with every restart: what was fetched for an older plan is dropped.
+        self.plan = 0
+        # The rank and world size that `_ahead` is for.
+        self.rank_and_world = (0, 0)
+        # (step, micro-batch) still to be requested; endless once a step has begun
+        self._ahead: Iterator[tuple[int, int]] = iter(())
+
+    def restart(self, step: int, micro_batch: int, rank_and_world: tuple[int, int]) -> None:
+        """From here on, requests begin with this micro-batch, for this rank and world size."""
+        self.plan += 1
+        self.rank_and_world = rank_and_world
+        self._ahead = self._from(step, micro_batch)
+
+    def __iter__(self) -> Iterator[Request]:
+        """The DataLoader reads it as far ahead as its workers go."""
+        while True:
+            step, number = next(self._ahead, (-1, -1))
+            if step >= 0:
+                yield self.request(step, number)
+            else:
+                # It is not known yet what this rank will need.
+                yield Request(0, step, number, 0, ())
+
+    def request(self, step: int, number: int) -> Request:
+        session = self._session
+        indices = batch_assignment.samples(
+            session.seed,
+            session.samples,
+            step,
+            number,
+            session.micro_batches,
+            session.micro_batch_size,
+        )
+        seed = batch_assignment.random_seed(session.seed, step, number, "data")
+        return Request(self.plan, step, number, seed, indices)
+
+    def after(self, step: int, micro_batch: int) -> tuple[int, int]:
+        """The (step, micro-batch) of this rank that follows this one."""
+        owned = self._owned()
+        if micro_batch + 1 in owned:
+            return step, micro_batch + 1
+        return step + 1, owned.start
+
+    def _from(self, step: int, micro_batch: int) -> Iterator[tuple[int, int]]:
+        """(step, micro-batch) of this rank from here on, without end."""
+        owned = self._owned()
+        yield from ((step, number) for number in owned if number >= micro_batch)
+        while True:
+            step += 1
+            yield from ((step, number) for number in owned)
+
+    def _owned(self) -> range:
+        return batch_assignment.owned(*self.rank_and_world, self._session.micro_batches)
+
+
 class Loader:
     """`batches(step)` yields this rank's micro-batches of a step, collated, in order.
 
@@ -145,17 +209,13 @@ class Loader:
         self._session = session
         collate = options.pop("collate_fn", None) or default_collate
         self._dataset = RequestDataset(dataset, collate)
-        self._plan = 0
-        # (step, micro-batch) still to be requested; endless once a step has begun
-        self._ahead: Iterator[tuple[int, int]] = iter(())
+        self._requests = Requests(session)
         # The micro-batch that the script takes next if the job does not change.
         self._next: tuple[int, int] | None = None
-        # The rank and world size that `_ahead` is for.
-        self._rank_and_world = (0, 0)
         loader: DataLoader[Any] = DataLoader(
             self._dataset,  # type: ignore[arg-type]
             batch_size=None,
-            sampler=self._requests(),
+            sampler=iter(self._requests),
             collate_fn=_unchanged,
             generator=torch.Generator(),
             persistent_workers=bool(options.get("num_workers")),
@@ -171,20 +231,19 @@ class Loader:
                 samples = self._take(step.number, batch.number)
             elif samples is None:
                 # This rank has no micro-batch in this step, and any samples will do.
-                _, samples = self._dataset[self._request(step.number, batch.number)]
+                _, samples = self._dataset[self._requests.request(step.number, batch.number)]
             yield samples
 
     def _take(self, step: int, micro_batch: int) -> Any:
         """The samples of this micro-batch; drops those that were fetched for another job size."""
         rank_and_world = (self._session.rank, self._session.world)
-        if self._next != (step, micro_batch) or self._rank_and_world != rank_and_world:
-            self._plan += 1
-            self._rank_and_world = rank_and_world
-            self._ahead = self._from(step, micro_batch)
+        requests = self._requests
+        if self._next != (step, micro_batch) or requests.rank_and_world != rank_and_world:
+            requests.restart(step, micro_batch, rank_and_world)
         while True:
             request, samples = next(self._fetched)
-            if request.plan == self._plan:
-                self._next = self._after(step, micro_batch)
+            if request.plan == requests.plan:
+                self._next = requests.after(step, micro_batch)
                 return samples
 
     def __iter__(self) -> Iterator[Any]:
@@ -192,46 +251,6 @@ class Loader:
             "a loader cannot be iterated by itself: use `for batch in loader.batches(step)` inside "
             "`for step in session.steps(...)`"
         )
-
-    def _requests(self) -> Iterator[Request]:
-        """What to fetch, without end. The DataLoader reads it as far ahead as its workers go."""
-        while True:
-            step, number = next(self._ahead, (-1, -1))
-            if step >= 0:
-                yield self._request(step, number)
-            else:
-                # It is not known yet what this rank will need.
-                yield Request(0, step, number, 0, ())
-
-    def _request(self, step: int, number: int) -> Request:
-        session = self._session
-        indices = batch_assignment.samples(
-            session.seed,
-            session.samples,
-            step,
-            number,
-            session.micro_batches,
-            session.micro_batch_size,
-        )
-        seed = batch_assignment.random_seed(session.seed, step, number, "data")
-        return Request(self._plan, step, number, seed, indices)
-
-    def _from(self, step: int, micro_batch: int) -> Iterator[tuple[int, int]]:
-        """(step, micro-batch) of this rank from here on, without end."""
-        owned = self._owned()
-        yield from ((step, number) for number in owned if number >= micro_batch)
-        while True:
-            step += 1
-            yield from ((step, number) for number in owned)
-
-    def _after(self, step: int, micro_batch: int) -> tuple[int, int]:
-        owned = self._owned()
-        if micro_batch + 1 in owned:
-            return step, micro_batch + 1
-        return step + 1, owned.start
-
-    def _owned(self) -> range:
-        return batch_assignment.owned(*self._rank_and_world, self._session.micro_batches)
 
 
 def _unchanged(fetched: Any) -> Any:

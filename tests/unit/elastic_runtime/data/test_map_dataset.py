@@ -1,6 +1,8 @@
 """The loader: the same samples and draws with any number of workers, through any resize."""
 
+import gc
 import random
+import weakref
 from typing import Any
 
 import pytest
@@ -123,6 +125,19 @@ def test_fetching_leaves_the_generators_as_they_were() -> None:
     torch.manual_seed(1)
     list(Loader(plan(), Noisy()).batches(Step(0, range(2))))
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_dropped_loader_is_freed_without_the_garbage_collector() -> None:
+    """Otherwise its workers live until then, and the collector waits 5 s for each of them."""
+    loader = Loader(plan(), Noisy(), num_workers=1, collate_fn=as_list)
+    list(loader.batches(Step(0, range(2))))
+    reference = weakref.ref(loader)
+    gc.disable()
+    try:
+        del loader
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_tensors_are_collated() -> None:
