@@ -21,8 +21,11 @@ test: setup-cluster lint  ## every test, on the local cluster too; removes the t
 	@$(LOCAL) up
 	@$(PYTHON_) -m pytest -q -n $(WORKERS) --durations=15
 
-test-fast: setup-python  ## the tests that need neither a cluster nor training processes
-	@$(PYTHON_) -m pytest -q -n 2 -m "not cluster and not gpu and not processes"
+FAST := -m pytest -q -m "not cluster and not gpu and not processes and not slow"
+test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside the others
+	@$(PYTHON_) $(FAST) tests/unit/elastic_runtime & \
+		$(PYTHON_) $(FAST) tests/laws tests/unit --ignore=tests/unit/elastic_runtime; \
+		code=$$?; wait $$! && exit $$code
 
 test-long: setup-cluster  ## endurance: 500 resizes with kills, many random histories; 45 min
 	@$(LOCAL) up

@@ -16,6 +16,8 @@ from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 from tests.harness.fast_loop import fast
 
+pytestmark = pytest.mark.slow
+
 KEY = ("cede-system", "cede-scheduler")
 PATH = LEASES.path(KEY)
 TIMES = Times()

@@ -9,6 +9,8 @@ from cede.kube import loop
 from cede.kube.errors import Conflict
 from tests.harness.fast_loop import fast
 
+pytestmark = pytest.mark.slow
+
 
 def passes(
     reconcile: Callable[[int], Awaitable[float]],

@@ -13,6 +13,8 @@ from tests.fakes.http_messages import refusal
 from tests.fakes.runtime import Runtime, loopback_address
 from tests.harness.scheduler import TwoTeams, leading
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = loopback_address(1)
 GPT = ("research", "gpt")
 COMPLETED = "the preemptor's pods to be ready"

@@ -23,6 +23,8 @@ from webhook.kinds import get_pod_templates
 from webhook.rules import complaints
 from webhook.server import MalformedReview, mutate, parse_review, validate
 
+pytestmark = pytest.mark.slow
+
 GPU = "nvidia.com/gpu"
 TEAM_WITH_NODES = replace(
     TEAM, nodes={"p5": parse_amounts({GPU: "8", "cpu": "190", "memory": "1Ti"})}
