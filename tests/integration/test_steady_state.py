@@ -96,10 +96,10 @@ def test_an_edit_is_reverted_within_seconds_and_reported(
     events_before = len(reported_edits(admin))
     options = ("--type=merge", "--field-manager=somebody", "-p", json.dumps(edit))
     admin.cluster.kubectl("patch", kind, name, *in_namespace, *options)
-    admin.cluster.until(lambda: content() == before, "the edit to be reverted", 5)
+    admin.cluster.until(lambda: content() == before, "the edit to be reverted", 15)
     # further edits of the same object are reported once a minute
     if events_before == 0 or kind != "clusterqueue":
-        admin.cluster.until(matching_reports, f"an event with {description!r}", 5)
+        admin.cluster.until(matching_reports, f"an event with {description!r}", 15)
         [sentence] = matching_reports()
         assert "was changed by somebody: " in sentence
 
