@@ -184,14 +184,15 @@ class Coordinator:
 
         The end is `finished`, or `parked` if the job itself has not finished.
         """
-        while self._awaits_last_report():
+        # As it is now: a job that finishes meanwhile does not make parked pods awaited again.
+        job_finished = self.progress.finished
+        while self._awaits_last_report(job_finished):
             self._reported.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_REPORT_INTERVAL_S):
                     await self._reported.wait()
 
-    def _awaits_last_report(self) -> bool:
-        job_finished = self.progress.finished
+    def _awaits_last_report(self, job_finished: bool) -> bool:
         reported_after = self._clock() - LAST_REPORT_TIMEOUT_S
         others = [member for member in self.view.members.values() if member.index]
         return any(

@@ -214,31 +214,25 @@ class WorkerPool:
                 if worker.killed:
                     continue
                 worker.ping()
-                left_s = self._seconds_left(worker)
+                # One picture of the worker for both questions.
+                circumstances = (
+                    worker.pulse(),
+                    self.settings.patience,
+                    self.others_wait or self.state.waits,
+                )
+                timeout_s = hang_detection.liveness_timeout_s(*circumstances)
+                left_s = timeout_s - circumstances[0].unanswered_s
                 sleep_s = min(sleep_s, max(left_s, 0.0) + CHECK_MARGIN_S)
-                if await self._killed_if_it_hangs(worker):
+                if reason := hang_detection.hang_reason(*circumstances):
+                    await self._kill_hung(worker, reason)
                     break
 
-    def _seconds_left(self, worker: WorkerProcess) -> float:
-        """Until the worker must have answered."""
-        pulse = worker.pulse()
-        timeout_s = hang_detection.liveness_timeout_s(
-            pulse, self.settings.patience, self.others_wait or self.state.waits
-        )
-        return timeout_s - pulse.unanswered_s
-
-    async def _killed_if_it_hangs(self, worker: WorkerProcess) -> bool:
-        reason = hang_detection.hang_reason(
-            worker.pulse(), self.settings.patience, self.others_wait or self.state.waits
-        )
-        if not reason:
-            return False
+    async def _kill_hung(self, worker: WorkerProcess, reason: str) -> None:
         rank = self.workers.index(worker)
         log.error("rank hangs", extra={"rank": rank, "why": reason, "step": self.state.step})
         await self._log_hang(worker)
         self.hangs += 1
         worker.kill()
-        return True
 
     async def log_stacks(self) -> None:
         """Log the stacks of all workers of this pod."""

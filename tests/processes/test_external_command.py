@@ -4,8 +4,6 @@ to Cede as any other job does."""
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -38,13 +36,6 @@ while not Path("end").exists():
         signals.clear()
 sys.exit(int(sys.argv[2]))
 """
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    yield job
-    job.kill()
 
 
 def set_command(job: Job, after_saving: str, exit_code: int = 0) -> None:

@@ -1,16 +1,14 @@
 """Faults that meet other faults, or a resize: each costs at most the step in flight."""
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.contract import State
 from tests.harness import local_job
-from tests.harness.local_job import Job, check_exactly_once, undisturbed_losses
+from tests.harness.local_job import Job, check_exactly_once
 
 pytestmark = pytest.mark.processes
 # A rank is lost while it sends or receives the state; rank 2 connects late. Each on request.
@@ -35,18 +33,6 @@ Group.send, Group.receive = losing("sender", Group.send), losing("receiver", Gro
 connect, Group.connect = Group.connect, connect_late
 """
 SCRIPT = local_job.LOST + FAULTS + local_job.SCRIPT
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
 
 
 # --- losses ---------------------------------------------------------------------------------------

@@ -5,16 +5,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.contract import State
 from tests.harness import local_job
-from tests.harness.local_job import Job, check_exactly_once, children, undisturbed_losses
+from tests.harness.local_job import Job, check_exactly_once, children
 
 pytestmark = pytest.mark.processes
 HANG = """
@@ -31,16 +29,9 @@ SCRIPT = HANG + local_job.SCRIPT.replace(BACKWARD, CALL + BACKWARD)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
+def job(job: Job) -> Job:
     job.env[contract.STEP_TIMEOUT_ENV] = "5"
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
+    return job
 
 
 def log_lines(job: Job, index: int, message: str) -> list[dict[str, str]]:

@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,24 +21,10 @@ from tests.harness.local_job import (
     check_exactly_once,
     children,
     free_port,
-    undisturbed_losses,
 )
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script, run without an agent."""
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), SCRIPT, [])
 
 
 def test_a_job_that_shrinks_and_grows_loses_nothing(

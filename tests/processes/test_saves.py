@@ -34,13 +34,6 @@ os.fsync, os.mkdir = failing("fsync", os.fsync), failing("mkdir", os.mkdir)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    yield job
-    job.kill()
-
-
-@pytest.fixture
 def job_with_failing_disk(tmp_path: Path) -> Iterator[Job]:
     job = Job(tmp_path, FAILING_DISK + SCRIPT)
     yield job
