@@ -16,12 +16,12 @@ from cede.api.reasons import CessionPhase, SchedulerEvent
 from scheduler.actions import (
     Action,
     RecordEvent,
-    SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
 )
 from scheduler.cession_lifecycle import ADMISSION_TIMEOUT_S, Occurrence, next_phase
-from scheduler.cohort import STRICT_FIFO, assignments
+from scheduler.cohort import assignments
+from scheduler.reservation import Reservation, prepare
 from scheduler.snapshot import Snapshot
 from scheduler.target_progress import TargetProgress, observe, release
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
@@ -51,13 +51,16 @@ def advance(cession: Cession, snapshot: Snapshot, now: float) -> list[Action]:
     preemptor = find_preemptor(cession, snapshot)
     is_waiting = _is_waiting(cession, preemptor, snapshot)
     progress = [observe(cession, target, snapshot, now) for target in cession.spec.targets]
+    reservation = Reservation()
     if is_waiting:
-        progress = _release_ready(cession, progress, now)
+        reservation = prepare(cession, snapshot, now)
+        if reservation.may_release:
+            progress = _release_ready(cession, progress, now)
     occurrence = _occurrence(cession, preemptor, progress, snapshot, now)
     status = _next_status(cession, occurrence, progress, now)
     actions = list[Action]()
     if is_waiting:
-        actions += _reserve(cession, snapshot)
+        actions += reservation.actions
         actions += [action for target in progress for action in target.actions]
     if preemptor.admitted or status.phase not in OPEN:
         actions += _reactivate(status, snapshot)
@@ -164,15 +167,6 @@ def _next_status(
 
 
 # --- actions --------------------------------------------------------------------------------------
-def _reserve(cession: Cession, snapshot: Snapshot) -> Iterator[Action]:
-    """Under StrictFIFO, Kueue keeps released capacity for the first Workload of the queue. `plan`
-    restores the queue when no open Cession needs it."""
-    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    was_admitted = cession.status.phase is CessionPhase.ADMITTED
-    if cession.spec.reserved and queue.strategy != STRICT_FIFO and not was_admitted:
-        yield SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
-
-
 def _reactivate(status: CessionStatus, snapshot: Snapshot) -> Iterator[Action]:
     """Let the stopped jobs be admitted again. At the end of a Cession also those that look active:
     the snapshot may be older than our own stop."""

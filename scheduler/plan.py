@@ -11,14 +11,14 @@ from scheduler.actions import (
     DeleteCession,
     OpenCession,
     RequestSize,
-    SetQueueingStrategy,
 )
 from scheduler.advance import advance, find_preemptor
-from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota, assignments
+from scheduler.cohort import CohortQuota, assignments
 from scheduler.growth import grow
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
 from scheduler.preemptors import preemptors
+from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
 from scheduler.target_progress import find_job
 from scheduler.targets import Target, choose_targets
@@ -43,7 +43,7 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     open_cessions = [cession for cession in snapshot.cessions if cession.open]
     advanced = [action for c in open_cessions for action in advance(c, snapshot, now)]
     opened, why = open_one(snapshot, open_cessions, policy, now)
-    restored = restore_queues(snapshot, open_cessions)
+    restored = restore(snapshot, open_cessions)
     overuse = list(shrink_overuse(snapshot, _target_uids(open_cessions)))
     asked = _asked_uids(snapshot, open_cessions) | {action.job_uid for action in overuse}
     aligned = align_runtimes(snapshot, asked)
@@ -138,22 +138,6 @@ def suppressed(snapshot: Snapshot) -> set[str]:
 
 
 # --- what must hold whatever happened before ------------------------------------------------------
-def restore_queues(
-    snapshot: Snapshot, open_cessions: Sequence[Cession]
-) -> Iterator[SetQueueingStrategy]:
-    """Queues return from StrictFIFO when no pending preemptor needs it, also if the scheduler died
-    between two writes."""
-    pending = {workload.uid for workload in snapshot.pending if workload.active}
-    needed = {
-        cession.spec.preemptor.queue
-        for cession in open_cessions
-        if cession.spec.reserved and cession.spec.preemptor.uid in pending
-    }
-    for queue in snapshot.quota.queues.values():
-        if queue.managed and queue.strategy == STRICT_FIFO and queue.name not in needed:
-            yield SetQueueingStrategy(queue.name, BEST_EFFORT_FIFO, queue.version)
-
-
 def align_runtimes(snapshot: Snapshot, asked: Collection[str]) -> Iterator[RequestSize]:
     """Runtimes are asked for the size that their Job has. Jobs in `asked`, by uid, are left out:
     they were asked for another size on purpose."""
