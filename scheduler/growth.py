@@ -8,6 +8,7 @@ from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import State
 from scheduler.actions import ResizeJob
 from scheduler.cohort import CohortQuota, assignments
+from scheduler.free_capacity import NodeRoom
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
@@ -129,15 +130,15 @@ def largest_size(snapshot: Snapshot, job: AdmittedWorkload) -> int:
 
 def _has_room(snapshot: Snapshot, job: AdmittedWorkload, pods: int) -> bool:
     return snapshot.quota.fits(job.queue, job.quota_for(pods)) and _fit_on_nodes(
-        snapshot.free_per_node, job.per_pod, pods
+        snapshot.nodes, job.per_pod, pods
     )
 
 
-def _fit_on_nodes(free_per_node: Iterable[Resources], per_pod: Quota, pods: int) -> bool:
+def _fit_on_nodes(nodes: Iterable[NodeRoom], per_pod: Quota, pods: int) -> bool:
     """Whether this number of additional pods fits on the nodes, whatever their flavor: Kueue keeps
     a growing job on the flavor that it has."""
     requested = {resource: amount for (_, resource), amount in per_pod.items() if amount > 0}
-    return sum(_pods_on_node(free, requested, pods) for free in free_per_node) >= pods
+    return sum(_pods_on_node(node.free, requested, pods) for node in nodes) >= pods
 
 
 def _pods_on_node(free: Resources, requested: dict[str, int], limit: int) -> int:

@@ -8,12 +8,12 @@ from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
-from cede.api.objects import Key, is_true, unix
-from cede.api.resources import Resources
+from cede.api.objects import Key, is_true
+from cede.api.resources import FlavorResource
 from elastic_runtime.contract import Status
 from scheduler.cluster_quota import read_cohort_quota
 from scheduler.cohort import CohortQuota
-from scheduler.free_capacity import free_per_node
+from scheduler.free_capacity import NodeRoom, read_nodes
 from scheduler.workloads import (
     AdmittedWorkload,
     JobPods,
@@ -55,8 +55,11 @@ class Snapshot:
     finished: frozenset[str] = frozenset()
     # oldest first
     cessions: tuple[Cession, ...] = ()
-    # what is free on every schedulable node
-    free_per_node: tuple[Resources, ...] = ()
+    # the nodes that are Ready and schedulable
+    nodes: tuple[NodeRoom, ...] = ()
+    # for which the snapshot contradicts itself or Kueue's own count: nobody shrinks or stops for
+    # what is missing of it
+    disagreement: frozenset[FlavorResource] = frozenset()
 
 
 def take(objects: RawObjects) -> Snapshot:
@@ -77,7 +80,7 @@ def take(objects: RawObjects) -> Snapshot:
         admitted=tuple(workload for workload in admitted if workload.queue in quota.queues),
         finished=frozenset(w.metadata.uid for w in objects.workloads if _is_finished(w)),
         cessions=tuple(cessions),
-        free_per_node=free_per_node(objects.nodes, objects.pods),
+        nodes=read_nodes(objects.nodes, objects.pods),
     )
 
 
@@ -106,7 +109,7 @@ def _pending(
         if not has_quota(workload) and not _is_finished(workload):
             local_queue = (workload.metadata.namespace, workload.spec.queueName)
             pending.append(read_pending(workload, queues.get(local_queue, ""), with_quota))
-    return sorted(pending, key=lambda w: (-w.priority, unix(w.created), w.key))
+    return sorted(pending, key=lambda w: (-w.priority, w.queued_at, w.uid))
 
 
 def _pods_by_job(objects: RawObjects) -> dict[str, JobPods]:

@@ -1,14 +1,15 @@
 """PURE. Kueue Workloads, with and without quota, and the Jobs that own them."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, Workload
 from cede.api.objects import Condition, Key, OwnerReference, condition, is_true, unix
-from cede.api.pods import pod_requests
-from cede.api.resources import Quota, Resources, amount
+from cede.api.resources import Quota, Resources, amount, total
 from elastic_runtime.contract import Status
+from scheduler.pod_sets import PodSetRequest, read_pod_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class PendingWorkload:
     # True if it is a scale-up slice of an admitted job
     is_scale_up: bool = False
     active: bool = True
+    pod_sets: tuple[PodSetRequest, ...] = ()
+    # why Kueue would not try to admit it now; empty if it would
+    ineligible: str = ""
+    # Unix seconds by which Kueue orders Workloads of one priority
+    queued_at: float = 0.0
 
     @property
     def identity(self) -> str:
@@ -74,6 +80,14 @@ class AdmittedWorkload:
     # None if the runtime did not answer lately
     runtime: Status | None = None
     active: bool = True
+    # of the object that owns the Workload, such as JobSet; empty if none does
+    kind: str = ""
+    # True if Kueue evicts it: its quota comes free without anybody's doing
+    is_evicting: bool = False
+    # its pods by node
+    pods_per_node: Mapping[str, int] = field(default_factory=dict)
+    # Unix seconds since when not all of its pods are ready; 0.0 if they are
+    unready_since: float = 0.0
 
     @property
     def identity(self) -> str:
@@ -147,23 +161,22 @@ def read_pending(workload: Workload, queue: str, with_quota: set[Key]) -> Pendin
     """`with_quota` are the keys of the Workloads that have quota."""
     owner = _job_owner(workload)
     priority_class = workload.spec.priorityClassRef
-    requested = Resources()
-    for pod_set in workload.spec.podSets:
-        for resource, value in pod_requests(pod_set.template.spec).items():
-            requested[resource] += value * pod_set.count
+    pod_sets = read_pod_sets(workload.spec.podSets)
     return PendingWorkload(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
         queue=queue,
         priority=workload.spec.priority,
         created=workload.metadata.creationTimestamp or "",
-        requested=requested,
+        requested=total(pod_set.requested for pod_set in pod_sets),
         job=(workload.metadata.namespace, owner.name if owner else ""),
         job_uid=job_uid(workload),
         priority_class=priority_class.name if priority_class else "",
         # a job that was stopped after it grew keeps the annotation and replaces nothing
         is_scale_up=replaced_slice(workload) in with_quota,
         active=workload.spec.active,
+        pod_sets=pod_sets,
+        queued_at=workload.metadata.created,
     )
 
 

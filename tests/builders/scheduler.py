@@ -5,14 +5,16 @@ job `gpt` has eight.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cede.api.cession import Cession
-from cede.api.objects import rfc3339
+from cede.api.objects import rfc3339, unix
 from cede.api.reasons import CessionReason
-from cede.api.resources import Quota, Resources
+from cede.api.resources import FlavorResource, Quota, Resources, total
 from elastic_runtime.contract import State, Status
 from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.free_capacity import NodeRoom
+from scheduler.pod_sets import PodSetRequest
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
@@ -20,7 +22,7 @@ GPU = "nvidia.com/gpu"
 FLAVOR = "a100"
 KEY = (FLAVOR, GPU)
 NOW = 10_000.0
-NODES = (Resources({GPU: 100}),)
+NODES = (NodeRoom("node-1", free=Resources({GPU: 100})),)
 
 
 def gpus(count: int) -> Quota:
@@ -66,18 +68,29 @@ def pending(
     job_uid: str = "",
     is_scale_up: bool = False,
     active: bool = True,
+    pod_sets: tuple[PodSetRequest, ...] | None = None,
+    ineligible: str = "",
+    queued_at: float | None = None,
 ) -> PendingWorkload:
+    """By default each of its pods requests one accelerator."""
+    alike = PodSetRequest("main", pods, Resources({GPU: 1}))
+    if requested is not None:
+        alike = PodSetRequest("main", 1, requested)
+    sets = (alike,) if pod_sets is None else pod_sets
     return PendingWorkload(
         key=(queue, f"job-{name}"),
         uid=f"uid-{name}",
         queue=queue,
         priority=priority,
         created=created,
-        requested=Resources({GPU: pods}) if requested is None else requested,
+        requested=total(pod_set.requested for pod_set in sets),
         job=(queue, name),
         job_uid=job_uid,
         is_scale_up=is_scale_up,
         active=active,
+        pod_sets=sets,
+        ineligible=ineligible,
+        queued_at=unix(created) if queued_at is None else queued_at,
     )
 
 
@@ -99,6 +112,10 @@ def admitted(
     address: str = "10.0.0.1",
     runtime: Status | None = None,
     active: bool = True,
+    kind: str = "Job",
+    is_evicting: bool = False,
+    pods_per_node: Mapping[str, int] | None = None,
+    unready_since: float = 0.0,
 ) -> AdmittedWorkload:
     """By default it has all its pods, and wants the largest of its sizes."""
     largest = max(allowed_sizes, default=size)
@@ -124,6 +141,10 @@ def admitted(
         address=address,
         runtime=runtime,
         active=active,
+        kind=kind,
+        is_evicting=is_evicting,
+        pods_per_node=pods_per_node or {},
+        unready_since=unready_since,
     )
 
 
@@ -157,7 +178,8 @@ def snapshot(
     admitted: Sequence[AdmittedWorkload] = (),
     finished: frozenset[str] = frozenset(),
     cessions: Sequence[Cession] = (),
-    free_per_node: tuple[Resources, ...] = NODES,
+    nodes: tuple[NodeRoom, ...] = NODES,
+    disagreement: frozenset[FlavorResource] = frozenset(),
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use."""
     usage = Counter[str]()
@@ -170,7 +192,8 @@ def snapshot(
         admitted=tuple(admitted),
         finished=finished,
         cessions=tuple(cessions),
-        free_per_node=free_per_node,
+        nodes=nodes,
+        disagreement=disagreement,
     )
 
 

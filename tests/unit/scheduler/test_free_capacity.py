@@ -3,7 +3,7 @@
 import msgspec
 
 from cede.api.kueue import Node, Pod
-from scheduler.free_capacity import free_per_node
+from scheduler.free_capacity import read_nodes
 from tests.builders.scheduler import GPU
 
 
@@ -23,8 +23,8 @@ def pod(phase: str) -> Pod:
 
 def test_only_ready_and_schedulable_nodes_have_free_capacity() -> None:
     nodes = [node("n1"), node("n2", "False"), node("n3", unschedulable=True)]
-    assert [free[GPU] for free in free_per_node(nodes, [pod("Running")])] == [1]
+    assert [room.free[GPU] for room in read_nodes(nodes, [pod("Running")])] == [1]
 
 
 def test_a_pod_that_has_ended_requests_nothing() -> None:
-    assert [free[GPU] for free in free_per_node([node("n1")], [pod("Succeeded")])] == [4]
+    assert [room.free[GPU] for room in read_nodes([node("n1")], [pod("Succeeded")])] == [4]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cede.api.objects import rfc3339
 from cede.api.resources import Resources
 from elastic_runtime.contract import Status
+from scheduler.free_capacity import NodeRoom
 from scheduler.growth import grow
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
@@ -61,7 +62,7 @@ def sizes(snapshot: Snapshot, *, capacity_is_promised: bool = False) -> dict[str
             snapshot(admitted=[trains(desired_size=5)]), {"gpt": 5}, id="not above its desired size"
         ),
         pytest.param(
-            snapshot(admitted=[trains()], free_per_node=(Resources({GPU: 3}),)),
+            snapshot(admitted=[trains()], nodes=(NodeRoom(free=Resources({GPU: 3})),)),
             {"gpt": 5},
             id="as far as nodes have room",
         ),
@@ -125,7 +126,7 @@ def test_growth_never_exceeds_idle_quota_or_free_nodes(
 ) -> None:
     quota = cohort_quota(queue("vision", used=used), queue("research", used=size))
     job = trains(size=size, allowed_sizes=tuple(range(1, 13)))
-    nodes = tuple(Resources({GPU: count}) for count in room)
-    current = snapshot(quota, admitted=[job], free_per_node=nodes)
+    nodes = tuple(NodeRoom(free=Resources({GPU: count})) for count in room)
+    current = snapshot(quota, admitted=[job], nodes=nodes)
     for action in grow(current, NOW, 0, capacity_is_promised=False):
         assert action.size - size <= min(quota.available("research", KEY), sum(room))
