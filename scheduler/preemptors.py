@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cede.api.resources import Quota
 from scheduler.cohort import assignments
@@ -11,6 +12,15 @@ from scheduler.workloads import PendingWorkload
 
 MAX_TRIED_PER_QUEUE = 8
 """Workloads examined in one queue in one pass. It bounds the work for a long queue."""
+
+
+class ClaimKind(StrEnum):
+    """Why a pending Workload may take capacity."""
+
+    OWN_QUOTA = "OwnQuota"
+    PRIORITY_IN_TEAM = "PriorityInTeam"
+    FAIR_SHARE = "FairShare"
+    GROWTH = "Growth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class Preemptor:
     exceeds_nominal: bool
     # True if it is the first of its queue: under StrictFIFO, Kueue keeps released capacity for it
     reserved: bool = True
+    kind: ClaimKind = ClaimKind.OWN_QUOTA
 
 
 def preemptors(

@@ -1,0 +1,43 @@
+"""PURE. What the scheduler saw of a job's runtime, by its own clock.
+
+A job reports any step and any time that it likes. When the scheduler first saw a step saved is a
+time that no job can choose.
+"""
+
+from dataclasses import dataclass, replace
+
+from elastic_runtime.contract import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one runtime showed since this scheduler follows it. All times are Unix seconds."""
+
+    # the first answer
+    since: float = 0.0
+    # the newest answer
+    answered_at: float = 0.0
+    # the newest step that was saved
+    durable_step: int = 0
+    # when that step was first seen; 0.0 if none was saved since the first answer
+    saved_at: float = 0.0
+
+    def unsaved_s(self, now: float) -> float:
+        """Seconds of work that are not saved, as far as this scheduler saw."""
+        return max(0.0, now - (self.saved_at or self.since or now))
+
+
+def observe(old: Observed | None, status: Status | None, now: float) -> Observed:
+    """With a new answer of the runtime; None if it did not answer. Silence changes nothing."""
+    if status is None:
+        return old or Observed()
+    if old is None or not old.since:
+        # when this step was saved is not known, so it does not count as a save
+        return Observed(since=now, answered_at=now, durable_step=status.durableStep)
+    newer = status.durableStep > old.durable_step
+    return replace(
+        old,
+        answered_at=now,
+        durable_step=max(old.durable_step, status.durableStep),
+        saved_at=now if newer else old.saved_at,
+    )
