@@ -1,0 +1,88 @@
+"""Counts the answers of runtimes that are lost while the scheduler plans.
+
+The runtimes run in a process of their own and answer at once. The scheduler's process polls them,
+and runs pass after pass on the same event loop.
+"""
+
+import asyncio
+import logging
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from multiprocessing.connection import Connection
+
+from scheduler.runtime_client import Endpoint, RuntimeClient
+from tests.fakes.runtime import ROOT_KEY, Runtime, loopback_address
+
+RUNTIMES = 50
+NAMESPACE = "team-0"
+PAUSE_S = 0.02
+"""Between two passes, as cede.kube.loop waits after a change."""
+
+
+class Failures(logging.Handler):
+    """Counts the calls that the runtime client gave up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += record.getMessage() == "runtime did not answer"
+
+
+def address(index: int) -> str:
+    # 127.0.x.x to 127.2.x.x belong to tests
+    return loopback_address(3 + index)
+
+
+def serve(sender: Connection) -> None:
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            addresses = [address(index) for index in range(RUNTIMES)]
+            for index, place in enumerate(addresses):
+                await stack.enter_async_context(Runtime(place, NAMESPACE, f"uid-{index}", 8))
+            sender.send(addresses)
+            await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def runtimes() -> Iterator[list[Endpoint]]:
+    """Runtimes that answer until the context ends."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe()
+    process = context.Process(target=serve, args=(sender,), daemon=True)
+    process.start()
+    try:
+        addresses: list[str] = receiver.recv()
+        yield [
+            Endpoint((NAMESPACE, f"job-{index}"), f"uid-{index}", place, is_changing=True)
+            for index, place in enumerate(addresses)
+        ]
+    finally:
+        process.terminate()
+        process.join()
+
+
+async def _count(endpoints: list[Endpoint], run_pass: Callable[[], None], seconds: float) -> int:
+    failures = Failures()
+    log = logging.getLogger("scheduler")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(failures)
+    end = time.monotonic() + seconds
+    async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as client:
+        client.follow(endpoints)
+        while time.monotonic() < end:
+            run_pass()
+            await asyncio.sleep(PAUSE_S)
+        return max(failures.count, len(endpoints) - len(client.statuses()))
+
+
+def count_lost(run_pass: Callable[[], None], seconds: float) -> int:
+    """Calls without an answer while `run_pass` is called again and again for `seconds`."""
+    with runtimes() as endpoints:
+        return asyncio.run(_count(endpoints, run_pass, seconds))
