@@ -1,6 +1,7 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long test-oldest bench bench-runtime lint fmt up down lock
+.PHONY: help demo test test-fast test-long test-oldest lint fmt up down lock
+.PHONY: bench bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -12,7 +13,7 @@ OLDEST := $(CACHE)/torch-2.13
 WORKERS ?= 2
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 demo:  ## a take-back on a real cluster; leaves demo.json and pictures (CLUSTER=kind: with Docker)
 	@deploy/demo.sh $(CLUSTER)
@@ -46,6 +47,9 @@ bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on 
 
 bench-runtime: setup-python  ## elastic_runtime beside torchft, NVRx, torchrun and DCP
 	@$(PYTHON_) -m tests.bench.runtime $(ARGS)
+
+bench-scheduler: setup-python  ## passes of the scheduler with up to 10,000 Workloads
+	@$(PYTHON_) -m tests.bench.scheduler $(ARGS)
 
 lint: setup-python  ## ruff, mypy --strict, the import laws
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check .

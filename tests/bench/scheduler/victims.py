@@ -26,7 +26,8 @@ def picture(count: int, *, elastic: bool) -> Snapshot:
 
 
 def measure(count: int, *, elastic: bool, times: int = 5) -> list[float]:
-    """Milliseconds of each plan. Raises AssertionError if it does not take from all jobs."""
+    """Milliseconds of each plan. Raises AssertionError if it does not take from all jobs, and
+    whatever the plan raises."""
     state = picture(count, elastic=elastic)
     durations = list[float]()
     for _ in range(times):
