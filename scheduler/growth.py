@@ -1,47 +1,63 @@
-"""PURE. Which job grows into idle quota."""
+"""PURE. Which jobs grow into idle quota."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from cede.api import sizes
 from cede.api.objects import unix
-from cede.api.resources import Quota, Resources
+from cede.api.policy import PolicySpec
+from cede.api.resources import FlavorResource, Quota, Resources
 from elastic_runtime.contract import State
 from scheduler.actions import ResizeJob
 from scheduler.cohort import CohortQuota, assignments
-from scheduler.free_capacity import NodeRoom
+from scheduler.node_room import Placement
 from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.workloads import AdmittedWorkload
 
 SLICE_TIMEOUT_S = 5.0
 """A scale-up slice that is not admitted by then is withdrawn. If its job were preempted meanwhile,
 the job's pods would run on without quota (Kueue 0.19.2)."""
 
+Place = tuple[str, str]
+"""A Cohort (for a queue without one, the queue) and a flavor of it."""
+
 
 def grow(
-    snapshot: Snapshot, now: float, cooldown_s: float, *, capacity_is_promised: bool
+    snapshot: Snapshot,
+    policy: PolicySpec,
+    now: float,
+    *,
+    promised: Collection[str] = (),
+    claims: Collection[str] = (),
 ) -> Iterator[ResizeJob]:
-    """At most one job grows at a time: Kueue 0.19.2 admits too much if two slices meet in one
-    cycle. None grows while released capacity is promised to a preemptor.
+    """Jobs grow into idle quota that has nodes, in each flavor one after the other.
 
-    A job that shrank grows again after `cooldown_s`.
+    Kueue 0.19.2 admits too much if two slices of one flavor meet in one cycle. No job grows in
+    the `promised` flavors: what is idle there was released for a preemptor. A slice whose uid is
+    among the `claims` waits for an open Cession, and is not withdrawn.
     """
     growing = [job for job in snapshot.admitted if job.is_growing]
     for job in growing:
-        if _slice_timed_out(snapshot, job, now):
-            yield _resize(job, job.size, "the quota it would grow into is no longer idle")
-    if growing or capacity_is_promised:
-        return
-    jobs = [job for job in snapshot.admitted if _can_grow(snapshot, job, now, cooldown_s)]
+        if _slice_timed_out(snapshot, job, now, claims):
+            yield resize(job, job.size, "the quota it would grow into is no longer idle")
+    taken = {place for job in growing for place in places(snapshot.quota, job)}
+    jobs = [
+        job
+        for job in snapshot.admitted
+        if may_grow(snapshot, policy, job, now) and uses_none_of(job, promised)
+    ]
+    wanted = _wanted_by_pending(snapshot) if jobs else set()
+    placement = Placement(snapshot.nodes, policy.instanceTypes)
     for job in _preferred_order(snapshot, jobs):
-        if any(_competes(snapshot.quota, pending, job) for pending in snapshot.pending):
+        own = places(snapshot.quota, job)
+        if taken & own or wanted & _keys(snapshot.quota, job):
             continue
-        size = largest_size(snapshot, job)
+        size = largest_size(snapshot, placement, job)
         if size > job.size:
-            yield _resize(job, size, f"quota for {size - job.size} more pods is idle")
-            return
+            taken |= own
+            yield resize(job, size, f"quota for {size - job.size} more pods is idle")
 
 
-def _resize(job: AdmittedWorkload, size: int, why: str) -> ResizeJob:
+def resize(job: AdmittedWorkload, size: int, why: str) -> ResizeJob:
     return ResizeJob(
         job=job.job,
         job_uid=job.job_uid,
@@ -52,22 +68,35 @@ def _resize(job: AdmittedWorkload, size: int, why: str) -> ResizeJob:
     )
 
 
-def _slice_timed_out(snapshot: Snapshot, job: AdmittedWorkload, now: float) -> bool:
-    created = [
-        unix(pending.created)
+def _slice_timed_out(
+    snapshot: Snapshot, job: AdmittedWorkload, now: float, claims: Collection[str]
+) -> bool:
+    slices = [
+        pending
         for pending in snapshot.pending
         if pending.is_scale_up and pending.job_uid == job.job_uid
     ]
+    if any(pending.uid in claims for pending in slices):
+        return False
+    created = [unix(pending.created) for pending in slices]
     return bool(created) and now - max(created) > SLICE_TIMEOUT_S
 
 
-def _can_grow(snapshot: Snapshot, job: AdmittedWorkload, now: float, cooldown_s: float) -> bool:
+# --- who may grow ---------------------------------------------------------------------------------
+def may_grow(snapshot: Snapshot, policy: PolicySpec, job: AdmittedWorkload, now: float) -> bool:
+    """Whether the job trains on all its pods and wants more. A job that shrank waits for the
+    cooldown first."""
     return (
-        snapshot.quota.queues[job.queue].managed
+        job.size < job.desired_size
+        and snapshot.quota.queues[job.queue].managed
         and _trains_on_all_pods(job)
-        and job.size < job.desired_size
-        and now - job.shrunk_at >= cooldown_s
+        and now - job.shrunk_at >= policy.preemption.growCooldownSeconds
     )
+
+
+def uses_none_of(job: AdmittedWorkload, promised: Collection[str]) -> bool:
+    """Whether the job uses none of the promised flavors."""
+    return not any(flavor in promised for flavor, _ in job.per_pod)
 
 
 def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
@@ -78,7 +107,8 @@ def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
         and job.runtime.state == State.TRAINING
         and job.runtime.size == job.size
     )
-    return trains and bool(job.allowed_sizes) and job.active and job.parallelism == job.size
+    is_staying = job.active and not job.is_evicting
+    return trains and is_staying and bool(job.allowed_sizes) and job.parallelism == job.size
 
 
 def _preferred_order(
@@ -86,61 +116,67 @@ def _preferred_order(
 ) -> list[AdmittedWorkload]:
     """The queue that borrows the smallest share first, then the highest priority, then the
     oldest."""
+    shares = {job.queue: 0.0 for job in jobs}
+    for queue in shares:
+        shares[queue] = snapshot.quota.dominant_share(queue)
     return sorted(
-        jobs,
-        key=lambda job: (
-            snapshot.quota.dominant_share(job.queue),
-            -job.priority,
-            job.reserved_since,
-            job.key,
-        ),
+        jobs, key=lambda job: (shares[job.queue], -job.priority, job.reserved_since, job.key)
     )
 
 
-def _competes(quota: CohortQuota, pending: PendingWorkload, job: AdmittedWorkload) -> bool:
-    """Whether the pending Workload requests a resource that the job uses, and could fit if the
-    whole Cohort were idle."""
-    if not pending.active or pending.is_scale_up or pending.queue not in quota.queues:
-        return False
-    queue = quota.queues[pending.queue]
-    if queue.cohort != quota.queues[job.queue].cohort:
-        return False
-    return any(
-        _can_ever_fit(quota, queue.name, request) and _requests_any_of(request, job.per_pod)
-        for request in assignments(pending.requested, queue)
-    )
+# --- where ----------------------------------------------------------------------------------------
+def places(quota: CohortQuota, job: AdmittedWorkload) -> set[Place]:
+    """Where its growth and another job's would use the same quota."""
+    return {(cohort, flavor) for cohort, (flavor, _) in _keys(quota, job)}
 
 
-def _requests_any_of(request: Quota, keys: Iterable[tuple[str, str]]) -> bool:
-    return any(request[key] for key in keys)
+def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[tuple[str, FlavorResource]]:
+    cohort = _cohort(quota, job.queue)
+    return {(cohort, key) for key, amount in job.per_pod.items() if amount}
 
 
-def _can_ever_fit(quota: CohortQuota, queue: str, request: Quota) -> bool:
-    return all(amount <= quota.potential(queue, key) for key, amount in request.items())
+def _cohort(quota: CohortQuota, queue: str) -> str:
+    return quota.queues[queue].cohort or queue
 
 
-def largest_size(snapshot: Snapshot, job: AdmittedWorkload) -> int:
+def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
+    """The quota on which a pending Workload starts soon: it fits, so Kueue admits it in a moment,
+    or its team owns the quota, so that it is released for it.
+
+    Another Workload for which too little is idle blocks nothing: what it waits for may never come
+    free.
+    """
+    quota = snapshot.quota
+    kinds = {
+        (pending.queue, _frozen(pending.requested))
+        for pending in snapshot.pending
+        if pending.active and not pending.is_scale_up and not pending.ineligible
+    }
+    return {
+        (_cohort(quota, queue), key)
+        for queue, requested in kinds
+        for request in assignments(Resources(dict(requested)), quota.queues[queue])
+        if quota.fits(queue, request) or quota.queues[queue].owns_with(request)
+        for key, amount in request.items()
+        if amount
+    }
+
+
+def _frozen(requested: Resources) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(requested.items()))
+
+
+# --- how far --------------------------------------------------------------------------------------
+def largest_size(snapshot: Snapshot, placement: Placement, job: AdmittedWorkload) -> int:
     """The largest allowed size, at most the desired one, for which quota and nodes have room now;
     the present size if there is none."""
-    limit = min(job.desired_size, sizes.MAX_SIZE)
-    options = [size for size in job.allowed_sizes if job.size < size <= limit]
-    fitting = [size for size in options if _has_room(snapshot, job, size - job.size)]
-    return max(fitting, default=job.size)
+    pods = _pods_in_quota(snapshot.quota, job.queue, job.per_pod)
+    if pods > 0:
+        pods = min(pods, placement.count_pods(job.per_pod))
+    limit = min(job.desired_size, sizes.MAX_SIZE, job.size + pods)
+    return max(job.size, sizes.largest_within(job.allowed_sizes, limit) or 0)
 
 
-def _has_room(snapshot: Snapshot, job: AdmittedWorkload, pods: int) -> bool:
-    return snapshot.quota.fits(job.queue, job.quota_for(pods)) and _fit_on_nodes(
-        snapshot.nodes, job.per_pod, pods
-    )
-
-
-def _fit_on_nodes(nodes: Iterable[NodeRoom], per_pod: Quota, pods: int) -> bool:
-    """Whether this number of additional pods fits on the nodes, whatever their flavor: Kueue keeps
-    a growing job on the flavor that it has."""
-    requested = {resource: amount for (_, resource), amount in per_pod.items() if amount > 0}
-    return sum(_pods_on_node(node.free, requested, pods) for node in nodes) >= pods
-
-
-def _pods_on_node(free: Resources, requested: dict[str, int], limit: int) -> int:
-    counts = [max(0, free[resource]) // amount for resource, amount in requested.items()]
-    return min(counts, default=limit)
+def _pods_in_quota(quota: CohortQuota, queue: str, per_pod: Quota) -> int:
+    counts = [quota.available(queue, key) // used for key, used in per_pod.items() if used > 0]
+    return max(0, min(counts, default=0))

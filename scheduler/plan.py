@@ -39,7 +39,7 @@ class Plan:
 
 def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """Open Cessions advance. Then at most one new Cession is opened, for what they leave. Then
-    queues and runtimes are set to what they should be. At last one job may grow."""
+    queues and runtimes are set to what they should be. At last jobs may grow."""
     open_cessions = [cession for cession in snapshot.cessions if cession.open]
     advanced = [action for c in open_cessions for action in advance(c, snapshot, now)]
     opened, why = open_one(snapshot, open_cessions, policy, now)
@@ -47,11 +47,14 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     overuse = list(shrink_overuse(snapshot, _target_uids(open_cessions)))
     asked = _asked_uids(snapshot, open_cessions) | {action.job_uid for action in overuse}
     aligned = align_runtimes(snapshot, asked)
+    unserved = [c for c in open_cessions if find_preemptor(c, snapshot).pending]
+    unserved += [action.cession for action in opened]
     grown = grow(
         snapshot,
+        policy,
         now,
-        policy.preemption.growCooldownSeconds,
-        capacity_is_promised=bool(open_cessions or opened),
+        promised={need.flavor for cession in unserved for need in cession.spec.need},
+        claims={cession.spec.preemptor.uid for cession in unserved},
     )
     deleted = delete_ended(snapshot, now)
     return Plan((*advanced, *opened, *restored, *overuse, *aligned, *grown, *deleted), why)

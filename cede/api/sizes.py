@@ -1,6 +1,7 @@
 """PURE. The grammar of allowed sizes: `2-8`, `2-8/2` (with a step), `1,2,4,8`."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 MAX_SIZE = 4096
@@ -57,8 +58,12 @@ def parse_one(text: str) -> int | None:
 
 
 def largest_within(sizes: Sequence[int], limit: int) -> int | None:
-    """The largest allowed size up to `limit`; None when even the smallest is larger."""
-    return max((size for size in sizes if size <= limit), default=None)
+    """The largest allowed size up to `limit`; None when even the smallest is larger.
+
+    `sizes` are ascending.
+    """
+    count = bisect_right(sizes, limit)
+    return sizes[count - 1] if count else None
 
 
 def describe(sizes: Sequence[int]) -> str:

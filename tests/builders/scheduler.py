@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 FLAVOR = "a100"
 KEY = (FLAVOR, GPU)
 NOW = 10_000.0
-NODES = (NodeRoom("node-1", free=Resources({GPU: 100})),)
+NODES = (NodeRoom("node-1", {"type": FLAVOR}, Resources({GPU: 100})),)
 
 
 def gpus(count: int) -> Quota:
@@ -229,6 +229,7 @@ def cession(
     spec = {
         "preemptor": preemptor,
         "reason": CessionReason.RECLAIM_OWN_QUOTA,
+        "need": [{"flavor": FLAVOR, "resource": GPU, "amount": "4"}],
         "targets": [target],
         "deadline": rfc3339(deadline),
         "reserved": reserved,

@@ -1,18 +1,26 @@
-"""Which job grows: into idle quota and free nodes, one at a time, and never before a Workload that
-is pending."""
+"""Which jobs grow: into idle quota and free nodes of their flavors, one at a time in each flavor,
+and never before a Workload that could start."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cede.api.instance_type import InstanceType
 from cede.api.objects import rfc3339
+from cede.api.policy import PolicySpec, Preemption
 from cede.api.resources import Resources
 from elastic_runtime.contract import Status
+from scheduler.cohort import CohortQuota, ResourceGroup, ResourceQuota
 from scheduler.free_capacity import NodeRoom
 from scheduler.growth import grow
 from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload
+from scheduler.workloads import AdmittedWorkload, PendingWorkload
 from tests.builders.scheduler import (
+    FLAVOR,
     GPU,
     KEY,
     NOW,
@@ -22,6 +30,11 @@ from tests.builders.scheduler import (
     queue,
     runtime_status,
     snapshot,
+)
+
+POLICY = PolicySpec(
+    preemption=Preemption(growCooldownSeconds=60),
+    instanceTypes=[InstanceType(name=name, nodeLabels={"type": name}) for name in ("a100", "h100")],
 )
 
 
@@ -49,8 +62,11 @@ def trains(
     )
 
 
-def sizes(snapshot: Snapshot, *, capacity_is_promised: bool = False) -> dict[str, int]:
-    actions = grow(snapshot, NOW, 60, capacity_is_promised=capacity_is_promised)
+def sizes(
+    snapshot: Snapshot, promised: Collection[str] = (), claims: Collection[str] = ()
+) -> dict[str, int]:
+    """The new sizes by job."""
+    actions = grow(snapshot, POLICY, NOW, promised=promised, claims=claims)
     return {action.job[1]: action.size for action in actions}
 
 
@@ -62,7 +78,9 @@ def sizes(snapshot: Snapshot, *, capacity_is_promised: bool = False) -> dict[str
             snapshot(admitted=[trains(desired_size=5)]), {"gpt": 5}, id="not above its desired size"
         ),
         pytest.param(
-            snapshot(admitted=[trains()], nodes=(NodeRoom(free=Resources({GPU: 3})),)),
+            snapshot(
+                admitted=[trains()], nodes=(NodeRoom("n1", {"type": FLAVOR}, Resources({GPU: 3})),)
+            ),
             {"gpt": 5},
             id="as far as nodes have room",
         ),
@@ -93,7 +111,14 @@ def sizes(snapshot: Snapshot, *, capacity_is_promised: bool = False) -> dict[str
             id="although a Workload that can never fit is pending",
         ),
         pytest.param(
-            snapshot(admitted=[trains("a"), trains("b", parallelism=4)]), {}, id="one at a time"
+            snapshot(admitted=[trains("a"), trains("b", parallelism=4)]),
+            {},
+            id="one at a time in a flavor",
+        ),
+        pytest.param(
+            snapshot(admitted=[replace(trains(), is_evicting=True)]),
+            {},
+            id="not while it is evicted",
         ),
     ],
 )
@@ -101,8 +126,62 @@ def test_grow(snapshot: Snapshot, expected: dict[str, int]) -> None:
     assert sizes(snapshot) == expected
 
 
-def test_nothing_grows_while_capacity_is_promised() -> None:
-    assert sizes(snapshot(admitted=[trains()]), capacity_is_promised=True) == {}
+def test_nothing_grows_in_a_flavor_that_is_promised() -> None:
+    current = snapshot(admitted=[trains()])
+    assert sizes(current, promised=[FLAVOR]) == {}
+    assert sizes(current, promised=["h100"]) == {"gpt": 8}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        pytest.param(pending(pods=32), {"gpt": 8}, id="32 of which 30 are idle: for days"),
+        pytest.param(pending(pods=30), {}, id="30 of which 30 are idle"),
+        pytest.param(pending(pods=30, active=False), {"gpt": 8}, id="inactive"),
+        pytest.param(pending(pods=30, ineligible="its queue is held"), {"gpt": 8}, id="held"),
+    ],
+)
+def test_a_waiting_job_holds_growth_up_only_while_it_could_start(
+    waiting: PendingWorkload, expected: dict[str, int]
+) -> None:
+    quota = cohort_quota(queue("vision", 0), queue("research", 32, used=2))
+    assert sizes(snapshot(quota, admitted=[trains()], pending=[waiting])) == expected
+
+
+def test_an_owner_that_waits_for_its_own_quota_holds_growth_up() -> None:
+    """What is idle is a part of what it waits for: less has to be released for it."""
+    quota = cohort_quota(queue("vision", 4), queue("research", 4, used=5))
+    current = snapshot(quota, admitted=[trains(size=5)], pending=[pending(pods=4)])
+    assert sizes(current) == {}
+
+
+def on(flavor: str, job: AdmittedWorkload) -> AdmittedWorkload:
+    per_pod = Counter({(flavor, GPU): 1})
+    return replace(job, per_pod=per_pod, usage=Counter({(flavor, GPU): job.size}))
+
+
+def two_flavors() -> CohortQuota:
+    quotas = {(flavor, GPU): ResourceQuota(8) for flavor in ("a100", "h100")}
+    groups = (ResourceGroup((GPU,), ("a100", "h100")),)
+    return CohortQuota({"research": replace(queue("research"), quotas=quotas, groups=groups)})
+
+
+def test_jobs_of_different_flavors_grow_at_once() -> None:
+    jobs = [on("a100", trains("a")), on("a100", trains("b")), on("h100", trains("c"))]
+    nodes = tuple(
+        NodeRoom(flavor, {"type": flavor}, Resources({GPU: 8})) for flavor in ("a100", "h100")
+    )
+    current = snapshot(two_flavors(), admitted=jobs, nodes=nodes)
+    assert sizes(current) == {"a": 8, "c": 8}
+
+
+def test_a_job_grows_only_onto_nodes_of_its_own_flavor() -> None:
+    nodes = (
+        NodeRoom("n1", {"type": "a100"}, Resources({GPU: 1})),
+        NodeRoom("n2", {"type": "h100"}, Resources({GPU: 8})),
+    )
+    current = snapshot(two_flavors(), admitted=[on("a100", trains())], nodes=nodes)
+    assert sizes(current) == {"gpt": 3}
 
 
 def test_a_scale_up_slice_that_is_not_admitted_in_time_is_withdrawn() -> None:
@@ -118,6 +197,15 @@ def test_a_scale_up_slice_that_is_not_admitted_in_time_is_withdrawn() -> None:
     assert sizes(snapshot(admitted=[growing], pending=[scale_up])) == {"gpt": 2}
 
 
+def test_a_slice_that_an_open_cession_serves_is_not_withdrawn() -> None:
+    growing = trains(parallelism=8)
+    scale_up = pending(
+        "gpt", "research", 8, job_uid="job-uid-gpt", is_scale_up=True, created=rfc3339(NOW - 10)
+    )
+    current = snapshot(admitted=[growing], pending=[scale_up])
+    assert sizes(current, claims=[scale_up.uid]) == {}
+
+
 # a busy machine is no failure
 @settings(deadline=None)
 @given(used=st.integers(0, 8), size=st.integers(1, 4), room=st.lists(st.integers(0, 4), max_size=4))
@@ -126,7 +214,7 @@ def test_growth_never_exceeds_idle_quota_or_free_nodes(
 ) -> None:
     quota = cohort_quota(queue("vision", used=used), queue("research", used=size))
     job = trains(size=size, allowed_sizes=tuple(range(1, 13)))
-    nodes = tuple(NodeRoom(free=Resources({GPU: count})) for count in room)
+    nodes = tuple(NodeRoom("n1", {"type": FLAVOR}, Resources({GPU: count})) for count in room)
     current = snapshot(quota, admitted=[job], nodes=nodes)
-    for action in grow(current, NOW, 0, capacity_is_promised=False):
+    for action in grow(current, POLICY, NOW):
         assert action.size - size <= min(quota.available("research", KEY), sum(room))
