@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cede.api.kueue import Container, PodSpec
+from cede.api.kueue import Container, ContainerResources, PodSpec
 from cede.api.objects import Json
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources, amount, describe_amount, describe_amounts, quantity
@@ -56,7 +56,7 @@ def sum_requests(pod: Json) -> Resources | None:
     pod_level = _parse_resources(get_dict(pod, "resources"))
     if containers is None or init_containers is None or overhead is None or pod_level is None:
         return None
-    by_containers = pod_requests(PodSpec(containers, init_containers, overhead["requests"]))
+    by_containers = pod_requests(PodSpec(containers, init_containers, overhead.requests))
     # KEP-2837: requests of the pod as a whole replace the sum of its containers
     by_pod = pod_requests(PodSpec((Container(resources=pod_level),)))
     return Resources({**by_containers, **by_pod})
@@ -73,7 +73,7 @@ def _parse_containers(pod: Json, name: str) -> tuple[Container, ...] | None:
     return tuple(containers)
 
 
-def _parse_resources(resources: Json) -> dict[str, dict[str, str | int]] | None:
+def _parse_resources(resources: Json) -> ContainerResources | None:
     """Limits and requests; None when one is not a quantity."""
     parsed: dict[str, dict[str, str | int]] = {}
     for field_name in ("limits", "requests"):
@@ -86,7 +86,7 @@ def _parse_resources(resources: Json) -> dict[str, dict[str, str | int]] | None:
                 amount(resource, text)
             except ValueError:
                 return None
-    return parsed
+    return ContainerResources(parsed["requests"], parsed["limits"])
 
 
 def _as_text(value: object) -> str:

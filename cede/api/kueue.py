@@ -6,9 +6,17 @@ from cede.api.objects import Condition, Json, Meta
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """`claims`, of dynamic resource allocation, is left out: it names devices and no amounts."""
+
+    requests: dict[str, str | int] = field(default_factory=dict)
+    limits: dict[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     name: str = ""
-    resources: dict[str, dict[str, str | int]] = field(default_factory=dict)
+    resources: ContainerResources = field(default_factory=ContainerResources)
     # Always: this init container is a sidecar
     restartPolicy: str = ""
 

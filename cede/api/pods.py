@@ -33,8 +33,7 @@ def pod_requests(spec: PodSpec) -> Resources:
 
 
 def _container_requests(container: Container) -> Resources:
-    limits = container.resources.get("limits", {})
-    return _amounts({**limits, **container.resources.get("requests", {})})
+    return _amounts({**container.resources.limits, **container.resources.requests})
 
 
 def _amounts(quantities: Mapping[str, str | int]) -> Resources:

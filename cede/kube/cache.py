@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from prometheus_client import Gauge
+
 from cede.api.objects import Json, Key, Kind, Meta, Projection
-from cede.kube.client import Client
-from cede.kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unreadable
+from cede.kube.client import MUTE_S, Client
+from cede.kube.decoding import WatchEvent
+from cede.kube.errors import ApiError, Forbidden, Gone, NotFound, Unreadable
 from cede.kube.expectations import WHOLE_KIND, Expectations
 
 P = TypeVar("P")
 log = logging.getLogger(__name__)
 MAX_DOUBLINGS = 16
+UNREADABLE = Gauge(
+    "cede_cache_unreadable_objects", "Objects that are kept as they last were.", ["kind"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +58,10 @@ def metadata_of(obj: Projection | Json) -> Meta:
 class Cache(Generic[P]):
     """The copy of one kind, or of the part of it that the selectors select.
 
-    `synced` is set once all objects have been read. `changed` is called after every change, and
-    when `trouble` changes before the first list. With `expectations`, `changed` is not called for
-    our own writes.
+    `synced` is set once all objects have been read. An object that cannot be read is kept as it
+    last was, and is in `unreadable`: it affects no other. `changed` is called after every change,
+    and when `trouble` changes before the first list. With `expectations`, `changed` is not called
+    for our own writes.
     """
 
     def __init__(
@@ -78,8 +85,12 @@ class Cache(Generic[P]):
         self._backoff = backoff or Backoff()
         self._expectations = expectations
         self._objects: dict[Key, P] = {}
+        # by key: why the object cannot be read
+        self._unreadable: dict[Key, str] = {}
         # to watch from; empty: list first
         self._version = ""
+        # when the server last sent anything, by the event loop's clock
+        self._last_sign = float("-inf")
         self.synced = asyncio.Event()
         # why no list succeeds until somebody acts: the kind does not exist, or we may not read it
         self.trouble = ""
@@ -87,6 +98,16 @@ class Cache(Generic[P]):
     @property
     def objects(self) -> Mapping[Key, P]:
         return MappingProxyType(self._objects)
+
+    @property
+    def unreadable(self) -> Mapping[Key, str]:
+        """Why each of these objects cannot be read. The copy has them as they last were, or not."""
+        return MappingProxyType(self._unreadable)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the server last sent something: the copy may lack what changed since."""
+        return asyncio.get_running_loop().time() - self._last_sign
 
     def all(self) -> list[P]:
         return list(self._objects.values())
@@ -111,8 +132,13 @@ class Cache(Generic[P]):
                 reason = "the watch ended at once"
             except ApiError as error:
                 reason = str(error)
-                min_delay_s = error.retry_after_s if isinstance(error, TooManyRequests) else 0.0
+                min_delay_s = error.retry_after_s
                 self._note(error)
+            except Exception as error:
+                # a fault of ours, which a new list may get past
+                log.exception("watch failed", extra={"kind": self.kind.plural})
+                reason = repr(error)
+                self._version = ""
             if clock() - started >= self._backoff.healthy_s:
                 failures = 0
             delay_s = max(min_delay_s, self._backoff.seconds(failures))
@@ -128,8 +154,8 @@ class Cache(Generic[P]):
             await asyncio.sleep(delay_s)
 
     def _note(self, error: ApiError) -> None:
-        if isinstance(error, Gone | Unreadable):
-            # the same events would fail again, so list the present objects instead
+        if isinstance(error, Gone | Unreadable) or self.age_s >= MUTE_S:
+            # the same events would fail again, or are lost: list the present objects instead
             self._version = ""
         if isinstance(error, NotFound | Forbidden) and not self.synced.is_set():
             self._set_trouble(str(error))
@@ -142,8 +168,19 @@ class Cache(Generic[P]):
 
     async def _list(self) -> None:
         """Replaces the copy by all present objects, which also finds deletions during a gap."""
-        items, version = await self._client.list(self.kind, self._cls, **self._selection)
+        errors = list[Unreadable]()
+        items, version = await self._client.list(
+            self.kind, self._cls, unreadable=errors, **self._selection
+        )
+        self._last_sign = asyncio.get_running_loop().time()
         objects = {_meta(item).key: item for item in items}
+        for error in errors:
+            if error.key in self._objects:
+                objects[error.key] = self._objects[error.key]
+        for key in self._unreadable.keys() - {error.key for error in errors}:
+            self._set_readable(key)
+        for error in errors:
+            self._set_unreadable(error.key, str(error))
         differs = objects != self._objects or not self.synced.is_set()
         self._objects = objects
         self._version = version
@@ -160,18 +197,38 @@ class Cache(Generic[P]):
         )
         async for event in events:
             self._version = event.version or self._version
-            if event.object is None:
-                continue
-            metadata = _meta(event.object)
-            if event.type == "DELETED":
-                self._objects.pop(metadata.key, None)
-                if self._expectations:
-                    self._expectations.observe_deletion(metadata.key)
-            else:
-                self._objects[metadata.key] = event.object
-                if not self._observe(metadata.key, metadata.resourceVersion):
-                    continue
-            self._changed()
+            self._last_sign = asyncio.get_running_loop().time()
+            if self._take(event):
+                self._changed()
+
+    def _take(self, event: WatchEvent[P]) -> bool:
+        """Whether `changed` must be called for the event."""
+        if event.object is None and event.error is None:
+            return False
+        key = event.error.key if event.error else _meta(event.object).key
+        if event.type == "DELETED":
+            self._objects.pop(key, None)
+            self._set_readable(key)
+            if self._expectations:
+                self._expectations.observe_deletion(key)
+            return True
+        if event.object is None:
+            self._set_unreadable(key, str(event.error))
+        else:
+            self._objects[key] = event.object
+            self._set_readable(key)
+        return self._observe(key, event.version)
+
+    def _set_unreadable(self, key: Key, reason: str) -> None:
+        """Logs an object once, for as long as it cannot be read."""
+        if key not in self._unreadable:
+            log.error("object unreadable", extra={"kind": self.kind.plural, "reason": reason})
+        self._unreadable[key] = reason
+        UNREADABLE.labels(self.kind.plural).set(len(self._unreadable))
+
+    def _set_readable(self, key: Key) -> None:
+        if self._unreadable.pop(key, None) is not None:
+            UNREADABLE.labels(self.kind.plural).set(len(self._unreadable))
 
     def _observe(self, key: Key, version: str) -> bool:
         """False for the result of our own write."""

@@ -14,15 +14,17 @@ from kubernetes.aio.config import ConfigException
 from cede.api.objects import Json, Key, Kind
 from cede.kube import decoding
 from cede.kube.decoding import WatchEvent, decoder
-from cede.kube.errors import ApiError, Unauthorized, Unreachable
+from cede.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
 
 P = TypeVar("P")
 PAGE_SIZE = 500
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 # the server ends a watch after this time, or up to twice as much: not all at once
 WATCH_DURATION_S = 300
-# A watch may be silent for its whole duration. TCP keep-alive detects a server that is gone.
-WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=2 * WATCH_DURATION_S + 15)
+# A server sends a bookmark once a minute. A watch that sends nothing for this time is mute: what it
+# should have sent may be lost.
+MUTE_S = 150.0
+WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=MUTE_S)
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -32,7 +34,14 @@ class Client(Protocol):
     """What the controllers need of an API server. Every call may raise ApiError."""
 
     async def list(
-        self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
+        self,
+        kind: Kind,
+        cls: type[P],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        unreadable: list[Unreadable] | None = None,
     ) -> tuple[list[P], str]: ...
     def watch(
         self,
@@ -79,15 +88,25 @@ class HttpClient:
 
     # --- reading ----------------------------------------------------------------------------------
     async def list(
-        self, kind: Kind, cls: type[P], *, namespace: str = "", labels: str = "", fields: str = ""
+        self,
+        kind: Kind,
+        cls: type[P],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        unreadable: list[Unreadable] | None = None,
     ) -> tuple[list[P], str]:
-        """All objects, and the version from which to watch them. Reads page by page."""
+        """All objects, and the version from which to watch them. Reads page by page.
+
+        Objects that cannot be read are added to `unreadable`; without it, the first is raised.
+        """
         decode = decoder(cls)
         objects = list[P]()
         query = {"limit": str(PAGE_SIZE)} | _selectors(labels, fields)
         while True:
             content = await self._send("GET", kind.path(namespace=namespace), query)
-            page, version, next_page = decoding.page(content, decode)
+            page, version, next_page = decoding.page(content, decode, unreadable)
             objects += page
             if not next_page:
                 return objects, version

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from pydantic import BaseModel
 
+from cede.api.objects import Key
 from cede.kube.errors import ApiError, Unreadable, from_status
 
 P = TypeVar("P")
@@ -20,12 +21,14 @@ class WatchEvent(Generic[P]):
     """`type` is ADDED, MODIFIED, DELETED or BOOKMARK.
 
     A bookmark has no object. `initial_end` marks the bookmark after the initial objects.
+    An object that cannot be read is None, and `error` names it.
     """
 
     type: str
     object: P | None
     version: str
     initial_end: bool = False
+    error: Unreadable | None = None
 
 
 def decoder(cls: type[P]) -> Decode[P]:
@@ -42,19 +45,26 @@ def decoder(cls: type[P]) -> Decode[P]:
     def decode_or_name(raw: bytes | msgspec.Raw) -> P:
         try:
             return cast(P, decode(raw))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             # the errors of msgspec and of pydantic are both ValueErrors
-            raise Unreadable(f"{cls.__name__} {_name(raw)}: {error}") from error
+            key = _key(raw)
+            name = "/".join(filter(None, key)) or _first_bytes(raw)
+            raise Unreadable(f"{cls.__name__} {name}: {error}", key) from error
 
     return decode_or_name
 
 
-def _name(raw: bytes | msgspec.Raw) -> str:
+def _key(raw: bytes | msgspec.Raw) -> Key:
+    """The key of an object; empty if it has none that can be read."""
     try:
         metadata = msgspec.json.decode(raw, type=_ObjectHead).metadata
-    except ValueError:
-        return bytes(raw)[:MAX_SHOWN_BYTES].decode(errors="replace")
-    return "/".join(part for part in (metadata.namespace, metadata.name) if part)
+    except (ValueError, RecursionError):
+        return "", ""
+    return metadata.namespace, metadata.name
+
+
+def _first_bytes(raw: bytes | msgspec.Raw) -> str:
+    return bytes(raw)[:MAX_SHOWN_BYTES].decode(errors="replace")
 
 
 class _Metadata(msgspec.Struct):
@@ -85,15 +95,34 @@ class _Status(msgspec.Struct):
     code: int = 0
 
 
-def page(content: bytes, decode: Decode[P]) -> tuple[list[P], str, str]:
-    """(objects, version, token of the next page or nothing) of one page of a list."""
-    content_list = msgspec.json.decode(content, type=_List)
-    objects = [decode(raw) for raw in content_list.items]
+def page(
+    content: bytes, decode: Decode[P], unreadable: list[Unreadable] | None = None
+) -> tuple[list[P], str, str]:
+    """(objects, version, token of the next page or nothing) of one page of a list.
+
+    Objects that cannot be read are left out and added to `unreadable`. Without such a list, the
+    first one is raised, as is a page that is no list at all.
+    """
+    try:
+        content_list = msgspec.json.decode(content, type=_List)
+    except msgspec.MsgspecError as error:
+        raise Unreadable(f"no list: {_first_bytes(content)}: {error}") from error
+    objects = list[P]()
+    for raw in content_list.items:
+        try:
+            objects.append(decode(raw))
+        except Unreadable as error:
+            if unreadable is None:
+                raise
+            unreadable.append(error)
     return objects, content_list.metadata.resourceVersion, content_list.metadata.continue_
 
 
 def event(line: bytes, decode: Decode[P]) -> WatchEvent[P]:
-    """One line of a watch. An ERROR event is raised as its exception, such as Gone."""
+    """One line of a watch. An ERROR event is raised as its exception, such as Gone.
+
+    The event of an object that cannot be read has its `error`.
+    """
     parsed = msgspec.json.decode(line, type=_Event)
     if parsed.type == "ERROR":
         status = msgspec.json.decode(parsed.object, type=_Status)
@@ -102,7 +131,10 @@ def event(line: bytes, decode: Decode[P]) -> WatchEvent[P]:
     if parsed.type == "BOOKMARK":
         initial_end = INITIAL_EVENTS_END in metadata.annotations
         return WatchEvent("BOOKMARK", None, metadata.resourceVersion, initial_end)
-    return WatchEvent(parsed.type, decode(parsed.object), metadata.resourceVersion)
+    try:
+        return WatchEvent(parsed.type, decode(parsed.object), metadata.resourceVersion)
+    except Unreadable as error:
+        return WatchEvent(parsed.type, None, metadata.resourceVersion, error=error)
 
 
 def refusal(status: int, content: bytes, default_reason: str, retry_after: str) -> ApiError:

@@ -1,5 +1,7 @@
 """The refusals of the API server as exceptions."""
 
+from cede.api.objects import Key
+
 
 class ApiError(Exception):
     """The API server refused a request, or was not reachable (status 0)."""
@@ -47,10 +49,14 @@ class Unreachable(ApiError):
 
 
 class Unreadable(ApiError):
-    """An object does not have the form of its kind; the message names the object."""
+    """An object does not have the form of its kind; the message names the object.
 
-    def __init__(self, message: str) -> None:
+    `key` is empty if not even the name could be read.
+    """
+
+    def __init__(self, message: str, key: Key = ("", "")) -> None:
         super().__init__(0, "Unreadable", message)
+        self.key = key
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {

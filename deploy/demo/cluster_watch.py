@@ -19,7 +19,7 @@ SYNC_TIMEOUT_S = 30
 
 
 def accelerators(pod: Pod) -> int:
-    limits = [container.resources.get("limits", {}) for container in pod.spec.containers]
+    limits = [container.resources.limits for container in pod.spec.containers]
     return sum(amount(GPU, limit.get(GPU, 0)) for limit in limits)
 
 

@@ -9,6 +9,7 @@ from cede.api.kueue import (
     ClusterQueue,
     ClusterQueueSpec,
     Container,
+    ContainerResources,
     FlavorQuotas,
     Lease,
     LeaseSpec,
@@ -65,7 +66,7 @@ def workload(
     *conditions: Condition, pods: int = 4, active: bool = True, admitted: bool = False
 ) -> Workload:
     """The Workload of Job vision/claim; each pod asks for one GPU."""
-    container = Container(resources={"limits": {names.GPU: 1}, "requests": {"cpu": "1"}})
+    container = Container(resources=ContainerResources({"cpu": "1"}, {names.GPU: 1}))
     pod_set = PodSet(count=pods, template=PodTemplate(spec=PodSpec(containers=(container,))))
     assignment = PodSetAssignment(count=pods, flavors={names.GPU: "a100"})
     return Workload(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from cede.api.kueue import ClusterQueue, Job, MetadataOnly, Workload
+from cede.api.kueue import ClusterQueue, Job, MetadataOnly, Pod, Workload
 
 
 def test_a_workload_decodes_and_fields_that_we_do_not_read_are_ignored() -> None:
@@ -42,3 +42,11 @@ def test_absent_fields_have_the_defaults_of_the_api() -> None:
 def test_any_object_can_be_read_for_its_metadata() -> None:
     manifest = {"metadata": {"name": "x", "finalizers": ["f"]}, "spec": "anything"}
     assert msgspec.convert(manifest, MetadataOnly).metadata.finalizers == ("f",)
+
+
+def test_devices_that_a_container_claims_are_read_over() -> None:
+    """Kubernetes 1.34, dynamic resource allocation: `claims` is a list beside two maps."""
+    resources = {"requests": {"cpu": "1"}, "claims": [{"name": "gpu", "request": "any"}]}
+    container = {"name": "main", "resources": resources}
+    pod = msgspec.convert({"spec": {"containers": [container]}}, Pod)
+    assert pod.spec.containers[0].resources.requests == {"cpu": "1"}

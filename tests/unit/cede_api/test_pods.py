@@ -2,14 +2,14 @@
 
 import pytest
 
-from cede.api.kueue import Container, Node, NodeSpec, PodSpec, Taint
+from cede.api.kueue import Container, ContainerResources, Node, NodeSpec, PodSpec, Taint
 from cede.api.objects import Json, Meta
 from cede.api.pods import DaemonSet, daemon_requests, pod_requests
 from tests.builders.quotas import daemon_set
 
 
 def container(cpu: str, restart: str = "") -> Container:
-    return Container(resources={"requests": {"cpu": cpu}}, restartPolicy=restart)
+    return Container(resources=ContainerResources({"cpu": cpu}), restartPolicy=restart)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def container(cpu: str, restart: str = "") -> Container:
             PodSpec((container("1"),), overhead={"cpu": "250m"}), 1250, id="overhead is added"
         ),
         pytest.param(
-            PodSpec((Container(resources={"limits": {"cpu": "2"}}),)),
+            PodSpec((Container(resources=ContainerResources(limits={"cpu": "2"})),)),
             2000,
             id="a limit counts without a request",
         ),
         pytest.param(
-            PodSpec((Container(resources={"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}),)),
+            PodSpec((Container(resources=ContainerResources({"cpu": "1"}, {"cpu": "2"})),)),
             1000,
             id="a request counts before a limit",
         ),

@@ -1,14 +1,7 @@
-"""The cache against every fault of a watch: it keeps or rebuilds the copy, and backs off.
-
-The delays of the real Backoff are recorded and not slept, so tests count requests and measure no
-time.
-"""
+"""The cache against every fault of a watch: it keeps or rebuilds the copy, and backs off."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 from aiohttp import web
@@ -16,67 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api.kueue import Job
-from cede.api.objects import JOBS, Json
+from cede.api.objects import JOBS
 from cede.kube.cache import Backoff, Cache
 from tests.fakes.api_faults import drops, refuses, sends, sends_error_event
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer, watch_line
+from tests.harness.running_cache import Recorded, job, running
 
 FAILURES = 6
-
-
-def job(name: str, parallelism: int = 1) -> Json:
-    return {"metadata": {"name": name, "namespace": "a"}, "spec": {"parallelism": parallelism}}
-
-
-@dataclass(frozen=True)
-class Recorded(Backoff):
-    """Records the delays of the real Backoff, and returns 0."""
-
-    delays: list[float] = field(default_factory=list)
-
-    def seconds(self, failures: int) -> float:
-        self.delays.append(super().seconds(failures))
-        return 0.0
-
-
-class RunningCache:
-    def __init__(
-        self, server: ApiServer, cache: Cache[Job], backoff: Recorded, changed: asyncio.Event
-    ) -> None:
-        self.server = server
-        self.cache = cache
-        self.backoff = backoff
-        self._changed = changed
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits until the condition holds; checks it after each change."""
-        async with asyncio.timeout(10):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
-    @property
-    def requests(self) -> tuple[int, int]:
-        """(lists, watches) so far."""
-        return self.server.count()["GET"], self.server.count()["WATCH"]
-
-
-@asynccontextmanager
-async def running(*faults: Answer) -> AsyncIterator[RunningCache]:
-    """A cache of Jobs. The server has Job `old`, and its first watches have these faults."""
-    async with ApiServer() as server, server.client() as client:
-        server.put(JOBS, job("old"))
-        server.script("WATCH", JOBS.path(), *faults)
-        changed = asyncio.Event()
-        backoff = Recorded()
-        cache = Cache(client, JOBS, Job, changed=changed.set, backoff=backoff)
-        task = asyncio.create_task(cache.run())
-        try:
-            yield RunningCache(server, cache, backoff, changed)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 # --- faults --------------------------------------------------------------
@@ -249,21 +189,6 @@ async def test_without_a_bookmark_a_compacted_history_costs_a_list() -> None:
         await run.until(lambda: run.cache.get(("a", "new")) is not None)
         assert run.cache.get(("a", "old")) is not None
         assert run.requests == (2, 3)
-
-
-async def test_an_unreadable_object_affects_no_other(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    odd = {"metadata": {"name": "odd", "namespace": "a"}, "spec": "not a spec"}
-    async with running() as run:
-        await run.until(lambda: run.cache.synced.is_set())
-        run.server.put(JOBS, odd)
-        while not run.backoff.delays:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        assert run.cache.get(("a", "old")) is not None
-        assert "a/odd" in vars(caplog.records[0])["reason"]
-        run.server.put(JOBS, job("odd"))
-        await run.until(lambda: run.cache.get(("a", "odd")) is not None)
 
 
 async def test_a_cache_of_plain_json_needs_no_class() -> None:

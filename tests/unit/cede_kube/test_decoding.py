@@ -67,6 +67,24 @@ def test_an_unreadable_object_is_named(content: bytes, name: str) -> None:
         decoder(Job)(content)
 
 
+def test_what_cannot_be_read_is_left_out_of_a_page_and_marked_in_an_event() -> None:
+    odd = job("odd", resourceVersion="8") | {"spec": 7}
+    unreadable = list[Unreadable]()
+    content = encode({"metadata": {"resourceVersion": "7"}, "items": [odd, job("x")]})
+    objects, _, _ = decoding.page(content, decoder(Job), unreadable)
+    assert [item.metadata.name for item in objects] == ["x"]
+    assert [error.key for error in unreadable] == [("a", "odd")]
+    event = decoding.event(encode({"type": "MODIFIED", "object": odd}), decoder(Job))
+    assert (event.object, event.version) == (None, "8")
+    assert event.error is not None
+    assert event.error.key == ("a", "odd")
+
+
+def test_a_page_that_is_no_list_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="no list"):
+        decoding.page(b"<html>", decoder(Job))
+
+
 def test_a_refusal_without_a_status_object_keeps_its_first_bytes() -> None:
     error = decoding.refusal(502, b"<h1>" + b"x" * 500, "Bad Gateway", "")
     assert str(error) == f"502 Bad Gateway: <h1>{'x' * 196}"

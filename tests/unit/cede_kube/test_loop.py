@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from cede.kube import loop
-from cede.kube.errors import Conflict
+from cede.kube.errors import Conflict, TooManyRequests
 from tests.harness.fast_loop import fast
 
 pytestmark = pytest.mark.slow
@@ -88,23 +88,63 @@ async def test_a_refused_pass_is_retried_after_growing_delays(
         nonlocal turn
         turn += 1
         if turn == 11:
-            raise KeyError("the end of this test")
+            raise asyncio.CancelledError
         if turn in (7, 8):
             return 0.0
         raise Conflict(409, "Conflict", "changed")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(asyncio.CancelledError):
         await loop.run(reconcile, asyncio.Event(), retry_s=0.001, max_retry_s=0.008)
     delays = [vars(record)["retry_in_s"] for record in caplog.records]
     assert delays == [0.001, 0.002, 0.004, 0.008, 0.008, 0.008, 0.001, 0.002]
 
 
-def test_any_other_exception_ends_the_loop() -> None:
-    async def reconcile(_: int) -> float:
-        raise KeyError("bug")
+def test_a_pass_that_raises_anything_is_counted_and_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = loop.FAILED_PASSES.labels("KeyError")._value.get()
 
-    with pytest.raises(KeyError):
-        passes(reconcile, 1, nothing)
+    async def reconcile(turn: int) -> float:
+        if turn < 3:
+            raise KeyError("bug")
+        return 3600.0
+
+    assert len(passes(reconcile, 5, nothing)) == 3
+    assert loop.FAILED_PASSES.labels("KeyError")._value.get() == before + 2
+    assert all(record.exc_info for record in caplog.records), "with its traceback"
+
+
+def test_the_delay_that_the_server_asks_for_is_kept() -> None:
+    async def reconcile(turn: int) -> float:
+        if turn == 1:
+            raise TooManyRequests(429, "TooManyRequests", "busy", retry_after_s=30.0)
+        return 3600.0
+
+    assert passes(reconcile, 60, nothing) == pytest.approx([0, 30], abs=6)
+
+
+def test_only_whole_passes_are_reported_as_finished() -> None:
+    finished = list[int]()
+
+    async def run() -> None:
+        turn = 0
+
+        async def reconcile() -> float:
+            nonlocal turn
+            turn += 1
+            if turn % 2:
+                raise KeyError("bug")
+            return 1.0
+
+        task = asyncio.create_task(
+            loop.run(reconcile, asyncio.Event(), finished=lambda: finished.append(turn))
+        )
+        await asyncio.sleep(10)
+        task.cancel()
+
+    fast(run())
+    assert finished
+    assert all(turn % 2 == 0 for turn in finished)
 
 
 async def test_a_cancellation_together_with_a_wake_ends_the_loop() -> None:
