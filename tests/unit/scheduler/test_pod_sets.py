@@ -1,12 +1,12 @@
 """What the pod sets of a Workload request."""
 
-from cede.api.kueue import Container, PodSet, PodSpec, PodTemplate
+from cede.api.kueue import Container, ContainerResources, PodSet, PodSpec, PodTemplate
 from scheduler.pod_sets import read_pod_sets
 from tests.builders.scheduler import GPU
 
 
 def pod_set(name: str, count: int, gpus: int) -> PodSet:
-    container = Container(resources={"requests": {GPU: gpus}})
+    container = Container(resources=ContainerResources({GPU: gpus}))
     return PodSet(name, count, PodTemplate(spec=PodSpec(containers=(container,))))
 
 
