@@ -108,7 +108,7 @@ def _occurrence(
 
 def _pods_are_ready(workload: AdmittedWorkload) -> bool:
     """The pods of a Workload without a Job are not counted."""
-    return workload.ready_pods >= workload.size > 0 or not workload.job_uid
+    return workload.ready_pods >= workload.size > 0 or not workload.job_version
 
 
 def _while_waiting(

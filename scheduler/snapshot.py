@@ -10,6 +10,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
 from cede.api.objects import Key, is_true
 from cede.api.resources import FlavorResource
+from cede.api.workload_identity import identity
 from elastic_runtime.contract import Status
 from scheduler.cluster_quota import read_cohort_quota
 from scheduler.cohort import CohortQuota
@@ -19,7 +20,6 @@ from scheduler.workloads import (
     JobPods,
     PendingWorkload,
     has_quota,
-    job_uid,
     read_admitted,
     read_pending,
     replaced_slice,
@@ -94,7 +94,7 @@ def _admitted(objects: RawObjects, current: Iterable[Workload]) -> list[Admitted
     admitted = list[AdmittedWorkload]()
     for workload in current:
         if has_quota(workload):
-            uid = job_uid(workload)
+            uid = identity(workload)
             admitted.append(read_admitted(workload, jobs.get(uid), pods.get(uid, JobPods())))
     return admitted
 

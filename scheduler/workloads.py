@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, Workload
-from cede.api.objects import Condition, Key, OwnerReference, condition, is_true, unix
+from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.resources import Quota, Resources, amount, total
+from cede.api.workload_identity import identity, owner
 from elastic_runtime.contract import Status
 from scheduler.pod_sets import PodSetRequest, read_pod_sets
 
@@ -147,19 +148,13 @@ def replaced_slice(workload: Workload) -> Key | None:
     return (workload.metadata.namespace, note.rsplit("/", 1)[-1]) if note else None
 
 
-def job_uid(workload: Workload) -> str:
-    """The uid of the Job that owns the Workload; empty if none does."""
-    owner = _job_owner(workload)
-    return owner.uid if owner else workload.metadata.labels.get(names.JOB_UID, "")
-
-
-def _job_owner(workload: Workload) -> OwnerReference | None:
-    return next((o for o in workload.metadata.ownerReferences if o.kind == "Job"), None)
+def _job_key(workload: Workload) -> Key:
+    job = owner(workload)
+    return workload.metadata.namespace, job.name if job else ""
 
 
 def read_pending(workload: Workload, queue: str, with_quota: set[Key]) -> PendingWorkload:
     """`with_quota` are the keys of the Workloads that have quota."""
-    owner = _job_owner(workload)
     priority_class = workload.spec.priorityClassRef
     pod_sets = read_pod_sets(workload.spec.podSets)
     return PendingWorkload(
@@ -169,8 +164,8 @@ def read_pending(workload: Workload, queue: str, with_quota: set[Key]) -> Pendin
         priority=workload.spec.priority,
         created=workload.metadata.creationTimestamp or "",
         requested=total(pod_set.requested for pod_set in pod_sets),
-        job=(workload.metadata.namespace, owner.name if owner else ""),
-        job_uid=job_uid(workload),
+        job=_job_key(workload),
+        job_uid=identity(workload),
         priority_class=priority_class.name if priority_class else "",
         # a job that was stopped after it grew keeps the annotation and replaces nothing
         is_scale_up=replaced_slice(workload) in with_quota,
@@ -186,16 +181,22 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         raise ValueError(f"Workload {workload.metadata.name} is not admitted")
     size, usage = _assigned(workload)
     reserved = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
+    reserved_since = unix(reserved.lastTransitionTime)
+    job_owner = owner(workload)
     admitted = AdmittedWorkload(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
         queue=workload.status.admission.clusterQueue,
         priority=workload.spec.priority,
-        reserved_since=unix(reserved.lastTransitionTime),
+        reserved_since=reserved_since,
         usage=usage,
         size=size,
         per_pod=_per_pod(usage, size),
+        job=_job_key(workload),
+        job_uid=identity(workload),
+        started=reserved_since,
         active=workload.spec.active,
+        kind=job_owner.kind if job_owner else "",
     )
     return _with_job(admitted, job, pods) if job else admitted
 
@@ -236,8 +237,6 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         admitted,
         size=size,
         usage=usage,
-        job=job.metadata.key,
-        job_uid=job.metadata.uid,
         job_version=job.metadata.resourceVersion,
         started=unix(job.status.startTime) or admitted.reserved_since,
         parallelism=parallelism,

@@ -19,6 +19,7 @@ def workload(
     finished: bool = False,
     replaces: str = "",
     active: bool = True,
+    owners: list[Json] | None = None,
 ) -> Workload:
     """`count` pods of the job; with `assigned` pods it has quota."""
     status: Json = {"conditions": []}
@@ -33,7 +34,7 @@ def workload(
         "uid": f"uid-{name}",
         "creationTimestamp": CREATED,
         "annotations": notes,
-        "ownerReferences": [{"kind": "Job", "name": "gpt", "uid": "job-uid"}],
+        "ownerReferences": [owner("Job", "gpt", "job-uid")] if owners is None else owners,
     }
     container = {"name": "main", "resources": {"limits": {GPU: 1}}}
     template = {"spec": {"containers": [container]}}
@@ -45,6 +46,27 @@ def workload(
     return msgspec.convert(
         {"metadata": metadata, "spec": spec, "status": status}, Workload, strict=False
     )
+
+
+def owner(kind: str, name: str, uid: str, *, controls: bool = True) -> Json:
+    return {"kind": kind, "name": name, "uid": uid} | ({"controller": True} if controls else {})
+
+
+def owners_of_kind(kind: str) -> list[Json]:
+    """The owners of a Workload for an object of this kind, `it`, as Kueue 0.19.2 sets them:
+    SetControllerReference for most kinds, SetOwnerReference in pod_controller.go,
+    statefulset_reconciler.go and leaderworkerset_reconciler.go. `PodGroup` is three pods."""
+    pods = [owner("Pod", f"it-{index}", f"uid-pod-{index}", controls=False) for index in range(3)]
+    match kind:
+        case "PodGroup":
+            return pods
+        case "StatefulSet" | "LeaderWorkerSet":
+            return [owner(kind, "it", f"uid-{kind}", controls=False), *pods]
+        case "Deployment":
+            # each of its pods has a Workload
+            return [owner("Pod", "it-0", "uid-pod-0")]
+        case _:
+            return [owner(kind, "it", f"uid-{kind}")]
 
 
 def _reserved() -> Json:

@@ -4,16 +4,18 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import Job
+from cede.api.objects import unix
+from cede.api.workload_identity import identity
 from scheduler.workloads import (
     AdmittedWorkload,
     JobPods,
     has_quota,
-    job_uid,
     read_admitted,
     read_pending,
     replaced_slice,
 )
-from tests.builders.kueue_objects import job, workload
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.kueue_objects import CREATED, job, owners_of_kind, workload
 from tests.builders.scheduler import GPU, KEY, admitted, gpus, runtime_status
 
 
@@ -27,9 +29,9 @@ def test_size_and_usage_follow_the_pod_set_not_the_assignment() -> None:
     assert (gpt.size, gpt.usage[KEY], gpt.per_pod[KEY]) == (3, 3, 1)
 
 
-def test_a_workload_without_a_job_is_not_elastic() -> None:
+def test_a_job_that_was_not_read_is_not_elastic() -> None:
     gpt = read(None)
-    assert (gpt.size, gpt.allowed_sizes, gpt.identity, gpt.name) == (8, (), "uid-a", "a")
+    assert (gpt.size, gpt.allowed_sizes, gpt.kind) == (8, (), "Job")
 
 
 def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:
@@ -91,7 +93,23 @@ def test_a_slice_is_a_scale_up_while_what_it_replaces_has_quota() -> None:
     assert not read_pending(scale_up, "research", set()).is_scale_up
 
 
-def test_quota_and_owner_of_a_workload() -> None:
+def test_a_finished_workload_has_no_quota() -> None:
     assert has_quota(workload("a", 8, assigned=8))
     assert not has_quota(workload("a", 8, assigned=8, finished=True))
-    assert job_uid(workload("a", 8)) == "job-uid"
+
+
+# --- kinds ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
+def test_a_job_of_any_kind_has_one_identity_while_it_waits_and_while_it_runs(kind: str) -> None:
+    waiting = workload("a", 8, owners=owners_of_kind(kind))
+    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
+    pending = read_pending(waiting, "research", set())
+    admitted = read_admitted(running, None, JobPods())
+    assert pending.identity == admitted.identity == identity(waiting) == identity(running)
+    assert pending.job == admitted.job
+
+
+@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
+def test_a_job_of_any_kind_has_run_since_its_quota_was_reserved(kind: str) -> None:
+    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
+    assert read_admitted(running, None, JobPods()).started == unix(CREATED)
