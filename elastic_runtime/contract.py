@@ -35,8 +35,9 @@ STATUS_PATH = "/v1/status"
 CHECKPOINT_PATH = "/v1/checkpoint"
 PATHS = (SIZE_PATH, STATUS_PATH, CHECKPOINT_PATH)
 """The calls of controllers, which any pod accepts."""
+# No failures of a script: 255 is that of a container which went down with its node (containerd).
 EXIT_LEFT_ON_REQUEST = 43
-"""Exit code of a pod that left on request. The webhook's podFailurePolicy ignores it."""
+IGNORED_EXIT_CODES = (EXIT_LEFT_ON_REQUEST, 255)
 
 # --- environment of a training container ----------------------------------------------------------
 # The webhook writes it, and `python -m elastic_runtime` reads it.

@@ -21,6 +21,7 @@ from cede.api.names import (
 from cede.api.objects import Json
 from elastic_runtime import contract
 from webhook.elastic_job import get_counts, get_desired_size, is_prepared
+from webhook.failure_policy import count_delays_per_index, make_failure_policy, read_exit_codes
 from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
 from webhook.team import Team, is_accelerator
 
@@ -31,8 +32,8 @@ PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE, SHRUNK_AT)
 
 @dataclass(frozen=True)
 class InjectedEnv:
-    """The settings in the environment of a job's pods. They never change, because Kubernetes does
-    not let a Job's template change."""
+    """The settings in the environment of a job's pods, and the exit codes that it ignores. They
+    never change, because Kubernetes does not let a Job's template change."""
 
     # the name of the container that trains
     container: str
@@ -41,6 +42,7 @@ class InjectedEnv:
     # per pod
     ranks: str
     grace_s: str
+    ignored_exit_codes: tuple[int, ...] = contract.IGNORED_EXIT_CODES
 
 
 def prepare_new(job: Json, team: Team) -> None:
@@ -48,6 +50,7 @@ def prepare_new(job: Json, team: Team) -> None:
     desired_size = get_desired_size(job, None)
     smallest = sizes.parse(get_annotation(job, SIZES))[0]
     _set_size(job, (smallest, smallest), desired_size)
+    count_delays_per_index(ensure_dict(job, "spec"))
     _prepare(job, _choose_env(job, team))
 
 
@@ -103,7 +106,7 @@ def _restore_after_replace(job: Json, old: Json) -> None:
             pod[name] = items
     spec = get_dict(job, "spec")
     old_spec = get_dict(old, "spec")
-    for name in ("selector", "suspend"):
+    for name in ("selector", "suspend", "backoffLimitPerIndex"):
         if name in old_spec:
             spec[name] = deepcopy(old_spec[name])
 
@@ -168,6 +171,7 @@ def _read_env(old: Json) -> InjectedEnv | None:
                 sizes=variables[contract.SIZES_ENV],
                 ranks=_number_or(variables.get(contract.RANKS_ENV, ""), "1"),
                 grace_s=_number_or(variables.get(contract.GRACE_ENV, ""), "0"),
+                ignored_exit_codes=tuple(read_exit_codes(old, str(container.get("name", "")))),
             )
     return None
 
@@ -192,7 +196,9 @@ def _prepare(job: Json, env: InjectedEnv) -> None:
     ensure_dict(job, "metadata", "annotations")[ELASTIC_JOB] = "true"
     spec = ensure_dict(job, "spec")
     own_policy = get_dict(spec, "podFailurePolicy")
-    spec["podFailurePolicy"] = _make_failure_policy(own_policy, env.container)
+    spec["podFailurePolicy"] = make_failure_policy(
+        own_policy, env.container, list(env.ignored_exit_codes)
+    )
     # the only value that Kubernetes allows together with a podFailurePolicy
     spec["podReplacementPolicy"] = "Failed"
     ensure_dict(spec, "template", "metadata", "labels")[ELASTIC_POD] = "true"
@@ -247,26 +253,6 @@ def make_variables(env: InjectedEnv) -> list[Json]:
     for name, value in values.items():
         variables.append({"name": name, "value": value})
     return variables
-
-
-def _make_failure_policy(own_policy: Json, container: str) -> Json:
-    """Our rules, then the user's. Ours: a rank that leaves on request, and a pod that is evicted,
-    are not failures."""
-    left = {"containerName": container, "operator": "In", "values": [contract.EXIT_LEFT_ON_REQUEST]}
-    our_rules: list[Json] = [
-        {"action": "Ignore", "onExitCodes": left},
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-    ]
-    # the API server adds empty fields, with which our own rules would not be recognised
-    own_rules = [_drop_empty(rule) for rule in get_dicts(own_policy, "rules")]
-    return {
-        **own_policy,
-        "rules": our_rules + [rule for rule in own_rules if rule not in our_rules],
-    }
-
-
-def _drop_empty(rule: Json) -> Json:
-    return {name: value for name, value in rule.items() if value}
 
 
 def _without(items: list[Json], key: str, taken: set[str]) -> list[Json]:

@@ -35,7 +35,8 @@ def exit_code_after(
     if leaving:
         return contract.EXIT_LEFT_ON_REQUEST
     if deaths > max_restarts:
-        return failed if failed > 0 else 1
+        is_failure = failed > 0 and failed not in contract.IGNORED_EXIT_CODES
+        return failed if is_failure else 1
     return None
 
 

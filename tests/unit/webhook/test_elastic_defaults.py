@@ -11,6 +11,7 @@ from elastic_runtime import contract
 from tests.builders.jobs import TEAM, elastic_job, running_job
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
+from webhook.failure_policy import NO_LIMIT
 from webhook.team import Team
 
 OWN_RULE = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
@@ -70,15 +71,22 @@ def test_the_pods_get_the_settings_that_the_runtime_needs() -> None:
     assert pod["volumes"][0]["secret"]["secretName"] == "cede-control"
 
 
-def test_our_failure_rules_precede_the_users() -> None:
-    """A rank that leaves on request, and a pod that is evicted, are not failures."""
+def test_a_failure_policy_that_ignores_leavers_and_lost_nodes_is_added() -> None:
     spec = create(elastic_job(podFailurePolicy={"rules": [OWN_RULE]}))["spec"]
-    left, evicted, own = spec["podFailurePolicy"]["rules"]
-    assert left["onExitCodes"] == {"containerName": "train", "operator": "In", "values": [43]}
-    assert evicted["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    first, _, own = spec["podFailurePolicy"]["rules"]
+    assert first["onExitCodes"]["containerName"] == "train"
     assert own == OWN_RULE
     # the only value that Kubernetes allows together with a podFailurePolicy
     assert spec["podReplacementPolicy"] == "Failed"
+    assert spec["backoffLimitPerIndex"] == NO_LIMIT
+
+
+def test_an_update_keeps_the_failure_policy_that_the_job_was_created_with() -> None:
+    """Kubernetes refuses any change of it, also that by a newer version of the webhook."""
+    old = running_job(elastic_job(8), 3)
+    old["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] = [43]
+    del old["spec"]["backoffLimitPerIndex"]
+    assert update(old, deepcopy(old)) == old
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.fakes.agents import agent
         pytest.param(7, False, False, 3, None, id="last allowed death"),
         pytest.param(7, False, False, 4, 7, id="one death too many"),
         pytest.param(-9, False, False, 4, 1, id="killed by a signal too often"),
+        pytest.param(255, False, False, 4, 1, id="a code that the Job would not count"),
         pytest.param(7, False, True, 1, EXIT_LEFT_ON_REQUEST, id="pod terminates anyway"),
     ],
 )
