@@ -38,6 +38,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/quota_controller/status/test_allocation_conditions.py",
         "every verdict becomes a condition there",
     ),
+    "scheduler/simulate/assumptions.py": (
+        "tests/unit/scheduler/simulate/test_cluster.py",
+        "figures only; the cluster follows them",
+    ),
+    "scheduler/simulate/objects.py": (
+        "tests/unit/scheduler/simulate/test_cluster.py",
+        "records that the cluster fills",
+    ),
 }
 """Module → (test file, why it has none of its own)."""
 

@@ -1,0 +1,161 @@
+"""PURE. A model of Kueue 0.19.2's queues, for one flavor and a flat Cohort.
+
+Each cycle takes one head of each queue. What does not fit is parked until a batch 1 s after
+capacity came free; under StrictFIFO it stays the head. pkg/cache/queue.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
+from scheduler.simulate.objects import Queue, TeamQuota, Workload
+from scheduler.simulate.quota import Quota
+
+BATCH_S = 1.0
+"""Kueue: requeueBatchPeriod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How Kueue is configured."""
+
+    # False: each team has its own quota only
+    shares: bool = True
+    fair_sharing: bool = True
+    # reclaimWithinCohort Any and withinClusterQueue LowerPriority; otherwise both are Never
+    preempts: bool = False
+
+
+class Kueue:
+    """The queues, and what is admitted. `now` is set by whoever drives it."""
+
+    def __init__(self, teams: Iterable[TeamQuota], settings: Settings) -> None:
+        self.settings = settings
+        self.queues = {team.name: Queue(team) for team in teams}
+        self.admitted: dict[str, Workload] = {}
+        # when parked Workloads are tried again; None if nothing came free
+        self.batch_at: float | None = None
+        # whether another cycle could decide something else than the last one
+        self.is_changed = False
+
+    # --- what others do -------------------------------------------------------------------------
+    def submit(self, workload: Workload) -> None:
+        """Put a pending Workload into its queue."""
+        queue = self.queues[workload.job.spec.team]
+        queue.parked.pop(workload.name, None)
+        if not workload.active:
+            queue.heap.pop(workload.name, None)
+            return
+        waits = queue.strategy == BEST_EFFORT_FIFO and kind(workload) in queue.hopeless
+        place = queue.parked if waits else queue.heap
+        place[workload.name] = workload
+        self.is_changed = True
+
+    def withdraw(self, workload: Workload) -> None:
+        """Take a pending Workload out of its queue."""
+        queue = self.queues[workload.job.spec.team]
+        queue.heap.pop(workload.name, None)
+        queue.parked.pop(workload.name, None)
+        if queue.preemptor == workload.name:
+            queue.preemptor = ""
+
+    def release(self, workload: Workload, now: float) -> None:
+        """The Workload gives all its quota back."""
+        if self.admitted.pop(workload.name, None):
+            self.queues[workload.job.spec.team].usage -= workload.count
+            workload.reserved_since = None
+            self.capacity_changed(now)
+
+    def shrink(self, workload: Workload, count: int, now: float) -> None:
+        self.queues[workload.job.spec.team].usage -= workload.count - count
+        workload.count = count
+        self.capacity_changed(now)
+
+    def set_strategy(self, name: str, strategy: str, now: float) -> None:
+        queue = self.queues[name]
+        queue.strategy = strategy
+        queue.version += 1
+        self.capacity_changed(now)
+
+    def capacity_changed(self, now: float) -> None:
+        """Parked Workloads are tried again with the next batch; heads at once."""
+        self.is_changed = True
+        if self.batch_at is None:
+            self.batch_at = now + BATCH_S
+
+    def run_batch(self) -> None:
+        """All parked Workloads may be tried again."""
+        self.batch_at = None
+        for queue in self.queues.values():
+            queue.heap.update(queue.parked)
+            queue.parked.clear()
+            queue.hopeless.clear()
+        self.is_changed = True
+
+    # --- what a cycle does --------------------------------------------------------------------
+    @property
+    def has_heads(self) -> bool:
+        """Whether another cycle could decide something else than the last one."""
+        return self.is_changed and any(
+            queue.heap and not queue.on_hold for queue in self.queues.values()
+        )
+
+    def pop_heads(self) -> list[Workload]:
+        """The first Workload of each queue, no longer in its heap."""
+        heads = list[Workload]()
+        for queue in self.queues.values():
+            if queue.heap and not queue.on_hold:
+                pending = queue.heap.values()
+                head = min(pending, key=lambda w: queue_order(w, queue.preemptor))
+                del queue.heap[head.name]
+                heads.append(head)
+        return heads
+
+    def quota(self) -> Quota:
+        return Quota(self.queues, shares=self.settings.shares)
+
+    def admit(self, workload: Workload, now: float) -> None:
+        """The Workload has quota; the one that it replaces has none any more."""
+        queue = self.queues[workload.job.spec.team]
+        queue.usage += workload.added
+        if queue.preemptor == workload.name:
+            queue.preemptor = ""
+        if workload.replaces:
+            self.admitted.pop(workload.replaces.name, None)
+            workload.replaces.reserved_since = None
+            workload.replaces = None
+        workload.reserved_since = now
+        self.admitted[workload.name] = workload
+        self.is_changed = True
+
+    def retry(self, workload: Workload) -> None:
+        """The Workload stays in the heap."""
+        self.queues[workload.job.spec.team].heap[workload.name] = workload
+
+    def park(self, workload: Workload) -> None:
+        """A strict head stays a head. Otherwise all equal requests are parked with it
+        (SchedulingEquivalenceHashing)."""
+        queue = self.queues[workload.job.spec.team]
+        if queue.strategy == STRICT_FIFO:
+            queue.heap[workload.name] = workload
+            return
+        queue.parked[workload.name] = workload
+        queue.hopeless.add(kind(workload))
+        equal = [other for other in queue.heap.values() if kind(other) == kind(workload)]
+        for other in equal:
+            queue.parked[other.name] = queue.heap.pop(other.name)
+        self.is_changed = True
+
+
+Order = tuple[bool, int, float, str]
+
+
+def queue_order(workload: Workload, preemptor: str = "") -> Order:
+    """Kueue's order in a queue: the preemptor, the highest priority, the oldest, the uid."""
+    spec = workload.job.spec
+    return (workload.name != preemptor, -spec.priority, workload.created, workload.uid)
+
+
+def kind(workload: Workload) -> tuple[int, int]:
+    """Equal for Workloads of a queue that Kueue would treat alike."""
+    return workload.added, workload.job.spec.priority

@@ -1,0 +1,147 @@
+"""PURE. The simulated cluster as the Snapshot that the scheduler plans on."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from cede.api.cession import Cession
+from cede.api.objects import rfc3339
+from cede.api.resources import Quota, Resources
+from elastic_runtime.contract import State, Status
+from scheduler.cohort import CohortQuota, ResourceGroup, ResourceQuota
+from scheduler.cohort import Queue as CohortQueue
+from scheduler.free_capacity import NodeRoom
+from scheduler.pod_sets import PodSetRequest
+from scheduler.simulate.assumptions import Assumptions
+from scheduler.simulate.cluster import Cluster
+from scheduler.simulate.objects import Job, Queue, Workload
+from scheduler.snapshot import Snapshot
+from scheduler.workloads import AdmittedWorkload, PendingWorkload
+
+FLAVOR = "accelerator"
+RESOURCE = "nvidia.com/gpu"
+KEY = (FLAVOR, RESOURCE)
+COHORT = "cede"
+NODE = "all-nodes"
+INELIGIBLE = "its ClusterQueue is on hold"
+ONE: Quota = Counter({KEY: 1})
+
+
+def take(cluster: Cluster, cessions: Iterable[Cession]) -> Snapshot:
+    """What the scheduler's own caches would show now. All nodes are alike and never full."""
+    kueue = cluster.kueue
+    pending = list(_pending(cluster))
+    pending.sort(key=lambda w: (-w.priority, w.queued_at, w.uid))
+    capacity = sum(queue.quota.nominal for queue in kueue.queues.values())
+    used = sum(queue.usage for queue in kueue.queues.values())
+    return Snapshot(
+        quota=quota_of(kueue.queues, shares=kueue.settings.shares),
+        pending=tuple(pending),
+        admitted=tuple(
+            _admitted(workload, cluster.now, cluster.assumptions)
+            for workload in kueue.admitted.values()
+        ),
+        finished=frozenset(job.workload.uid for job in cluster.ended),
+        cessions=tuple(cessions),
+        nodes=(NodeRoom(name=NODE, free=Resources({RESOURCE: capacity - used})),),
+    )
+
+
+def quota_of(queues: Mapping[str, Queue], *, shares: bool) -> CohortQuota:
+    """The quota as the scheduler reads it."""
+    cohort = COHORT if shares else ""
+    return CohortQuota({name: _queue(queue, cohort) for name, queue in queues.items()})
+
+
+def _queue(queue: Queue, cohort: str) -> CohortQueue:
+    quota = queue.quota
+    return CohortQueue(
+        name=quota.name,
+        cohort=cohort,
+        quotas={KEY: ResourceQuota(quota.nominal, quota.borrowing_limit, quota.lending_limit)},
+        usage=Counter({KEY: queue.usage}),
+        strategy=queue.strategy,
+        version=str(queue.version),
+        weight=quota.weight,
+        groups=(ResourceGroup((RESOURCE,), (FLAVOR,)),),
+    )
+
+
+def _pending(cluster: Cluster) -> Iterable[PendingWorkload]:
+    for job in cluster.jobs.values():
+        queue = cluster.kueue.queues[job.spec.team]
+        if job.workload.reserved_since is None:
+            yield _waiting(job.workload, queue)
+        if job.scale_up:
+            yield _waiting(job.scale_up, queue)
+
+
+def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
+    job = workload.job
+    return PendingWorkload(
+        key=(job.spec.team, workload.name),
+        uid=workload.uid,
+        queue=job.spec.team,
+        priority=job.spec.priority,
+        created=rfc3339(workload.created, micro=True),
+        requested=Resources({RESOURCE: workload.count}),
+        job=(job.spec.team, job.spec.name),
+        job_uid=job.uid,
+        is_scale_up=workload.replaces is not None,
+        active=workload.active,
+        pod_sets=(PodSetRequest("main", workload.count, Resources({RESOURCE: 1})),),
+        ineligible=INELIGIBLE if queue.on_hold else "",
+        queued_at=workload.created,
+    )
+
+
+def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> AdmittedWorkload:
+    job = workload.job
+    size = min(workload.count, job.parallelism) if job.is_elastic else workload.count
+    runs = job.is_elastic and job.ready > 0
+    return AdmittedWorkload(
+        key=(job.spec.team, workload.name),
+        uid=workload.uid,
+        queue=job.spec.team,
+        priority=job.spec.priority,
+        reserved_since=workload.reserved_since or 0.0,
+        usage=Counter({KEY: size}),
+        size=size,
+        per_pod=ONE,
+        job=(job.spec.team, job.spec.name),
+        job_uid=job.uid,
+        job_version=str(job.version),
+        started=job.started,
+        parallelism=job.parallelism,
+        ready_pods=job.ready,
+        allowed_sizes=job.spec.sizes,
+        desired_size=job.spec.accelerators,
+        shrunk_at=job.shrunk_at,
+        address=job.spec.name if runs else "",
+        runtime=status(job, now, assumptions) if runs and job.answers else None,
+        active=workload.active,
+        kind="Job",
+        is_evicting=workload.is_evicting,
+        pods_per_node={NODE: job.ready},
+        unready_since=0.0 if job.ready >= size else job.started,
+    )
+
+
+def status(job: Job, now: float, assumptions: Assumptions) -> Status:
+    """What the job's runtime reports: it counts a step in every `step_s` seconds."""
+    return Status(
+        state=_state(job),
+        size=job.training,
+        wanted=job.wanted,
+        cession=job.cession,
+        step=int(now / assumptions.step_s),
+        durableStep=int(job.saved_at / assumptions.step_s),
+        stepSeconds=assumptions.step_s,
+    )
+
+
+def _state(job: Job) -> str:
+    if job.is_parked:
+        return State.STOPPED
+    if job.is_changing:
+        return State.RESIZING if job.wanted else State.STOPPING
+    return State.TRAINING if job.training else State.STARTING

@@ -1,0 +1,114 @@
+"""PURE. Cede's scheduler on the simulated cluster: its own plan, and its actions."""
+
+from cede.api.cession import Cession
+from cede.api.objects import Meta, rfc3339
+from cede.api.policy import PolicySpec
+from scheduler.actions import (
+    Action,
+    DeleteCession,
+    OpenCession,
+    RecordEvent,
+    RequestSize,
+    ResizeJob,
+    SetQueueingStrategy,
+    SetWorkloadActive,
+    UpdateCession,
+)
+from scheduler.plan import Plan, plan
+from scheduler.simulate import picture
+from scheduler.simulate.cluster import Cluster
+from scheduler.simulate.objects import Workload
+
+
+class SimulatedScheduler:
+    """Plans and acts when something has changed, and from time to time when nothing has."""
+
+    def __init__(self, cluster: Cluster, policy: PolicySpec) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.cessions: dict[str, Cession] = {}
+        self.passes = 0
+        # False: no scheduler leads
+        self.leads = True
+        self._planned_version = -1
+        self._quiet_s = 0.0
+        self._due = 0.0
+
+    def start(self) -> None:
+        """From now on there is a pass when it is due."""
+        self.cluster.clock.after(self.cluster.assumptions.pass_s, self._tick)
+
+    def reconcile(self) -> Plan:
+        """One pass."""
+        self.passes += 1
+        current = picture.take(self.cluster, self.cessions.values())
+        decision = plan(current, self.policy, self.cluster.now)
+        for action in decision.actions:
+            self._perform(action)
+        return decision
+
+    def _tick(self) -> None:
+        """While nothing changes, the next pass comes later and later, up to `quiet_s`."""
+        assumptions = self.cluster.assumptions
+        version = self.cluster.version
+        if self.leads and (version != self._planned_version or self.cluster.now >= self._due):
+            decision = self.reconcile()
+            is_quiet = version == self._planned_version and not decision.actions
+            longer_s = min(2 * self._quiet_s, assumptions.quiet_s)
+            self._quiet_s = longer_s if is_quiet else assumptions.pass_s
+            self._planned_version = version
+            self._due = self.cluster.now + self._quiet_s
+        self.cluster.clock.after(assumptions.pass_s, self._tick)
+
+    # --- actions ----------------------------------------------------------------------------------
+    def _perform(self, action: Action) -> None:
+        match action:
+            case OpenCession():
+                self._open(action.cession)
+            case UpdateCession():
+                if action.name in self.cessions:
+                    changed = self.cessions[action.name].model_copy(
+                        update={"status": action.status}
+                    )
+                    self.cessions[action.name] = changed
+            case DeleteCession():
+                self.cessions.pop(action.name, None)
+            case SetQueueingStrategy():
+                queue = self.cluster.kueue.queues[action.queue]
+                if str(queue.version) == action.version:
+                    self.cluster.set_strategy(action.queue, action.strategy)
+            case RequestSize():
+                job = self.cluster.jobs.get(action.job_uid)
+                if job:
+                    self.cluster.request_size(job, action.size, action.cession)
+            case ResizeJob():
+                job = self.cluster.jobs.get(action.job_uid)
+                if job and str(job.version) == action.version:
+                    self.cluster.resize(job, action.size, shrinks=action.shrinks)
+            case SetWorkloadActive():
+                workload = self._workload(action.workload[1])
+                if workload:
+                    self.cluster.set_active(workload, active=action.active)
+            case RecordEvent():
+                pass
+            case _:
+                raise TypeError(
+                    f"the simulator cannot perform {type(action).__name__}: add it to "
+                    f"scheduler/simulate/simulated_scheduler.py"
+                )
+
+    def _open(self, cession: Cession) -> None:
+        metadata = Meta(
+            name=cession.metadata.name,
+            uid=f"cession-{cession.metadata.name}",
+            generation=1,
+            creationTimestamp=rfc3339(self.cluster.now),
+        )
+        if cession.metadata.name not in self.cessions:
+            self.cessions[cession.metadata.name] = cession.model_copy(update={"metadata": metadata})
+
+    def _workload(self, name: str) -> Workload | None:
+        for job in self.cluster.jobs.values():
+            if job.workload.name == name:
+                return job.workload
+        return None

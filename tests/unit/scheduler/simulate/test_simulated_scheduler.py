@@ -1,0 +1,52 @@
+"""Cede's scheduler on the simulated cluster."""
+
+from cede.api.policy import PolicySpec, Preemption
+from cede.api.reasons import CessionPhase
+from scheduler.simulate.cluster import Cluster
+from scheduler.simulate.simulated_scheduler import SimulatedScheduler
+from tests.builders.simulated import cluster, job_spec, run
+
+
+def scheduler_of(world: Cluster) -> SimulatedScheduler:
+    preemption = Preemption(minRuntimeSeconds=0, growCooldownSeconds=10)
+    scheduler = SimulatedScheduler(world, PolicySpec(preemption=preemption))
+    scheduler.start()
+    return scheduler
+
+
+def test_a_borrower_grows_and_shrinks_for_the_owner_without_loss() -> None:
+    world = cluster()
+    scheduler = scheduler_of(world)
+    gpt = world.submit(job_spec("gpt", "research", 8, sizes=tuple(range(2, 9))))
+    run(world, 100)
+    assert gpt.training == 8
+    claim = world.submit(job_spec("claim", "vision", 4))
+    run(world, 20)
+    assert (claim.training, gpt.training) == (4, 4)
+    assert (gpt.lost, gpt.stops) == (0, [])
+    (cession,) = scheduler.cessions.values()
+    assert cession.status.phase in (CessionPhase.ADMITTED, CessionPhase.COMPLETED)
+
+
+def test_nothing_happens_while_no_scheduler_leads() -> None:
+    world = cluster()
+    scheduler = scheduler_of(world)
+    scheduler.leads = False
+    world.submit(job_spec("gpt", "research", 8))
+    run(world, 60)
+    world.submit(job_spec("claim", "vision", 4))
+    run(world, 60)
+    assert not scheduler.cessions
+    scheduler.leads = True
+    run(world, 60)
+    assert scheduler.cessions
+
+
+def test_passes_are_rare_while_nothing_changes() -> None:
+    world = cluster()
+    scheduler = scheduler_of(world)
+    world.submit(job_spec(duration=10_000))
+    run(world, 100)
+    passes = scheduler.passes
+    run(world, 100)
+    assert scheduler.passes - passes <= 100 / world.assumptions.quiet_s + 1
