@@ -5,11 +5,9 @@ from collections.abc import Awaitable
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.cession import Cession
-from cede.api.kueue import MetadataOnly, Workload
+from cede.api.kueue import MetadataOnly
 from cede.api.objects import (
     ALLOCATIONS,
-    CESSIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
     PODS,
@@ -116,7 +114,7 @@ async def _release(client: Client, steps: Steps) -> None:
         await steps.patch(
             WORKLOADS,
             key,
-            {"spec": {"active": True}},
+            {"metadata": {"labels": {names.STOPPED_FOR: None}}, "spec": {"active": True}},
             f"Workload {key[0]}/{key[1]}: may be admitted again",
         )
 
@@ -132,24 +130,9 @@ async def _preempt_own_tasks(client: Client) -> dict[str, str]:
 
 
 async def _stopped_workloads(client: Client) -> list[Key]:
-    """The Workloads that a Cession stopped and did not make active again."""
-    try:
-        cessions, _ = await client.list(CESSIONS, Cession)
-    except NotFound:
-        # the CRDs of Cede are deleted already
-        return []
-    job_uids = set[str]()
-    for cession in cessions:
-        if not cession.status.completionTime:
-            job_uids.update(target.uid for target in cession.status.targets if target.stopped)
-    if not job_uids:
-        return []
-    workloads, _ = await client.list(WORKLOADS, Workload)
-    return [
-        workload.metadata.key
-        for workload in workloads
-        if not workload.spec.active and workload.metadata.labels.get(names.JOB_UID) in job_uids
-    ]
+    """The Workloads that were stopped for a Cession and do not run again yet."""
+    workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
+    return [workload.metadata.key for workload in workloads]
 
 
 async def _pods_have_ended(client: Client) -> bool:

@@ -93,11 +93,14 @@ class ResizeJob:
 
 @dataclass(frozen=True, slots=True)
 class SetWorkloadActive:
-    """Set `spec.active` of a Workload. Kueue stops an inactive one."""
+    """Set `spec.active` of a Workload, if it still has this uid. Kueue stops an inactive one."""
 
     workload: Key
+    uid: str
     active: bool
     why: str
+    # what it is stopped for; empty for an active one
+    cession: str = ""
 
     @property
     def log_fields(self) -> LogFields:

@@ -176,7 +176,7 @@ def _reactivate(status: CessionStatus, snapshot: Snapshot) -> Iterator[Action]:
     for workload in workloads:
         if workload.identity in stopped and (is_over or not workload.active):
             why = "the preemptor was admitted, or its Cession has ended"
-            yield SetWorkloadActive(workload.key, active=True, why=why)
+            yield SetWorkloadActive(workload.key, workload.uid, active=True, why=why)
 
 
 def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:

@@ -93,8 +93,12 @@ class Applier:
             case ResizeJob():
                 await self._resize(action)
             case SetWorkloadActive():
+                # one write, so that a stopped Workload always shows who lets it run again
+                metadata: Json = {"uid": action.uid}
+                metadata["labels"] = {names.STOPPED_FOR: action.cession or None}
+                spec = {"active": action.active}
                 await self._client.patch(
-                    WORKLOADS, action.workload, {"spec": {"active": action.active}}
+                    WORKLOADS, action.workload, {"metadata": metadata, "spec": spec}
                 )
             case RecordEvent():
                 await self._record_on_job(action.job, action.job_uid, action.reason, action.note)

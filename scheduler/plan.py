@@ -20,6 +20,7 @@ from scheduler.overuse import shrink_overuse
 from scheduler.preemptors import preemptors
 from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
+from scheduler.stopped_jobs import run_again
 from scheduler.target_progress import find_job
 from scheduler.targets import Target, choose_targets
 from scheduler.workloads import AdmittedWorkload
@@ -43,7 +44,7 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     open_cessions = [cession for cession in snapshot.cessions if cession.open]
     advanced = [action for c in open_cessions for action in advance(c, snapshot, now)]
     opened, why = open_one(snapshot, open_cessions, policy, now)
-    restored = restore(snapshot, open_cessions)
+    restored = [*restore(snapshot, open_cessions), *run_again(snapshot, open_cessions)]
     overuse = list(shrink_overuse(snapshot, _target_uids(open_cessions)))
     asked = _asked_uids(snapshot, open_cessions) | {action.job_uid for action in overuse}
     aligned = align_runtimes(snapshot, asked)

@@ -91,7 +91,9 @@ def release(cession: Cession, progress: TargetProgress, now: float) -> TargetPro
     else:
         news["stopped"] = True
         if cession.target_status(target.uid).stopped and job.active:
-            actions = (*actions, SetWorkloadActive(job.key, active=False, why=why))
+            name = cession.metadata.name
+            stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=name)
+            actions = (*actions, stop)
     return replace(progress, status=_updated(status, target, **news), actions=actions)
 
 

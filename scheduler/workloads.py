@@ -31,6 +31,8 @@ class PendingWorkload:
     # True if it is a scale-up slice of an admitted job
     is_scale_up: bool = False
     active: bool = True
+    # the Cession that it was stopped for; empty if it was not stopped by us
+    stopped_for: str = ""
     pod_sets: tuple[PodSetRequest, ...] = ()
     # why Kueue would not try to admit it now; empty if it would
     ineligible: str = ""
@@ -81,6 +83,8 @@ class AdmittedWorkload:
     # None if the runtime did not answer lately
     runtime: Status | None = None
     active: bool = True
+    # the Cession that it was stopped for; empty if it was not stopped by us
+    stopped_for: str = ""
     # of the object that owns the Workload, such as JobSet; empty if none does
     kind: str = ""
     # True if Kueue evicts it: its quota comes free without anybody's doing
@@ -170,6 +174,7 @@ def read_pending(workload: Workload, queue: str, with_quota: set[Key]) -> Pendin
         # a job that was stopped after it grew keeps the annotation and replaces nothing
         is_scale_up=replaced_slice(workload) in with_quota,
         active=workload.spec.active,
+        stopped_for=workload.metadata.labels.get(names.STOPPED_FOR, ""),
         pod_sets=pod_sets,
         queued_at=workload.metadata.created,
     )
@@ -196,6 +201,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         job_uid=identity(workload),
         started=reserved_since,
         active=workload.spec.active,
+        stopped_for=workload.metadata.labels.get(names.STOPPED_FOR, ""),
         kind=job_owner.kind if job_owner else "",
     )
     return _with_job(admitted, job, pods) if job else admitted

@@ -44,6 +44,12 @@ SHRUNK_AT = "cede.dev/shrunk-at"
 
 The scheduler writes it, and reads it for the cooldown before the Job may grow again.
 """
+STOPPED_FOR = "cede.dev/stopped-for"
+"""Label of a Workload: the Cession that it was stopped for, so that it runs again afterwards.
+
+The scheduler writes it together with `spec.active`, and removes it. The quota_controller and
+`cede release` remove it too. A Workload that its user stopped does not have it.
+"""
 ALLOCATION_FINALIZER = "cede.dev/allocation"
 """Finalizer of a ComputeAllocation: its queue is drained before it is deleted.
 

@@ -57,13 +57,16 @@ class Kueue:
         ]
 
     def _follow_job(self, workload: Json) -> None:
-        job = self._job(workload)
-        if job is None:
+        """Only a Job can be deleted or resized; what owns another Workload stays as it is."""
+        is_job = workload["metadata"]["ownerReferences"][0]["kind"] == "Job"
+        job = self._job(workload) if is_job else None
+        if is_job and job is None:
             self.server.remove(WORKLOADS, _key(workload))
         elif _has(workload, "Finished") or not _has(workload, "QuotaReserved"):
             return
         elif workload["spec"].get("active", True):
-            self._resize(workload, job)
+            if job:
+                self._resize(workload, job)
         else:
             self._store(workload, "QuotaReserved", "False", admission=None)
 
@@ -179,7 +182,7 @@ def workload_of(
     owner = {
         "kind": "Job",
         "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
+        "uid": job["metadata"].get("uid", ""),
         "controller": True,
     }
     metadata = {

@@ -18,6 +18,7 @@ from cede.api.objects import (
     WORKLOADS,
 )
 from scheduler.__main__ import run
+from tests.builders.kueue_objects import owners_of_kind
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kueue import (
     ADDRESS,
@@ -121,6 +122,15 @@ class TwoTeams:
         self.server.put(WORKLOADS, workload_of(job, f"job-{name}", priority))
         self.kueue.reconcile()
         return str(job["metadata"]["uid"])
+
+    def rigid(self, team: str, name: str, size: int, kind: str) -> None:
+        """Create the Workload of an object of this kind that is not elastic."""
+        key = {"namespace": team, "name": name}
+        job = {"metadata": key, "spec": {"parallelism": size}}
+        workload = workload_of(job, f"job-{name}")
+        workload["metadata"]["ownerReferences"] = owners_of_kind(kind)
+        self.server.put(WORKLOADS, workload)
+        self.kueue.reconcile()
 
     async def until(
         self, condition: Callable[[], bool], description: str, timeout_s: float = 20

@@ -13,7 +13,6 @@ from cede.api.objects import (
     WORKLOADS,
     Json,
 )
-from tests.builders.reports import stopping_cession
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
@@ -81,13 +80,13 @@ async def test_release_works_when_all_of_cede_is_gone(
 async def test_release_activates_workloads_that_a_cession_stopped(
     server: ApiServer, cede: Run
 ) -> None:
-    for name, uid in (("job-gpt", "u"), ("job-other", "v")):
-        metadata = {"name": name, "namespace": "research", "labels": {names.JOB_UID: uid}}
+    for name, labels in (("job-gpt", {names.STOPPED_FOR: "c-1"}), ("job-other", {})):
+        metadata = {"name": name, "namespace": "research", "labels": labels}
         server.put(WORKLOADS, {"metadata": metadata, "spec": {"active": False}})
-    server.put(CESSIONS, stopping_cession())
     _, text, _ = await cede("release")
     assert "Workload research/job-gpt: may be admitted again" in text
-    assert (server.get(WORKLOADS, ("research", "job-gpt")) or {})["spec"]["active"] is True
+    stopped = server.get(WORKLOADS, ("research", "job-gpt")) or {}
+    assert (stopped["spec"]["active"], stopped["metadata"]["labels"]) == (True, {})
     assert (server.get(WORKLOADS, ("research", "job-other")) or {})["spec"]["active"] is False, (
         "its user stopped that one"
     )

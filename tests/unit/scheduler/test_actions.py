@@ -25,7 +25,7 @@ JOB = ("research", "gpt")
         (actions.RequestSize(JOB, "u", "10.0.0.1", 4), {"job": "research/gpt", "size": 4}),
         (actions.ResizeJob(JOB, "u", "7", 4, True, "why"), {"job": "research/gpt", "size": 4}),
         (
-            actions.SetWorkloadActive(("research", "job-gpt"), False, "why"),
+            actions.SetWorkloadActive(("research", "job-gpt"), "u", False, "why", "c-1"),
             {"workload": "research/job-gpt", "active": False, "why": "why"},
         ),
         (

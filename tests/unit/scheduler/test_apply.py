@@ -69,9 +69,35 @@ async def test_a_job_that_has_changed_meanwhile_is_left_for_the_next_pass(
     server: ApiServer, applier: Applier
 ) -> None:
     put_job(server)
-    await applier.apply([resize("1000000"), SetWorkloadActive(("research", "x"), False, "why")])
+    stop = SetWorkloadActive(("research", "x"), "u", False, "why", "c-1")
+    await applier.apply([resize("1000000"), stop])
     assert (server.get(JOBS, GPT) or {})["spec"]["parallelism"] == 8
     assert server.objects(WORKLOADS) == []
+
+
+async def test_a_stopped_workload_names_its_cession_until_it_may_run_again(
+    server: ApiServer, applier: Applier
+) -> None:
+    key = ("research", "job-gpt")
+    metadata = {"namespace": key[0], "name": key[1], "labels": {"app": "it"}}
+    uid = server.put(WORKLOADS, {"metadata": metadata, "spec": {}})["metadata"]["uid"]
+    await applier.apply([SetWorkloadActive(key, uid, False, "why", "c-1")])
+    stopped = server.get(WORKLOADS, key) or {}
+    assert stopped["spec"]["active"] is False
+    assert stopped["metadata"]["labels"] == {"app": "it", names.STOPPED_FOR: "c-1"}
+    await applier.apply([SetWorkloadActive(key, uid, True, "why")])
+    running = server.get(WORKLOADS, key) or {}
+    assert running["spec"]["active"] is True
+    assert running["metadata"]["labels"] == {"app": "it"}
+
+
+async def test_a_workload_that_was_made_again_under_the_same_name_is_not_stopped(
+    server: ApiServer, applier: Applier
+) -> None:
+    key = ("research", "job-gpt")
+    server.put(WORKLOADS, {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {}})
+    await applier.apply([SetWorkloadActive(key, "uid-of-another", False, "why", "c-1")])
+    assert (server.get(WORKLOADS, key) or {})["spec"] == {}
 
 
 async def test_a_refused_resize_delays_no_other_action(server: ApiServer, applier: Applier) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from cede.api import names
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
@@ -54,6 +55,16 @@ def active(server: ApiServer) -> set[str]:
         workload["metadata"]["name"]
         for workload in server.objects(WORKLOADS)
         if workload["spec"].get("active", True)
+    }
+
+
+def labels(server: ApiServer) -> dict[str, str]:
+    """By Workload: the Cession that it was stopped for."""
+    workloads = [workload["metadata"] for workload in server.objects(WORKLOADS)]
+    return {
+        metadata["name"]: metadata["labels"][names.STOPPED_FOR]
+        for metadata in workloads
+        if names.STOPPED_FOR in metadata.get("labels", {})
     }
 
 
@@ -153,6 +164,45 @@ async def test_a_stopped_job_may_run_again_after_any_write(server: ApiServer, wr
         lambda: active(server) == {"job-rigid", "job-inference"}, "both Workloads to be active"
     )
     assert phases(server) == ["Completed"], "the stopped job preempts nothing"
+    assert labels(server) == {}
+
+
+KINDS_AND_WRITES = [
+    *(("JobSet", writes) for writes in range(13)),
+    *((kind, 4) for kind in ("TrainJob", "PodGroup", "LeaderWorkerSet", "Deployment")),
+    *((kind, 6) for kind in ("TrainJob", "PodGroup", "LeaderWorkerSet", "Deployment")),
+]
+
+
+@pytest.mark.parametrize(("kind", "writes"), KINDS_AND_WRITES)
+async def test_a_stopped_job_of_any_kind_may_run_again_after_any_write(
+    server: ApiServer, kind: str, writes: int
+) -> None:
+    teams = TwoTeams(server)
+    teams.rigid("research", "rigid", 8, kind)
+    teams.job("vision", "inference", 4)
+    await kill_and_follow(teams, writes, ended(server))
+    await teams.until(
+        lambda: active(server) == {"job-rigid", "job-inference"}, "both Workloads to be active"
+    )
+    server.remove(JOBS, ("vision", "inference"))
+    await teams.until(lambda: teams.kueue.used() == 8, "the stopped job to have quota again")
+    assert phases(server) == ["Completed"], "the stopped job preempts nothing"
+    assert labels(server) == {}
+
+
+async def test_a_stopped_job_runs_again_when_its_cession_is_deleted(server: ApiServer) -> None:
+    teams = TwoTeams(server)
+    teams.rigid("research", "rigid", 8, "JobSet")
+    async with leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(lambda: bool(labels(server)), "the job to be stopped")
+    for cession in cessions(server):
+        server.remove(CESSIONS, ("", cession["metadata"]["name"]))
+    server.remove(JOBS, ("vision", "inference"))
+    async with leading(server):
+        await teams.until(lambda: teams.kueue.used() == 8, "the stopped job to have quota again")
+    assert labels(server) == {}
 
 
 # --- what can go wrong ----------------------------------------------------------------------------

@@ -76,7 +76,9 @@ def test_a_job_that_cannot_be_resized_is_stopped_after_the_deadline() -> None:
     late.status.targets = [target.status]
     target = release(late, progress(admitted(runtime=CEDED), late), NOW)
     assert target.actions == (
-        SetWorkloadActive(("research", "job-gpt"), False, "for claim of vision"),
+        SetWorkloadActive(
+            ("research", "job-gpt"), "uid-gpt", False, "for claim of vision", late.metadata.name
+        ),
     )
 
 
