@@ -36,7 +36,7 @@ from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.expectations import Expectations
-from quota_controller import root_key
+from quota_controller import leftovers, root_key
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
@@ -159,6 +159,8 @@ class Controller:
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         await self.applier.apply(snapshot, plan)
+        if not snapshot.leader:
+            await leftovers.undo(self.client, snapshot.live)
 
         # The statuses report on the objects as they were just written.
         snapshot = replace(snapshot, live=self._live_objects(now))
