@@ -19,8 +19,8 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.assignments import assignments
 from scheduler.cession_lifecycle import ADMISSION_TIMEOUT_S, Occurrence, next_phase
-from scheduler.cohort import assignments
 from scheduler.reservation import Reservation, prepare
 from scheduler.snapshot import Snapshot
 from scheduler.target_progress import TargetProgress, observe, release
@@ -124,7 +124,7 @@ def _while_waiting(
             return Occurrence.ADMISSION_LOST
         case CessionPhase.RELEASED:
             queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-            requests = assignments(pending.requested, queue)
+            requests = assignments(pending.pod_sets, queue)
             fits = any(snapshot.quota.fits(queue.name, request) for request in requests)
             timed_out = now - _released_at(cession, statuses) > ADMISSION_TIMEOUT_S
             return Occurrence.ADMISSION_TIMED_OUT if timed_out and not fits else None

@@ -8,6 +8,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import ClusterQueue, Cohort
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.eligibility import why_queue_is_inactive
 from scheduler.workloads import AdmittedWorkload
 
 
@@ -79,6 +80,7 @@ def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -
         preempts_own_jobs=preempts_own_jobs,
         managed=_is_managed(queue),
         groups=tuple(groups),
+        inactive=why_queue_is_inactive(queue),
     )
 
 

@@ -4,9 +4,8 @@ queue borrows (Kueue: pkg/cache/scheduler/resource_node.go)."""
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 
-from cede.api.resources import FlavorResource, Quota, Resources
+from cede.api.resources import FlavorResource, Quota
 
 STRICT_FIFO = "StrictFIFO"
 BEST_EFFORT_FIFO = "BestEffortFIFO"
@@ -53,6 +52,12 @@ class Queue:
     # True if the quota_controller made it. Of other queues we only read the usage.
     managed: bool = True
     groups: tuple[ResourceGroup, ...] = ()
+    # why Kueue admits nothing in it now; empty if it does
+    inactive: str = ""
+
+    @property
+    def flavors(self) -> frozenset[str]:
+        return frozenset(flavor for group in self.groups for flavor in group.flavors)
 
     def quota(self, key: FlavorResource) -> ResourceQuota:
         return self.quotas.get(key, ResourceQuota())
@@ -160,20 +165,3 @@ class CohortQuota:
 
     def _members(self, cohort: str) -> Iterator[Queue]:
         return (queue for queue in self.queues.values() if queue.cohort == cohort)
-
-
-def assignments(requested: Resources, queue: Queue) -> Iterator[Quota]:
-    """The request on each choice of flavors, in the queue's order of preference. Empty if the
-    queue does not cover a requested resource."""
-    covered = {resource for group in queue.groups for resource in group.resources}
-    if any(amount and resource not in covered for resource, amount in requested.items()):
-        return
-    for choice in product(*(group.flavors for group in queue.groups)):
-        yield Counter(
-            {
-                (flavor, resource): requested[resource]
-                for flavor, group in zip(choice, queue.groups, strict=True)
-                for resource in group.resources
-                if requested[resource]
-            }
-        )

@@ -10,7 +10,16 @@ from typing import Any
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
+from cede.api.kueue import (
+    ClusterQueue,
+    Cohort,
+    Job,
+    LocalQueue,
+    Node,
+    Pod,
+    ResourceFlavor,
+    Workload,
+)
 from cede.api.objects import (
     ALLOCATIONS,
     CESSIONS,
@@ -21,6 +30,7 @@ from cede.api.objects import (
     NODES,
     PODS,
     POLICIES,
+    RESOURCE_FLAVORS,
     SECRETS,
     WORKLOADS,
     Json,
@@ -51,6 +61,7 @@ KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "cluster_queues": (CLUSTER_QUEUES, ClusterQueue),
     "local_queues": (LOCAL_QUEUES, LocalQueue),
     "cohorts": (COHORTS, Cohort),
+    "resource_flavors": (RESOURCE_FLAVORS, ResourceFlavor),
     "allocations": (ALLOCATIONS, ComputeAllocation),
     "cessions": (CESSIONS, Cession),
 }

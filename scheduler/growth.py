@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterable, Iterator
 from cede.api import sizes
 from cede.api.objects import unix
 from cede.api.policy import PolicySpec
-from cede.api.resources import FlavorResource, Quota, Resources
+from cede.api.resources import FlavorResource, Quota
 from elastic_runtime.contract import State
 from scheduler.actions import ResizeJob
-from scheduler.cohort import CohortQuota, assignments
+from scheduler.assignments import assignments
+from scheduler.cohort import CohortQuota
 from scheduler.node_room import Placement
+from scheduler.pod_sets import PodSetRequest
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 
@@ -148,22 +150,23 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
     """
     quota = snapshot.quota
     kinds = {
-        (pending.queue, _frozen(pending.requested))
+        (pending.queue, tuple(map(_frozen, pending.pod_sets))): pending.pod_sets
         for pending in snapshot.pending
-        if pending.active and not pending.is_scale_up and not pending.ineligible
+        if not pending.is_scale_up and not pending.ineligible
     }
     return {
         (_cohort(quota, queue), key)
-        for queue, requested in kinds
-        for request in assignments(Resources(dict(requested)), quota.queues[queue])
+        for (queue, _), pod_sets in kinds.items()
+        for request in assignments(pod_sets, quota.queues[queue])
         if quota.fits(queue, request) or quota.queues[queue].owns_with(request)
         for key, amount in request.items()
         if amount
     }
 
 
-def _frozen(requested: Resources) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(requested.items()))
+def _frozen(pod_set: PodSetRequest) -> tuple[tuple[tuple[str, int], ...], frozenset[str]]:
+    """Pod sets of the same value have the same assignments."""
+    return tuple(sorted(pod_set.requested.items())), pod_set.unsuitable
 
 
 # --- how far --------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from scheduler.actions import (
     RequestSize,
 )
 from scheduler.advance import advance, find_preemptor
-from scheduler.cohort import CohortQuota, assignments
+from scheduler.assignments import assignments
+from scheduler.cohort import CohortQuota
 from scheduler.growth import grow
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
@@ -102,13 +103,17 @@ def _attempts(snapshot: Snapshot, uid: str) -> int:
 
 
 def after_cessions(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Snapshot:
-    """The snapshot as it will be when all open Cessions are completed: their preemptors use what is
-    released, and their targets are no candidates any more."""
+    """The snapshot as it will be when all open Cessions are completed, and all evictions: the
+    preemptors use what is released. Targets and evicted jobs are no candidates any more."""
     quota = snapshot.quota
     for cession in open_cessions:
         quota = _after_cession(snapshot, quota, cession)
     targets = _target_uids(open_cessions)
-    admitted = tuple(job for job in snapshot.admitted if job.identity not in targets)
+    others = [job for job in snapshot.admitted if job.identity not in targets]
+    for job in others:
+        if job.is_evicting:
+            quota = quota.after_removing(job.queue, job.usage)
+    admitted = tuple(job for job in others if not job.is_evicting)
     return replace(snapshot, quota=quota, admitted=admitted)
 
 
@@ -118,10 +123,11 @@ def _after_cession(snapshot: Snapshot, quota: CohortQuota, cession: Cession) -> 
         return quota
     for target in cession.spec.targets:
         job = find_job(target, snapshot)
-        if job and target.toSize < job.size:
+        # the quota of an inactive job is free already
+        if job and job.active and target.toSize < job.size:
             quota = quota.after_removing(job.queue, Target(job, target.toSize).released)
     needed = {(need.flavor, need.resource) for need in cession.spec.need}
-    requests = assignments(pending.requested, quota.queues[pending.queue])
+    requests = assignments(pending.pod_sets, quota.queues[pending.queue])
     request = next((request for request in requests if needed <= request.keys()), Counter())
     return quota.after_adding(pending.queue, request)
 

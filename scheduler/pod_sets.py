@@ -1,11 +1,12 @@
-"""PURE. The pod sets of a Workload: what each of them requests."""
+"""PURE. The pod sets of a Workload: what each of them requests, and on which flavors."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from cede.api.kueue import PodSet
+from cede.api.kueue import Workload
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
+from scheduler.flavors import Flavors, unsuitable_flavors
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class PodSetRequest:
     count: int = 1
     # what one pod requests
     per_pod: Resources = field(default_factory=Resources)
+    # flavors of its queue on which Kueue does not place these pods
+    unsuitable: frozenset[str] = frozenset()
 
     @property
     def requested(self) -> Resources:
@@ -23,8 +26,19 @@ class PodSetRequest:
         return Resources({name: amount * self.count for name, amount in self.per_pod.items()})
 
 
-def read_pod_sets(pod_sets: Iterable[PodSet]) -> tuple[PodSetRequest, ...]:
+def read_pod_sets(
+    workload: Workload,
+    counts: Mapping[str, int],
+    queue_flavors: Collection[str] = (),
+    flavors: Flavors | None = None,
+) -> tuple[PodSetRequest, ...]:
+    """`counts` are the pods of each pod set that have not finished."""
     return tuple(
-        PodSetRequest(pod_set.name, pod_set.count, pod_requests(pod_set.template.spec))
-        for pod_set in pod_sets
+        PodSetRequest(
+            name=pod_set.name,
+            count=counts[pod_set.name],
+            per_pod=pod_requests(pod_set.template.spec),
+            unsuitable=unsuitable_flavors(pod_set, queue_flavors, flavors or {}),
+        )
+        for pod_set in workload.spec.podSets
     )

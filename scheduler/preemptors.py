@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cede.api.resources import Quota
-from scheduler.cohort import assignments
+from scheduler.assignments import assignments
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import PendingWorkload
 
@@ -53,9 +53,12 @@ def preemptors(
     tried = Counter[str]()
     for workload in snapshot.pending:
         queue = snapshot.quota.queues[workload.queue]
-        if queue.name in done or not queue.managed or not workload.active or workload.is_scale_up:
+        if queue.name in done or not queue.managed or workload.is_scale_up:
             continue
-        requests = list(assignments(workload.requested, queue))
+        # Kueue would not try it, so it neither claims nor comes before those behind it
+        if workload.ineligible:
+            continue
+        requests = list(assignments(workload.pod_sets, queue))
         fits = any(snapshot.quota.fits(queue.name, request) for request in requests)
         if fits or tried[queue.name] >= MAX_TRIED_PER_QUEUE:
             # Kueue admits a Workload that fits without us, and then the queue is another

@@ -1,29 +1,39 @@
 """PURE. One frozen snapshot of the cluster, built from the objects in the caches."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
-from cede.api.kueue import ClusterQueue, Cohort, Job, LocalQueue, Node, Pod, Workload
+from cede.api.kueue import (
+    ClusterQueue,
+    Cohort,
+    Job,
+    LocalQueue,
+    Node,
+    Pod,
+    ResourceFlavor,
+    Workload,
+)
 from cede.api.objects import Key, is_true
 from cede.api.resources import FlavorResource
 from cede.api.workload_identity import identity
 from elastic_runtime.contract import Status
 from scheduler.cluster_quota import read_cohort_quota
-from scheduler.cohort import CohortQuota
+from scheduler.cohort import CohortQuota, Queue
+from scheduler.eligibility import why_ineligible
 from scheduler.free_capacity import NodeRoom, read_nodes
-from scheduler.workloads import (
-    AdmittedWorkload,
-    JobPods,
-    PendingWorkload,
+from scheduler.job_pods import JobPods, group_key, pods_by_job
+from scheduler.pod_sets import read_pod_sets
+from scheduler.read_workloads import (
     has_quota,
     read_admitted,
     read_pending,
+    remaining_counts,
     replaced_slice,
 )
+from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class RawObjects:
     cluster_queues: Sequence[ClusterQueue] = ()
     local_queues: Sequence[LocalQueue] = ()
     cohorts: Sequence[Cohort] = ()
+    resource_flavors: Sequence[ResourceFlavor] = ()
     allocations: Sequence[ComputeAllocation] = ()
     cessions: Sequence[Cession] = ()
     # by Job uid: the runtimes that answered lately
@@ -48,7 +59,7 @@ class Snapshot:
     """All that a plan depends on, apart from the policy and the time."""
 
     quota: CohortQuota = field(default_factory=CohortQuota)
-    # in Kueue's order: highest priority first, then oldest first
+    # in Kueue's order, also those that Kueue would not try now
     pending: tuple[PendingWorkload, ...] = ()
     admitted: tuple[AdmittedWorkload, ...] = ()
     # uids of Workloads
@@ -72,11 +83,11 @@ def take(objects: RawObjects) -> Snapshot:
     quota = read_cohort_quota(
         objects.cluster_queues, objects.cohorts, objects.allocations, admitted
     )
-    pending = _pending(objects, current, {workload.metadata.key for workload in with_quota})
+    keys_with_quota = {workload.metadata.key for workload in with_quota}
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     return Snapshot(
         quota=quota,
-        pending=tuple(workload for workload in pending if workload.queue in quota.queues),
+        pending=tuple(_pending(objects, current, keys_with_quota, quota.queues)),
         admitted=tuple(workload for workload in admitted if workload.queue in quota.queues),
         finished=frozenset(w.metadata.uid for w in objects.workloads if _is_finished(w)),
         cessions=tuple(cessions),
@@ -90,47 +101,39 @@ def _is_finished(workload: Workload) -> bool:
 
 def _admitted(objects: RawObjects, current: Iterable[Workload]) -> list[AdmittedWorkload]:
     jobs = {job.metadata.uid: job for job in objects.jobs}
-    pods = _pods_by_job(objects)
+    pods = pods_by_job(objects.pods, jobs, objects.statuses)
     admitted = list[AdmittedWorkload]()
     for workload in current:
         if has_quota(workload):
-            uid = identity(workload)
-            admitted.append(read_admitted(workload, jobs.get(uid), pods.get(uid, JobPods())))
+            group = group_key(*workload.metadata.key)
+            own_pods = pods.get(identity(workload)) or pods.get(group) or JobPods()
+            admitted.append(read_admitted(workload, jobs.get(identity(workload)), own_pods))
     return admitted
 
 
 def _pending(
-    objects: RawObjects, current: Iterable[Workload], with_quota: set[Key]
+    objects: RawObjects,
+    current: Iterable[Workload],
+    with_quota: set[Key],
+    queues: Mapping[str, Queue],
 ) -> list[PendingWorkload]:
-    """In Kueue's order."""
-    queues = {queue.metadata.key: queue.spec.clusterQueue for queue in objects.local_queues}
+    """In Kueue's order, without those of other queues."""
+    local_queues = {queue.metadata.key: queue for queue in objects.local_queues}
+    cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
+    flavors = {flavor.metadata.name: flavor.spec for flavor in objects.resource_flavors}
     pending = list[PendingWorkload]()
     for workload in current:
-        if not has_quota(workload) and not _is_finished(workload):
-            local_queue = (workload.metadata.namespace, workload.spec.queueName)
-            pending.append(read_pending(workload, queues.get(local_queue, ""), with_quota))
-    return sorted(pending, key=lambda w: (-w.priority, w.queued_at, w.uid))
+        local_queue = local_queues.get((workload.metadata.namespace, workload.spec.queueName))
+        name = local_queue.spec.clusterQueue if local_queue else ""
+        if name not in queues or has_quota(workload) or _is_finished(workload):
+            continue
+        counts = remaining_counts(workload)
+        pod_sets = read_pod_sets(workload, counts, queues[name].flavors, flavors)
+        ineligible = why_ineligible(workload, local_queue, cluster_queues.get(name))
+        pending.append(read_pending(workload, name, with_quota, pod_sets, ineligible))
+    return sorted(pending, key=kueue_order)
 
 
-def _pods_by_job(objects: RawObjects) -> dict[str, JobPods]:
-    ready = Counter(
-        _job_uid_of(pod) for pod in objects.pods if is_true(pod.status.conditions, names.READY)
-    )
-    addresses = {_job_uid_of(pod): pod.status.podIP for pod in objects.pods if _is_pod_0(pod)}
-    uids = {*ready, *addresses, *objects.statuses}
-    return {
-        uid: JobPods(ready[uid], addresses.get(uid, ""), objects.statuses.get(uid)) for uid in uids
-    }
-
-
-def _job_uid_of(pod: Pod) -> str:
-    return pod.metadata.labels.get(names.POD_JOB_UID, "")
-
-
-def _is_pod_0(pod: Pod) -> bool:
-    """Whether it is the running pod 0 of its job, where the runtime answers."""
-    return (
-        pod.metadata.labels.get(names.POD_INDEX) == "0"
-        and pod.status.phase == "Running"
-        and not pod.metadata.deletionTimestamp
-    )
+def kueue_order(workload: PendingWorkload) -> tuple[int, float, str]:
+    """Kueue: pkg/cache/queue/cluster_queue.go, baseCompareFunc."""
+    return -workload.priority, workload.queued_at, workload.uid

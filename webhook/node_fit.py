@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cede.api.kueue import Container, ContainerResources, PodSpec
 from cede.api.objects import Json
+from cede.api.pod_templates import Container, ContainerResources, PodSpec
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources, amount, describe_amount, describe_amounts, quantity
 from webhook.json_fields import get_dict, get_dicts, get_group_kind

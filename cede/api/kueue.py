@@ -2,37 +2,20 @@
 
 from dataclasses import dataclass, field
 
+from cede.api.node_selection import Taint, Toleration
 from cede.api.objects import Condition, Json, Meta
+from cede.api.pod_templates import PodSpec, PodTemplate
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerResources:
-    """`claims`, of dynamic resource allocation, is left out: it names devices and no amounts."""
+class TopologyRequest:
+    """How the pods want to be placed by topology. Kueue counts a request if any field is set."""
 
-    requests: dict[str, str | int] = field(default_factory=dict)
-    limits: dict[str, str | int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    name: str = ""
-    resources: ContainerResources = field(default_factory=ContainerResources)
-    # Always: this init container is a sidecar
-    restartPolicy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSpec:
-    containers: tuple[Container, ...] = ()
-    initContainers: tuple[Container, ...] = ()
-    overhead: dict[str, str | int] = field(default_factory=dict)
-    nodeName: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PodTemplate:
-    metadata: Meta = field(default_factory=Meta)
-    spec: PodSpec = field(default_factory=PodSpec)
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: bool | None = None
+    podSetSliceRequiredTopology: str | None = None
+    podSetSliceSize: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +23,7 @@ class PodSet:
     name: str = "main"
     count: int = 1
     template: PodTemplate = field(default_factory=PodTemplate)
+    topologyRequest: TopologyRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +58,33 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class ReclaimablePod:
+    """Pods of one pod set that have finished, and whose quota is free again."""
+
+    name: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueState:
+    # null once the time has passed
+    requeueAt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionCheck:
+    name: str = ""
+    # Pending, Ready, Retry or Rejected
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadStatus:
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
+    reclaimablePods: tuple[ReclaimablePod, ...] = ()
+    requeueState: RequeueState | None = None
+    admissionChecks: tuple[AdmissionCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,11 @@ class FairSharing:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceSelector:
+    matchLabels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterQueueSpec:
     cohortName: str = ""
     queueingStrategy: str = "BestEffortFIFO"
@@ -125,6 +138,7 @@ class ClusterQueueSpec:
     resourceGroups: tuple[ResourceGroup, ...] = ()
     preemption: Preemption = field(default_factory=Preemption)
     fairSharing: FairSharing | None = None
+    namespaceSelector: NamespaceSelector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +178,7 @@ class Cohort:
 @dataclass(frozen=True, slots=True)
 class LocalQueueSpec:
     clusterQueue: str = ""
+    stopPolicy: str = "None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +188,25 @@ class LocalQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceFlavorSpec:
+    nodeLabels: dict[str, str] = field(default_factory=dict)
+    nodeTaints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topologyName: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFlavor:
+    metadata: Meta = field(default_factory=Meta)
+    spec: ResourceFlavorSpec = field(default_factory=ResourceFlavorSpec)
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     parallelism: int = 1
     completions: int | None = None
     suspend: bool = False
     completionMode: str = "NonIndexed"
-    template: PodTemplate = field(default_factory=PodTemplate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +236,6 @@ class Pod:
     metadata: Meta = field(default_factory=Meta)
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    key: str = ""
-    effect: str = ""
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)

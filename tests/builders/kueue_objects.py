@@ -1,5 +1,7 @@
 """Kueue's objects as the server sends them, with defaults: the job `gpt` of research."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cede.api import names
@@ -67,6 +69,33 @@ def owners_of_kind(kind: str) -> list[Json]:
             return [owner("Pod", "it-0", "uid-pod-0")]
         case _:
             return [owner(kind, "it", f"uid-{kind}")]
+
+
+def job_set_workload(
+    count: int = 4,
+    *,
+    assigned: bool = False,
+    finished_pods: int = 0,
+    conditions: Sequence[Json] = (),
+) -> Workload:
+    """Of a JobSet with one pod set; its pods request one accelerator each."""
+    metadata = {
+        "name": "w",
+        "namespace": "research",
+        "uid": "uid-w",
+        "creationTimestamp": CREATED,
+        "ownerReferences": owners_of_kind("JobSet"),
+    }
+    container = {"name": "main", "resources": {"limits": {GPU: 1}}}
+    pod_set = {"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}
+    status = {
+        "conditions": [*([_reserved()] if assigned else []), *conditions],
+        "admission": _admission(count) if assigned else None,
+        "reclaimablePods": [{"name": "main", "count": finished_pods}],
+    }
+    spec = {"queueName": "default", "podSets": [pod_set]}
+    body = {"metadata": metadata, "spec": spec, "status": status}
+    return msgspec.convert(body, Workload, strict=False)
 
 
 def _reserved() -> Json:

@@ -8,8 +8,6 @@ from cede.api.kueue import (
     Admission,
     ClusterQueue,
     ClusterQueueSpec,
-    Container,
-    ContainerResources,
     FlavorQuotas,
     Lease,
     LeaseSpec,
@@ -17,8 +15,6 @@ from cede.api.kueue import (
     LocalQueueSpec,
     PodSet,
     PodSetAssignment,
-    PodSpec,
-    PodTemplate,
     ResourceGroup,
     ResourceQuota,
     Workload,
@@ -26,6 +22,7 @@ from cede.api.kueue import (
     WorkloadStatus,
 )
 from cede.api.objects import Condition, Json, Meta, OwnerReference, rfc3339
+from cede.api.pod_templates import Container, ContainerResources, PodTemplate, TemplateSpec
 from cede.api.policy import ClusterPolicy
 from cede.report.snapshot import Snapshot
 
@@ -67,7 +64,7 @@ def workload(
 ) -> Workload:
     """The Workload of Job vision/claim; each pod asks for one GPU."""
     container = Container(resources=ContainerResources({"cpu": "1"}, {names.GPU: 1}))
-    pod_set = PodSet(count=pods, template=PodTemplate(spec=PodSpec(containers=(container,))))
+    pod_set = PodSet(count=pods, template=PodTemplate(spec=TemplateSpec(containers=(container,))))
     assignment = PodSetAssignment(count=pods, flavors={names.GPU: "a100"})
     return Workload(
         Meta(

@@ -91,7 +91,7 @@ def pending(
         active=active,
         stopped_for=stopped_for,
         pod_sets=sets,
-        ineligible=ineligible,
+        ineligible=ineligible if active else "it is not active",
         queued_at=unix(created) if queued_at is None else queued_at,
     )
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from cede.api.kueue import Container, ContainerResources, Node, NodeSpec, PodSpec, Taint
+from cede.api.kueue import Node, NodeSpec
+from cede.api.node_selection import Taint
 from cede.api.objects import Json, Meta
+from cede.api.pod_templates import Container, ContainerResources, PodSpec
 from cede.api.pods import DaemonSet, daemon_requests, pod_requests
 from tests.builders.quotas import daemon_set
 

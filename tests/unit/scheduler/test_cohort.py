@@ -1,14 +1,11 @@
 """Kueue's arithmetic: what a queue may use, and which queue borrows."""
 
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cede.api.resources import Resources
-from scheduler.cohort import Queue, ResourceGroup, ResourceQuota, assignments
-from tests.builders.scheduler import GPU, KEY, cohort_quota, gpus, queue
+from scheduler.cohort import Queue
+from tests.builders.scheduler import KEY, cohort_quota, gpus, queue
 
 
 @pytest.mark.parametrize(
@@ -50,19 +47,6 @@ def test_the_dominant_share_is_what_a_queue_borrows_of_what_is_lendable() -> Non
     quota = cohort_quota(queue("a", 4, used=6), queue("b", 4, used=2))
     assert quota.dominant_share("a") == 0.25
     assert quota.dominant_share("b") == 0.0
-
-
-def test_every_choice_of_flavors_is_one_request() -> None:
-    groups = (ResourceGroup((GPU,), ("a100", "h100")), ResourceGroup(("cpu",), ("main",)))
-    two_flavors = Queue("q", quotas={("a100", GPU): ResourceQuota(4)}, groups=groups)
-    assert list(assignments(Resources({GPU: 2, "cpu": 1000}), two_flavors)) == [
-        Counter({("a100", GPU): 2, ("main", "cpu"): 1000}),
-        Counter({("h100", GPU): 2, ("main", "cpu"): 1000}),
-    ]
-
-
-def test_there_is_no_request_for_a_resource_the_queue_does_not_cover() -> None:
-    assert list(assignments(Resources({GPU: 2, "cpu": 1000}), queue("a"))) == []
 
 
 quotas = st.tuples(st.integers(0, 9), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9))

@@ -49,6 +49,19 @@ def resizes(actions: list[Action]) -> list[ResizeJob]:
 
 
 # --- a new Cession --------------------------------------------------------------------------------
+def test_nobody_stops_for_what_an_eviction_frees() -> None:
+    evicted = admitted("old", size=4, allowed_sizes=(), is_evicting=True)
+    other = admitted("other", size=4, allowed_sizes=())
+    assert not opened(planned(snapshot(admitted=[evicted, other], pending=[pending()])))
+
+
+def test_a_job_that_is_evicted_is_asked_for_nothing() -> None:
+    evicted = admitted("old", size=2, allowed_sizes=(), is_evicting=True)
+    other = admitted("other", size=6, allowed_sizes=())
+    (made,) = opened(planned(snapshot(admitted=[evicted, other], pending=[pending()])))
+    assert [target.job for target in made.spec.targets] == ["other"]
+
+
 def test_a_preemptor_opens_a_cession() -> None:
     """It is named after the preemptor and the attempt."""
     (made,) = opened(planned(snapshot(admitted=[admitted()], pending=[pending()])))

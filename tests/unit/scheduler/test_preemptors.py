@@ -54,6 +54,13 @@ def test_preemptors(workloads: list[PendingWorkload], expected: list[tuple[str, 
     assert names_of(snapshot(admitted=FULL, pending=workloads)) == expected
 
 
+def test_a_workload_that_kueue_would_not_try_claims_nothing_and_silences_nobody() -> None:
+    gated = pending("a", pods=4, ineligible="it has an admission gate")
+    small = pending("b", pods=1, ineligible="Kueue waits before it tries it again")
+    workloads = [gated, small, pending("c", pods=4)]
+    assert names_of(snapshot(admitted=[admitted(size=7)], pending=workloads)) == [("c", True)]
+
+
 def test_only_a_team_that_borrows_exceeds_its_nominal_quota() -> None:
     workloads = [pending("a", pods=4), pending("b", queue="research", pods=2)]
     exceeds = {

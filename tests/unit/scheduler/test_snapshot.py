@@ -1,12 +1,15 @@
 """From the objects in the caches to one snapshot: what counts, and what does not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from cede.api.kueue import ClusterQueue, Job, Workload
+from cede.api.kueue import ClusterQueue, Job, ResourceFlavor, ResourceFlavorSpec, Workload
+from cede.api.objects import Meta
+from cede.api.pod_templates import PodTemplate, TemplateSpec
 from scheduler.snapshot import RawObjects, Snapshot, take
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.kueue_objects import cluster_queue, job, local_queue, workload
-from tests.builders.scheduler import KEY, cession
+from tests.builders.scheduler import FLAVOR, KEY, cession
 
 QUEUES = (cluster_queue("research"), cluster_queue("vision"))
 
@@ -66,6 +69,44 @@ def test_a_job_stopped_after_it_grew_is_pending_like_any_other() -> None:
     current = taken(workload("a", 2, assigned=2, finished=True), workload("b", 8, replaces="a"))
     assert [pending.is_scale_up for pending in current.pending] == [False]
     assert current.admitted == ()
+
+
+def test_an_inactive_workload_uses_nothing() -> None:
+    current = taken(workload("a", 8, assigned=8, active=False))
+    assert only(current).size == 8
+    assert used(current) == 0
+
+
+def test_a_pending_workload_of_a_queue_on_hold_would_not_be_tried() -> None:
+    on_hold = replace(QUEUES[0], spec=replace(QUEUES[0].spec, stopPolicy="Hold"))
+    (pending,) = taken(workload("a", 8), queues=[on_hold]).pending
+    assert pending.ineligible == "its ClusterQueue is on hold"
+    (pending,) = taken(workload("a", 8)).pending
+    assert not pending.ineligible
+
+
+def test_a_pending_workload_has_no_flavor_that_its_node_selector_excludes() -> None:
+    flavor = ResourceFlavor(Meta(FLAVOR), ResourceFlavorSpec({"type": FLAVOR}))
+    template = PodTemplate(spec=TemplateSpec(nodeSelector={"type": "h100"}))
+    excluded = workload("a", 8)
+    spec = replace(excluded.spec, podSets=(replace(excluded.spec.podSets[0], template=template),))
+    objects = RawObjects(
+        workloads=[replace(excluded, spec=spec)],
+        local_queues=[local_queue()],
+        cluster_queues=QUEUES,
+        resource_flavors=[flavor],
+    )
+    (pending,) = take(objects).pending
+    assert pending.pod_sets[0].unsuitable == {FLAVOR}
+
+
+def test_pending_workloads_have_the_order_of_kueue() -> None:
+    """Of the same priority and second, the smaller uid comes first, whatever the name."""
+    first = workload("z", 8)
+    second = workload("a", 8)
+    first = replace(first, metadata=replace(first.metadata, uid="1"))
+    second = replace(second, metadata=replace(second.metadata, uid="2"))
+    assert [pending.uid for pending in taken(second, first).pending] == ["1", "2"]
 
 
 def test_a_finished_workload_uses_nothing() -> None:

@@ -1,47 +1,6 @@
-"""Workloads and their Jobs: size, usage, and what the annotations of users mean."""
+"""What follows from the values of one Workload."""
 
-import pytest
-
-from cede.api import names
-from cede.api.kueue import Job
-from cede.api.objects import unix
-from cede.api.workload_identity import identity
-from scheduler.workloads import (
-    AdmittedWorkload,
-    JobPods,
-    has_quota,
-    read_admitted,
-    read_pending,
-    replaced_slice,
-)
-from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
-from tests.builders.kueue_objects import CREATED, job, owners_of_kind, workload
-from tests.builders.scheduler import GPU, KEY, admitted, gpus, runtime_status
-
-
-def read(gpt: Job | None, count: int = 8) -> AdmittedWorkload:
-    return read_admitted(workload("a", count, assigned=8), gpt, JobPods(ready=2))
-
-
-def test_size_and_usage_follow_the_pod_set_not_the_assignment() -> None:
-    """Kueue lowers the count of the pod set when a job shrinks."""
-    gpt = read(job(3), count=3)
-    assert (gpt.size, gpt.usage[KEY], gpt.per_pod[KEY]) == (3, 3, 1)
-
-
-def test_a_job_that_was_not_read_is_not_elastic() -> None:
-    gpt = read(None)
-    assert (gpt.size, gpt.allowed_sizes, gpt.kind) == (8, (), "Job")
-
-
-def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:
-    gpt = read(job())
-    assert (gpt.identity, gpt.name, gpt.ready_pods) == ("job-uid", "gpt", 2)
-
-
-def test_a_workload_without_quota_cannot_be_read_as_admitted() -> None:
-    with pytest.raises(ValueError, match="not admitted"):
-        read_admitted(workload("a", 8), job(), JobPods())
+from tests.builders.scheduler import admitted, gpus, pending, runtime_status
 
 
 def test_a_job_grows_while_it_has_more_pods_than_quota() -> None:
@@ -60,56 +19,6 @@ def test_a_stop_loses_the_steps_since_the_newest_save() -> None:
     assert admitted(size=4).unsaved_pod_seconds == 0.0
 
 
-# --- annotations ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0)]
-)
-def test_grace_is_read_as_the_webhook_admits_it(text: str, seconds: float) -> None:
-    assert read(job(annotations={names.GRACE: text})).grace_s == seconds
-
-
-@pytest.mark.parametrize("desired_size", ["²", "9" * 5000, "-1", "many"])
-@pytest.mark.parametrize("shrunk_at", ["soon", "9" * 40, "2026-13-01T00:00:00Z"])
-def test_users_may_write_anything_into_our_annotations(desired_size: str, shrunk_at: str) -> None:
-    notes = {names.DESIRED_SIZE: desired_size, names.SHRUNK_AT: shrunk_at}
-    gpt = read(job(annotations=notes))
-    assert (gpt.desired_size, gpt.shrunk_at) == (8, 0.0)
-
-
-def test_a_job_whose_sizes_cannot_be_read_is_not_elastic() -> None:
-    assert read(job(annotations={names.SIZES: "many"})).allowed_sizes == ()
-
-
-# --- pending --------------------------------------------------------------------------------------
-def test_limits_count_as_requests_as_for_kueue() -> None:
-    pending = read_pending(workload("a", 4), "research", set())
-    assert pending.requested == {GPU: 4}
-
-
-def test_a_slice_is_a_scale_up_while_what_it_replaces_has_quota() -> None:
-    scale_up = workload("b", 8, replaces="a")
-    assert replaced_slice(scale_up) == ("research", "a")
-    assert read_pending(scale_up, "research", {("research", "a")}).is_scale_up
-    assert not read_pending(scale_up, "research", set()).is_scale_up
-
-
-def test_a_finished_workload_has_no_quota() -> None:
-    assert has_quota(workload("a", 8, assigned=8))
-    assert not has_quota(workload("a", 8, assigned=8, finished=True))
-
-
-# --- kinds ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
-def test_a_job_of_any_kind_has_one_identity_while_it_waits_and_while_it_runs(kind: str) -> None:
-    waiting = workload("a", 8, owners=owners_of_kind(kind))
-    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
-    pending = read_pending(waiting, "research", set())
-    admitted = read_admitted(running, None, JobPods())
-    assert pending.identity == admitted.identity == identity(waiting) == identity(running)
-    assert pending.job == admitted.job
-
-
-@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
-def test_a_job_of_any_kind_has_run_since_its_quota_was_reserved(kind: str) -> None:
-    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
-    assert read_admitted(running, None, JobPods()).started == unix(CREATED)
+def test_a_workload_that_nothing_owns_is_known_by_its_own_uid() -> None:
+    assert pending("a", job_uid="").identity == "uid-a"
+    assert admitted("a", job_uid="job-uid-a").identity == "job-uid-a"

@@ -1,0 +1,80 @@
+"""PURE. What the pods and the runtime of a job show."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api import names
+from cede.api.kueue import Job, Pod
+from cede.api.objects import Meta, is_true
+from elastic_runtime.contract import Status
+
+
+@dataclass(frozen=True, slots=True)
+class JobPods:
+    """What the pods and the runtime of one job show."""
+
+    ready: int = 0
+    # IP address of pod 0
+    address: str = ""
+    runtime: Status | None = None
+    # pods by node
+    per_node: Mapping[str, int] = field(default_factory=dict)
+
+
+def pods_by_job(
+    pods: Iterable[Pod], jobs: Mapping[str, Job], statuses: Mapping[str, Status]
+) -> dict[str, JobPods]:
+    """By the uid of the object that owns the pods: a Job, or what owns the Job, such as a JobSet.
+
+    A group of pods that belongs together has the key `group_key`.
+    """
+    ready = Counter[str]()
+    addresses = dict[str, str]()
+    per_node: dict[str, Counter[str]] = defaultdict(Counter)
+    for pod in pods:
+        owner = _owner_of(pod, jobs)
+        if not owner or pod.status.phase not in ("Pending", "Running"):
+            continue
+        if pod.spec.nodeName:
+            per_node[owner][pod.spec.nodeName] += 1
+        if is_true(pod.status.conditions, names.READY):
+            ready[owner] += 1
+        if _is_pod_0(pod):
+            addresses[owner] = pod.status.podIP
+    uids = {*ready, *addresses, *per_node, *statuses}
+    return {
+        uid: JobPods(
+            ready[uid], addresses.get(uid, ""), statuses.get(uid), per_node.get(uid, Counter())
+        )
+        for uid in uids
+    }
+
+
+def group_key(namespace: str, group: str) -> str:
+    """Kueue's Workload of a group of pods has the group's name."""
+    return f"{namespace}/{group}"
+
+
+def _owner_of(pod: Pod, jobs: Mapping[str, Job]) -> str:
+    labels = pod.metadata.labels
+    group = labels.get(names.POD_GROUP)
+    if group:
+        return group_key(pod.metadata.namespace, group)
+    uid = labels.get(names.POD_JOB_UID) or _controller_uid(pod.metadata)
+    job = jobs.get(uid)
+    return (_controller_uid(job.metadata) if job else "") or uid
+
+
+def _controller_uid(metadata: Meta) -> str:
+    owners = metadata.ownerReferences
+    return next((reference.uid for reference in owners if reference.controller), "")
+
+
+def _is_pod_0(pod: Pod) -> bool:
+    """Whether it is the running pod 0 of its job, where the runtime answers."""
+    return (
+        pod.metadata.labels.get(names.POD_INDEX) == "0"
+        and pod.status.phase == "Running"
+        and not pod.metadata.deletionTimestamp
+    )

@@ -1,0 +1,59 @@
+"""Which pods belong to which job, where they run, and how many are ready."""
+
+import msgspec
+
+from cede.api import names
+from cede.api.kueue import Job, Pod
+from cede.api.objects import Json
+from scheduler.job_pods import group_key, pods_by_job
+from tests.builders.scheduler import runtime_status
+
+
+def pod(labels: Json, *, node: str = "n1", ready: bool = True, phase: str = "Running") -> Pod:
+    metadata = {"name": "p", "namespace": "research", "labels": labels}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": phase, "podIP": "10.0.0.1", "conditions": conditions}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"nodeName": node}, "status": status}, Pod
+    )
+
+
+def owned(kind: str, uid: str) -> Json:
+    return {"ownerReferences": [{"kind": kind, "name": "x", "uid": uid, "controller": True}]}
+
+
+def test_the_pods_of_a_job_are_counted_by_node() -> None:
+    labels = {names.POD_JOB_UID: "u"}
+    pods = [pod(labels), pod(labels, node="n2", ready=False), pod(labels, node="", ready=False)]
+    gpt = pods_by_job(pods, {}, {})["u"]
+    assert (gpt.ready, gpt.per_node) == (1, {"n1": 1, "n2": 1})
+
+
+def test_pods_that_have_ended_do_not_count() -> None:
+    assert pods_by_job([pod({names.POD_JOB_UID: "u"}, phase="Succeeded")], {}, {}) == {}
+
+
+def test_pod_0_is_where_the_runtime_answers() -> None:
+    labels = {names.POD_JOB_UID: "u", names.POD_INDEX: "0"}
+    assert pods_by_job([pod(labels)], {}, {})["u"].address == "10.0.0.1"
+
+
+def test_the_pods_of_a_job_that_a_job_set_owns_belong_to_the_job_set() -> None:
+    child = msgspec.convert({"metadata": {"uid": "child", **owned("JobSet", "set")}}, Job)
+    assert pods_by_job([pod({names.POD_JOB_UID: "child"})], {"child": child}, {}).keys() == {"set"}
+
+
+def test_pods_that_another_kind_owns_directly_belong_to_it() -> None:
+    body = {"metadata": owned("PyTorchJob", "torch"), "status": {"phase": "Running"}}
+    assert pods_by_job([msgspec.convert(body, Pod)], {}, {}) == {}
+    body["spec"] = {"nodeName": "n1"}
+    assert pods_by_job([msgspec.convert(body, Pod)], {}, {})["torch"].per_node == {"n1": 1}
+
+
+def test_a_group_of_pods_has_the_name_of_its_workload() -> None:
+    labels = {names.POD_GROUP: "group"}
+    assert pods_by_job([pod(labels)], {}, {}).keys() == {group_key("research", "group")}
+
+
+def test_a_runtime_that_answers_counts_before_its_pods_are_seen() -> None:
+    assert pods_by_job([], {}, {"u": runtime_status()})["u"].runtime == runtime_status()
