@@ -58,6 +58,8 @@ def advance(cession: Cession, snapshot: Snapshot, now: float) -> list[Action]:
             progress = _release_ready(cession, progress, now)
     occurrence = _occurrence(cession, preemptor, progress, snapshot, now)
     status = _next_status(cession, occurrence, progress, now)
+    if is_waiting:
+        status = status.model_copy(update={"reservedTime": reservation.since})
     actions = list[Action]()
     if is_waiting:
         actions += reservation.actions

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import ClusterQueue, Cohort
+from cede.api.objects import condition
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
 from scheduler.eligibility import why_queue_is_inactive
@@ -74,6 +75,7 @@ def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -
         quotas=_quotas(queue),
         usage=usage,
         strategy=queue.spec.queueingStrategy,
+        is_observed=_is_observed(queue),
         version=queue.metadata.resourceVersion,
         # `amount` counts cpu in milli, and a weight may be a fraction such as 500m
         weight=amount("cpu", weight) / 1000,
@@ -82,6 +84,13 @@ def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -
         groups=tuple(groups),
         inactive=why_queue_is_inactive(queue),
     )
+
+
+def _is_observed(queue: ClusterQueue) -> bool:
+    """Kueue writes the condition after it has put the spec into its cache (Kueue:
+    pkg/controller/core/clusterqueue_controller.go)."""
+    active = condition(queue.status.conditions, names.ACTIVE)
+    return active is not None and active.observedGeneration >= queue.metadata.generation
 
 
 def _quotas(queue: ClusterQueue) -> dict[FlavorResource, ResourceQuota]:

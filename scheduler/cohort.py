@@ -45,6 +45,8 @@ class Queue:
     quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
     usage: Quota = field(default_factory=Counter)
     strategy: str = BEST_EFFORT_FIFO
+    # True if Kueue uses the spec as it is now
+    is_observed: bool = True
     version: str = ""
     weight: float = 1.0
     # whether a job may take capacity from jobs of the same queue with lower priority

@@ -205,6 +205,14 @@ class CessionStatus(BaseModel):
         json_schema_extra=keyed("uid"),
         description="The progress of every target.",
     )
+    reservedTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "Since when Kueue keeps released capacity for the preemptor. Targets release theirs "
+            "a moment later."
+        ),
+    )
     admittedTime: str = Field(
         default="", max_length=32, description="When Kueue admitted the preemptor."
     )

@@ -113,6 +113,8 @@ GPU = "nvidia.com/gpu"
 # --- types of conditions --------------------------------------------------------------------------
 READY = "Ready"
 """Of our own objects; each component writes it on its objects."""
+ACTIVE = "Active"
+"""Of a ClusterQueue. Its observedGeneration shows which spec Kueue uses."""
 # Kueue writes these on Workloads
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"

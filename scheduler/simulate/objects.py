@@ -47,6 +47,8 @@ class Workload:
     count: int
     created: float
     active: bool = True
+    # the Cession for which it is inactive
+    stopped_for: str = ""
     # the Workload of the same job that this scale-up replaces
     replaces: "Workload | None" = None
     # None: it has no quota

@@ -88,6 +88,7 @@ class SimulatedScheduler:
             case SetWorkloadActive():
                 workload = self._workload(action.workload[1])
                 if workload:
+                    workload.stopped_for = action.cession
                     self.cluster.set_active(workload, active=action.active)
             case RecordEvent():
                 pass

@@ -22,6 +22,7 @@ GPU = "nvidia.com/gpu"
 FLAVOR = "a100"
 KEY = (FLAVOR, GPU)
 NOW = 10_000.0
+RESERVED = rfc3339(NOW - 10)
 NODES = (NodeRoom("node-1", {"type": FLAVOR}, Resources({GPU: 100})),)
 
 
@@ -184,12 +185,19 @@ def snapshot(
     cessions: Sequence[Cession] = (),
     nodes: tuple[NodeRoom, ...] = NODES,
     disagreement: frozenset[FlavorResource] = frozenset(),
+    is_reserved: bool = False,
 ) -> Snapshot:
-    """By default the queues use what the admitted Workloads use."""
+    """By default the queues use what the admitted Workloads use, and keep capacity for the
+    preemptors of open Cessions; that of vision also if `is_reserved`."""
     usage = Counter[str]()
     for workload in admitted:
         usage[workload.queue] += workload.usage[KEY]
-    teams = [queue(name, used=usage[name]) for name in ("vision", "research")]
+    strict = {cession.spec.preemptor.queue for cession in cessions if cession.open}
+    strict |= {"vision"} if is_reserved else set()
+    teams = [
+        queue(name, used=usage[name], strategy="StrictFIFO" if name in strict else "BestEffortFIFO")
+        for name in ("vision", "research")
+    ]
     return Snapshot(
         quota=quota or cohort_quota(*teams),
         pending=tuple(pending),
@@ -210,8 +218,8 @@ def cession(
     reserved: bool = True,
     **status: object,
 ) -> Cession:
-    """`gpt` of research is the target, `claim` of vision the preemptor. `status` are fields of the
-    status."""
+    """`gpt` of research is the target, `claim` of vision the preemptor, for which capacity has been
+    kept long enough. `status` are fields of the status."""
     target = {
         "namespace": "research",
         "job": "gpt",
@@ -241,5 +249,9 @@ def cession(
     }
     metadata = {"name": "c-1", "generation": 1, "creationTimestamp": rfc3339(NOW)}
     return Cession.model_validate(
-        {"metadata": metadata, "spec": spec, "status": {"phase": phase, **status}}
+        {
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"phase": phase, "reservedTime": RESERVED, **status},
+        }
     )

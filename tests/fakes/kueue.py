@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import JOBS, PODS, WORKLOADS, Json, Key, is_true, rfc3339
+from cede.api.objects import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json, Key, is_true, rfc3339
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import loopback_address
 
@@ -21,7 +21,8 @@ SILENT_ADDRESS = loopback_address(2)
 class Kueue:
     """Admits what fits into `total`, follows shrinks, stops inactive Workloads, grows by slices.
 
-    It also makes the pods, all ready at once.
+    In a StrictFIFO queue it tries only the first active Workload, and keeps capacity for it within
+    the queue's nominal quota. It also makes the pods, all ready at once.
 
     Like the real one it is level-triggered: each pass looks at everything.
     """
@@ -33,18 +34,48 @@ class Kueue:
     def reconcile(self) -> None:
         for workload in self.server.objects(WORKLOADS):
             self._follow_job(workload)
+        strict = self._observe_queues()
         pending = [
             workload
             for workload in self.server.objects(WORKLOADS)
-            if not _has(workload, "QuotaReserved") and not _has(workload, "Finished")
+            if not _has(workload, "QuotaReserved")
+            and not _has(workload, "Finished")
+            and workload["spec"].get("active", True)
         ]
-        for workload in sorted(
-            pending, key=lambda w: (-w["spec"]["priority"], w["metadata"]["creationTimestamp"])
-        ):
-            added = _count(workload) - self._replaced_count(workload)
-            if workload["spec"].get("active", True) and self.used() + added <= self.total:
-                self._admit(workload)
+        pending.sort(key=lambda w: (-w["spec"]["priority"], w["metadata"]["creationTimestamp"]))
+        kept = 0
+        for name, nominal in strict.items():
+            head = next((w for w in pending if w["metadata"]["namespace"] == name), None)
+            pending = [w for w in pending if w["metadata"]["namespace"] != name]
+            if head and not self._admit_if_it_fits(head, kept) and _count(head) <= nominal:
+                kept += max(0, min(_count(head), nominal - self._used_by(name)))
+        for workload in pending:
+            self._admit_if_it_fits(workload, kept)
         self._make_pods()
+
+    def _observe_queues(self) -> dict[str, int]:
+        """Every queue gets its condition Active. Returns the nominal quota of the strict ones."""
+        strict = dict[str, int]()
+        for queue in self.server.objects(CLUSTER_QUEUES):
+            active = {"type": names.ACTIVE, "status": "True"}
+            active["observedGeneration"] = queue["metadata"]["generation"]
+            self.server.put(CLUSTER_QUEUES, queue | {"status": {"conditions": [active]}})
+            if queue["spec"].get("queueingStrategy") == "StrictFIFO":
+                groups = queue["spec"]["resourceGroups"]
+                nominal = groups[0]["flavors"][0]["resources"][0]["nominalQuota"] if groups else 0
+                strict[queue["metadata"]["name"]] = int(nominal)
+        return strict
+
+    def _admit_if_it_fits(self, workload: Json, kept: int) -> bool:
+        added = _count(workload) - self._replaced_count(workload)
+        fits = self.used() + kept + added <= self.total
+        if fits:
+            self._admit(workload)
+        return fits
+
+    def _used_by(self, team: str) -> int:
+        workloads = self._with_quota()
+        return sum(_count(w) for w in workloads if w["metadata"]["namespace"] == team)
 
     def used(self) -> int:
         return sum(_count(workload) for workload in self._with_quota())

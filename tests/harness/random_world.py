@@ -215,9 +215,9 @@ class World:
         for queue in self.cluster.kueue.queues.values():
             if queue.strategy == STRICT_FIFO and queue.name not in opened_for:
                 yield f"StrictFIFO left: {queue.name}"
-        stopping = {t.uid for c in cessions if c.open for t in c.status.targets if t.stopped}
+        opened = {cession.metadata.name for cession in cessions if cession.open}
         for job in self.cluster.jobs.values():
-            if not job.workload.active and job.uid not in stopping:
+            if not job.workload.active and job.workload.stopped_for not in opened:
                 yield f"left inactive: {job.spec.name}"
         for name, since in self.rightful_since.items():
             if now - since > PATIENCE_S:

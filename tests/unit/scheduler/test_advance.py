@@ -40,9 +40,11 @@ def recorded(actions: list[Action]) -> CessionStatus:
     return next(action.status for action in actions if isinstance(action, UpdateCession))
 
 
-def full(runtime: Status | None = None) -> Snapshot:
+def full(runtime: Status | None = None, *, is_reserved: bool = True) -> Snapshot:
     """The target still has all eight, and the preemptor is pending."""
-    return snapshot(admitted=[admitted(runtime=runtime)], pending=[pending()])
+    return snapshot(
+        admitted=[admitted(runtime=runtime)], pending=[pending()], is_reserved=is_reserved
+    )
 
 
 def resizes(record: Cession, current: Snapshot) -> list[ResizeJob]:
@@ -51,7 +53,7 @@ def resizes(record: Cession, current: Snapshot) -> list[ResizeJob]:
 
 # --- ask, then resize -----------------------------------------------------------------------------
 def test_first_the_queue_is_reserved_and_the_runtime_asked() -> None:
-    actions = advance(cession(), full(), NOW)
+    actions = advance(cession(), full(is_reserved=False), NOW)
     assert kinds(actions)[:2] == ["SetQueueingStrategy", "RequestSize"]
     assert actions[0] == SetQueueingStrategy("vision", "StrictFIFO", "7")
     assert isinstance(actions[1], RequestSize)
@@ -89,7 +91,7 @@ def test_without_a_reservation_all_targets_are_resized_together() -> None:
     other = record.spec.targets[0].model_copy(update={"job": "bert", "uid": "job-uid-bert"})
     record.spec.targets.append(other)
     bert = admitted("bert", runtime=ASKED)
-    quota = cohort_quota(queue("vision"), queue("research", used=16))
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=16))
     waiting = snapshot(quota, admitted=[admitted(runtime=CEDED), bert], pending=[pending()])
     assert not resizes(record, waiting)
     both = snapshot(
@@ -101,7 +103,9 @@ def test_without_a_reservation_all_targets_are_resized_together() -> None:
 
 
 def test_a_job_that_is_not_elastic_is_stopped_after_that_is_recorded() -> None:
-    rigid = snapshot(admitted=[admitted(allowed_sizes=(), address="")], pending=[pending()])
+    rigid = snapshot(
+        admitted=[admitted(allowed_sizes=(), address="")], pending=[pending()], is_reserved=True
+    )
     first = advance(cession(to_size=0, how="Stop"), rigid, NOW)
     assert recorded(first).targets[0].stopped
     assert not [action for action in first if isinstance(action, SetWorkloadActive)]

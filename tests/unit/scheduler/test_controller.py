@@ -9,6 +9,7 @@ from aiohttp import web
 
 from cede.api import names
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json
+from scheduler import reservation
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.fakes.runtime import Runtime, loopback_address
@@ -19,6 +20,12 @@ pytestmark = pytest.mark.slow
 ADDRESS = loopback_address(1)
 GPT = ("research", "gpt")
 COMPLETED = "the preemptor's pods to be ready"
+
+
+@pytest.fixture(autouse=True)
+def kueue_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The double looks at all Workloads in each pass, so nothing has to wait for its batch."""
+    monkeypatch.setattr(reservation, "WAKE_S", 0.0)
 
 
 def gpt(teams: TwoTeams, polls_until_ceded: float = 2) -> Runtime:

@@ -1,39 +1,138 @@
 """What keeps released capacity for a preemptor, and that it always ends."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api.cession import Cession
-from scheduler.actions import SetQueueingStrategy
-from scheduler.reservation import prepare, restore
+from cede.api.objects import rfc3339
+from scheduler.actions import SetQueueingStrategy, SetWorkloadActive
+from scheduler.reservation import WAKE_S, hopeless_heads, prepare, restore
 from scheduler.snapshot import Snapshot
-from tests.builders.scheduler import NOW, cession, cohort_quota, pending, queue, snapshot
+from scheduler.workloads import PendingWorkload
+from tests.builders.scheduler import (
+    NOW,
+    RESERVED,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    snapshot,
+)
 
 STRICT = SetQueueingStrategy("vision", "StrictFIFO", "7")
 BEST_EFFORT = SetQueueingStrategy("vision", "BestEffortFIFO", "7")
 
 
-def waiting(strategy: str, *, active: bool = True) -> Snapshot:
-    quota = cohort_quota(queue("vision", strategy=strategy), queue("research", used=8))
-    return snapshot(quota, pending=[pending(active=active)])
+def waiting(
+    strategy: str = "StrictFIFO",
+    *before: PendingWorkload,
+    active: bool = True,
+    is_observed: bool = True,
+) -> Snapshot:
+    """`claim` is pending in vision, behind the Workloads `before`."""
+    vision = replace(queue("vision", strategy=strategy), is_observed=is_observed)
+    quota = cohort_quota(vision, queue("research", used=8))
+    return snapshot(quota, pending=[*before, pending(active=active)])
 
 
+# --- the queue ------------------------------------------------------------------------------------
+def test_the_queue_becomes_strict_and_nothing_is_released_before() -> None:
+    reservation = prepare(cession(reservedTime=""), waiting("BestEffortFIFO"), NOW)
+    assert reservation.actions == (STRICT,)
+    assert not reservation.may_release
+
+
+def test_a_strict_queue_is_not_written_again() -> None:
+    assert prepare(cession(), waiting(), NOW).actions == ()
+
+
+def test_an_admitted_preemptor_that_waits_again_gets_no_reservation() -> None:
+    assert prepare(cession("Admitted"), waiting("BestEffortFIFO"), NOW).actions == ()
+
+
+def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
+    reservation = prepare(cession(reservedTime=""), waiting(is_observed=False), NOW)
+    assert (reservation.since, reservation.may_release) == ("", False)
+
+
+def test_nothing_is_released_before_kueue_wakes_the_queue() -> None:
+    """Its batch comes up to 1 s after it has read the queue."""
+    first = prepare(cession(reservedTime=""), waiting(), NOW)
+    assert (first.since, first.may_release) == (rfc3339(NOW, micro=True), False)
+    record = cession(reservedTime=first.since)
+    assert not prepare(record, waiting(), NOW + WAKE_S - 0.1).may_release
+    assert prepare(record, waiting(), NOW + WAKE_S).may_release
+
+
+def test_the_wait_begins_again_if_the_queue_was_changed_back() -> None:
+    reservation = prepare(cession(), waiting("BestEffortFIFO"), NOW)
+    assert (reservation.since, reservation.may_release) == ("", False)
+
+
+def test_a_later_change_of_the_queue_does_not_hold_the_release_up() -> None:
+    assert prepare(cession(), waiting(is_observed=False), NOW).may_release
+
+
+# --- what waits before the preemptor --------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("record", "strategy", "expected"),
+    ("before", "is_hopeless"),
     [
-        pytest.param(cession(), "BestEffortFIFO", (STRICT,), id="kept for the first of the queue"),
-        pytest.param(cession(), "StrictFIFO", (), id="once"),
-        pytest.param(cession(reserved=False), "BestEffortFIFO", (), id="not for others"),
-        pytest.param(cession("Admitted"), "BestEffortFIFO", (), id="not again after admission"),
+        pytest.param(pending("x", pods=6), True, id="more than its team owns"),
+        pytest.param(pending("x", pods=4), False, id="within its team's own, first by right"),
+        pytest.param(pending("x", pods=6, active=False), False, id="inactive"),
+        pytest.param(pending("x", pods=6, ineligible="held"), False, id="not tried by Kueue"),
+        pytest.param(pending("x", pods=6, is_scale_up=True), False, id="slice of a running job"),
+        pytest.param(pending("x", "research", pods=6), False, id="of another queue"),
     ],
 )
-def test_the_queue_is_strict_while_its_preemptor_waits(
-    record: Cession, strategy: str, expected: tuple[SetQueueingStrategy, ...]
-) -> None:
-    assert prepare(record, waiting(strategy), NOW).actions == expected
+def test_who_is_set_aside(before: PendingWorkload, is_hopeless: bool) -> None:
+    current = waiting("StrictFIFO", before)
+    assert list(hopeless_heads(cession(), current)) == [before] * is_hopeless
 
 
+def test_who_exceeds_the_rest_of_its_teams_own_quota_is_set_aside() -> None:
+    quota = cohort_quota(queue("vision", used=2), queue("research", used=8))
+    big = pending("x", pods=3)
+    assert list(hopeless_heads(cession(), snapshot(quota, pending=[big, pending()]))) == [big]
+
+
+def test_who_waits_behind_the_preemptor_is_left_alone() -> None:
+    current = snapshot(pending=[pending(), pending("x", pods=6)])
+    assert not list(hopeless_heads(cession(), current))
+
+
+def test_nothing_is_released_while_somebody_hopeless_is_first() -> None:
+    """Also if it has only just arrived."""
+    reservation = prepare(cession(), waiting("StrictFIFO", pending("x", pods=6)), NOW)
+    (aside,) = reservation.actions
+    assert isinstance(aside, SetWorkloadActive)
+    assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
+    assert (reservation.since, reservation.may_release) == (RESERVED, False)
+
+
+# --- the end --------------------------------------------------------------------------------------
 def test_a_strict_queue_is_restored_unless_a_pending_preemptor_needs_it() -> None:
-    strict = waiting("StrictFIFO")
+    strict = waiting()
     assert list(restore(strict, [cession()])) == []
     assert list(restore(strict, [])) == [BEST_EFFORT]
-    assert list(restore(waiting("StrictFIFO", active=False), [cession()])) == [BEST_EFFORT]
+    assert list(restore(waiting(active=False), [cession()])) == [BEST_EFFORT]
+
+
+def aside(*records: Cession, is_admitted: bool) -> list[str]:
+    """Who is set active again, of a Workload that was set aside for `claim`, and a target."""
+    others = [
+        pending("x", pods=6, active=False, stopped_for="c-1"),
+        pending("gpt", "research", job_uid="job-uid-gpt", active=False, stopped_for="c-1"),
+    ]
+    current = snapshot(
+        pending=[*others, *([] if is_admitted else [pending()])],
+        admitted=[admitted("claim", "vision", size=4)] if is_admitted else [],
+    )
+    return [a.uid for a in restore(current, records) if isinstance(a, SetWorkloadActive)]
+
+
+def test_who_was_set_aside_waits_again_once_the_preemptor_is_admitted() -> None:
+    assert aside(cession("Admitted"), is_admitted=True) == ["uid-x"]
+    assert aside(cession("Asked"), is_admitted=False) == []
