@@ -13,7 +13,8 @@ from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, SetQueueingStrategy, SetWorkloadActive
-from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, Queue, assignments
+from scheduler.assignments import assignments
+from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, Queue
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import PendingWorkload
 
@@ -77,7 +78,7 @@ def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWork
 
 
 def _is_within_own(workload: PendingWorkload, queue: Queue) -> bool:
-    return any(queue.owns_with(request) for request in assignments(workload.requested, queue))
+    return any(queue.owns_with(request) for request in assignments(workload.pod_sets, queue))
 
 
 def restore(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Iterator[Action]:
