@@ -10,7 +10,15 @@ import time
 from cede.api import names
 from cede.kube import service
 from cede.kube.client import Client
+from cede.kube.lease import Times
 from quota_controller.controller import Controller
+
+LEADERSHIP = service.Leadership(
+    # its passes are up to a minute apart
+    names.QUOTA_CONTROLLER_LEASE,
+    stalled_after_s=180.0,
+    times=Times(),
+)
 
 
 def read_flags(arguments: list[str]) -> service.Flags:
@@ -19,17 +27,22 @@ def read_flags(arguments: list[str]) -> service.Flags:
     return service.read_flags(parser.parse_args(arguments))
 
 
-async def work(client: Client) -> None:
+async def run(client: Client, flags: service.Flags) -> None:
     """Runs the controller until cancelled."""
-    await service.run_controller(Controller(client, asyncio.Event(), time.time))
+    controller = Controller(client, asyncio.Event(), time.time)
+    await service.run_replica(controller, client, flags, LEADERSHIP)
+
+
+def main() -> None:
+    flags = read_flags(sys.argv[1:])
+    try:
+        asyncio.run(
+            service.run_process(flags, names.QUOTA_CONTROLLER, lambda client: run(client, flags))
+        )
+    except asyncio.CancelledError:
+        # the end that a signal asks for
+        sys.exit(0)
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(
-            service.run_as_leader(
-                read_flags(sys.argv[1:]), names.QUOTA_CONTROLLER, names.QUOTA_CONTROLLER_LEASE, work
-            )
-        )
-    except asyncio.CancelledError:
-        sys.exit(0)
+    main()

@@ -72,7 +72,7 @@ WATCHDOG_MARGIN_S = 0.1
 class Controller:
     """Makes one pass at a time.
 
-    From pass to pass it remembers the last renewal of the scheduler's lease, the root key, the
+    From pass to pass it remembers the last pass of the leading scheduler, the root key, the
     problems of the last pass and, in its parts, what it has just written.
     """
 
@@ -98,7 +98,7 @@ class Controller:
         )
         self.kueue_config_map = self._cache_of_one(CONFIG_MAPS, kueue_config.CONFIG_MAP)
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
-        self.lease_renewal: lease_watchdog.Renewal | None = None
+        self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = b""
         # the problems of the last writes, and the time of the first pass that had the same
         self.last_problems: Problems = {}
@@ -127,6 +127,11 @@ class Controller:
         ]
 
     @property
+    def needed_caches(self) -> list[Cache[Any]]:
+        """Without the others, the policy's status says what is missing."""
+        return [self.policies]
+
+    @property
     def caches(self) -> list[Cache[Any]]:
         """All caches."""
         return [*self.required_caches, self.kueue_config_map, self.kueue_deployment]
@@ -137,10 +142,20 @@ class Controller:
         self.expectations[kind].record_write(key, version)
 
     def _lease_changed(self) -> None:
-        """A renewal changes nothing while the leader renews in time."""
-        renewal = self.lease_renewal
-        if renewal is None or self.clock() - renewal.observed > RETRY_INTERVAL_S * 2:
+        """A pass by the leader changes nothing while it leads."""
+        before = self._leader()
+        self._observe_lease()
+        if self._leader() != before:
             self.wake.set()
+
+    def _observe_lease(self) -> None:
+        lease = self.leases.get(SCHEDULER_LEASE)
+        watchdog_s = _watchdog_s(self.policies.get(POLICY))
+        self.leadership = lease_watchdog.observe(self.leadership, lease, watchdog_s, self.clock())
+
+    def _leader(self) -> str:
+        watchdog_s = _watchdog_s(self.policies.get(POLICY))
+        return lease_watchdog.leader(self.leadership, watchdog_s, self.clock())
 
     # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
@@ -190,8 +205,7 @@ class Controller:
             await self.status_writer.report_unsynced(policy, read_errors, now)
 
     def _snapshot(self, now: float) -> Snapshot:
-        lease = self.leases.get(SCHEDULER_LEASE)
-        self.lease_renewal = lease_watchdog.observe(self.lease_renewal, lease, now)
+        self._observe_lease()
         policy = self.policies.get(POLICY)
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         return Snapshot(
@@ -200,7 +214,7 @@ class Controller:
             nodes=tuple(self.nodes.all()),
             daemon_sets=tuple(self.daemon_sets.all()),
             live=self._live_objects(now),
-            leader=lease_watchdog.leader(self.lease_renewal, _watchdog_s(policy), now),
+            leader=self._leader(),
             root_key=self.root_key,
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),
@@ -227,7 +241,7 @@ class Controller:
             seconds = retry_interval
         elif self.applier.unseen_writes:
             seconds = WATCH_LAG_S
-        to_watchdog = lease_watchdog.seconds_left(self.lease_renewal, _watchdog_s(policy), now)
+        to_watchdog = lease_watchdog.seconds_left(self.leadership, _watchdog_s(policy), now)
         if to_watchdog is None:
             return seconds
         return min(seconds, to_watchdog + WATCHDOG_MARGIN_S)

@@ -14,11 +14,19 @@ from cede.api.policy import PolicySpec
 from cede.kube import logs, service
 from cede.kube.client import Client
 from cede.kube.connection import connect
+from cede.kube.lease import Times
 from scheduler import snapshot, snapshot_dump
 from scheduler.controller import Controller
 from scheduler.plan import plan
 
 STDOUT = "/dev/stdout"
+LEADERSHIP = service.Leadership(
+    names.SCHEDULER_LEASE,
+    stalled_after_s=60.0,
+    # A standby leads 4.8 s after a crash at the latest. The leader writes its Lease 1.5 times a
+    # second, and a standby reads it as often.
+    times=Times(duration_s=4.0, deadline_s=3.0, retry_s=0.6),
+)
 
 
 @dataclass(frozen=True)
@@ -78,11 +86,12 @@ async def dump(client: Client) -> str:
     return text
 
 
-async def run(client: Client) -> None:
-    """Schedule until cancelled. For the leader only."""
+async def run(client: Client, flags: service.Flags) -> None:
+    """Schedule while this replica leads, until cancelled. Otherwise be ready to."""
     controller = Controller(client, asyncio.Event(), time.time)
-    async with controller.runtimes:
-        await service.run_controller(controller, after=controller.caches)
+    async with controller.runtimes, asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.listen())
+        await service.run_replica(controller, client, flags, LEADERSHIP)
 
 
 async def connect_and_dump(flags: Flags) -> str:
@@ -100,9 +109,11 @@ def main() -> None:
         text = asyncio.run(connect_and_dump(flags))
         Path(STDOUT if flags.dump == "-" else flags.dump).write_text(text + "\n")
     else:
-        leading = service.run_as_leader(flags.service, names.SCHEDULER, names.SCHEDULER_LEASE, run)
+        running = service.run_process(
+            flags.service, names.SCHEDULER, lambda client: run(client, flags.service)
+        )
         try:
-            asyncio.run(leading)
+            asyncio.run(running)
         except asyncio.CancelledError:
             # the end that a signal asks for
             sys.exit(0)

@@ -8,12 +8,23 @@ from prometheus_client import Counter
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, WORKLOADS, Json, rfc3339
+from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, WORKLOADS, Json, Key, rfc3339
 from cede.api.reasons import SchedulerEvent
 from cede.kube import events
 from cede.kube.client import Client
-from cede.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from cede.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from cede.kube.gather import gather_bounded
 from elastic_runtime.contract import SizeRequest
+from scheduler.action_stages import stages
 from scheduler.actions import (
     Action,
     DeleteCession,
@@ -26,9 +37,15 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.runtime_client import Endpoint, RuntimeClient
+from scheduler.snapshot import RawObjects
 
 log = logging.getLogger("scheduler")
-ACTIONS = Counter("cede_scheduler_actions_total", "Actions performed, by kind.", ["action"])
+ACTIONS = Counter(
+    "cede_scheduler_actions_total",
+    "Actions by kind and result: performed, outdated, refused.",
+    ["action", "result"],
+)
+NOTHING = RawObjects()
 
 
 class Applier:
@@ -39,23 +56,55 @@ class Applier:
         self._runtimes = runtimes
         self._clock = clock
         self._written: dict[str, Cession] = {}
+        # of the present call of `apply`
+        self._versions = _Versions(NOTHING)
+        self._performed = 0
+        self._refusals: list[ApiError] = []
+        self._events: list[Callable[[], Awaitable[None]]] = []
 
-    async def apply(self, actions: Iterable[Action]) -> None:
-        """Perform the actions in order. Those whose object has changed meanwhile are skipped: the
-        next pass sees it as it is then. Raises ApiError for anything else."""
-        for action in actions:
+    async def apply(self, actions: Iterable[Action], planned_on: RawObjects = NOTHING) -> None:
+        """Perform the actions, stage by stage. An action whose object has changed since it was
+        planned is skipped: the next pass sees the object as it is then. An action that is refused
+        costs only itself. Raises ApiError if the server answers nobody, or refuses all that we do.
+        """
+        self._versions = _Versions(planned_on)
+        self._performed = 0
+        self._refusals = []
+        self._events = []
+        try:
+            for chains in stages(actions):
+                await gather_bounded(self._perform_chain(chain) for chain in chains)
+        finally:
+            # no action waits for an event
+            await gather_bounded(record() for record in self._events)
+        if self._refusals and not self._performed:
+            raise self._refusals[0]
+
+    async def _perform_chain(self, chain: Iterable[Action]) -> None:
+        for action in chain:
             kind = type(action).__name__
             log.info("action", extra={"action": kind} | action.log_fields)
-            try:
-                await self._perform(action)
-                ACTIONS.labels(kind).inc()
-            except (NotFound, Conflict, AlreadyExists) as error:
-                log.info("action skipped", extra={"action": kind, "reason": str(error)})
-            except (Invalid, Forbidden) as error:
-                if not isinstance(action, ResizeJob):
-                    raise
-                # the fault of one job: it is stopped after the deadline
-                log.warning("resize refused", extra=action.log_fields | {"reason": str(error)})
+            result = await self._try(action)
+            ACTIONS.labels(kind, result).inc()
+
+    async def _try(self, action: Action) -> str:
+        """How it ended: `performed`, `outdated` or `refused`."""
+        facts = {"action": type(action).__name__} | action.log_fields
+        try:
+            await self._perform(action)
+        except (NotFound, Conflict, AlreadyExists) as error:
+            log.info("action outdated", extra=facts | {"reason": str(error)})
+            return "outdated"
+        except (TooManyRequests, Unauthorized, Unreachable):
+            raise
+        except ApiError as error:
+            log.warning("action refused", extra=facts | {"reason": str(error)})
+            # the fault of one object is no reason to give up
+            if not isinstance(error, Invalid):
+                self._refusals.append(error)
+            return "refused"
+        self._performed += 1
+        return "performed"
 
     def latest(self, cached: Iterable[Cession]) -> list[Cession]:
         """The cached Cessions, replaced by our own write where that is newer: otherwise the next
@@ -73,9 +122,13 @@ class Applier:
             case OpenCession():
                 await self._open(action.cession)
             case UpdateCession():
-                status = {"status": action.status.model_dump()}
+                # a late write of an earlier leader must not replace what its successor recorded
+                body: Json = {
+                    "metadata": self._versions.of_cession(action.name),
+                    "status": action.status.model_dump(),
+                }
                 await self._keep(
-                    self._client.patch(CESSIONS, ("", action.name), status, subresource="status")
+                    self._client.patch(CESSIONS, ("", action.name), body, subresource="status")
                 )
             case DeleteCession():
                 await self._client.delete(CESSIONS, ("", action.name), uid=action.uid)
@@ -94,14 +147,14 @@ class Applier:
                 await self._resize(action)
             case SetWorkloadActive():
                 # one write, so that a stopped Workload always shows who lets it run again
-                metadata: Json = {"uid": action.uid}
+                metadata: Json = {"uid": action.uid} | self._versions.of_workload(action.workload)
                 metadata["labels"] = {names.STOPPED_FOR: action.cession or None}
                 spec = {"active": action.active}
                 await self._client.patch(
                     WORKLOADS, action.workload, {"metadata": metadata, "spec": spec}
                 )
             case RecordEvent():
-                await self._record_on_job(action.job, action.job_uid, action.reason, action.note)
+                self._record_on_job(action.job, action.job_uid, action.reason, action.note)
 
     async def _open(self, cession: Cession) -> None:
         """Create the record, then an event on the preemptor's Workload. All that the Cession asks
@@ -121,11 +174,12 @@ class Applier:
             "namespace": preemptor.namespace,
             "uid": preemptor.uid,
         }
-        await self._record(workload, SchedulerEvent.CESSION_OPENED, cession.spec.why)
+        self._record(workload, SchedulerEvent.CESSION_OPENED, cession.spec.why)
 
     async def _keep(self, write: Awaitable[Json]) -> None:
         cession = Cession.model_validate(await write)
         self._written[cession.metadata.name] = cession
+        self._versions.note(cession)
 
     async def _resize(self, action: ResizeJob) -> None:
         """Both numbers in one patch. The Job controller removes the pods with the highest indexes
@@ -137,9 +191,9 @@ class Applier:
         await self._client.patch(JOBS, action.job, {"metadata": metadata, "spec": spec})
         reason = SchedulerEvent.SHRUNK if action.shrinks else SchedulerEvent.RESIZED
         note = f"to {action.size} pods: {action.why}"
-        await self._record_on_job(action.job, action.job_uid, reason, note)
+        self._record_on_job(action.job, action.job_uid, reason, note)
 
-    async def _record_on_job(
+    def _record_on_job(
         self, job: tuple[str, str], uid: str, reason: SchedulerEvent, note: str
     ) -> None:
         namespace, name = job
@@ -150,10 +204,13 @@ class Applier:
             "name": name,
             "uid": uid,
         }
-        await self._record(regarding, reason, note)
+        self._record(regarding, reason, note)
 
-    async def _record(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:
-        """An event is written if it can be: no other action depends on it."""
+    def _record(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:
+        self._events.append(lambda: self._write_event(regarding, reason, note))
+
+    async def _write_event(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:
+        """An event is written if it can be: no action depends on it."""
         try:
             await events.record(
                 self._client,
@@ -165,6 +222,30 @@ class Applier:
             )
         except ApiError as error:
             log.warning("event not written", extra={"event": reason, "reason": str(error)})
+
+
+class _Versions:
+    """The resourceVersions that a plan was made on, as preconditions of its writes."""
+
+    def __init__(self, planned_on: RawObjects) -> None:
+        self._workloads = planned_on.workloads
+        self._by_key: dict[Key, str] | None = None
+        self._cessions = {c.metadata.name: c.metadata.resourceVersion for c in planned_on.cessions}
+
+    def note(self, cession: Cession) -> None:
+        self._cessions[cession.metadata.name] = cession.metadata.resourceVersion
+
+    def of_cession(self, name: str) -> Json:
+        return _precondition(self._cessions.get(name, ""))
+
+    def of_workload(self, key: Key) -> Json:
+        if self._by_key is None:
+            self._by_key = {w.metadata.key: w.metadata.resourceVersion for w in self._workloads}
+        return _precondition(self._by_key.get(key, ""))
+
+
+def _precondition(version: str) -> Json:
+    return {"resourceVersion": version} if version else {}
 
 
 def _version(cession: Cession) -> int:

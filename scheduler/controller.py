@@ -1,10 +1,8 @@
 """Observe, decide, apply: one pass of the scheduler."""
 
 import asyncio
-import base64
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 from cede.api import names
@@ -31,19 +29,19 @@ from cede.api.objects import (
     PODS,
     POLICIES,
     RESOURCE_FLAVORS,
-    SECRETS,
     WORKLOADS,
-    Json,
     Kind,
 )
-from cede.api.policy import ClusterPolicy
+from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.kube.cache import Cache
-from cede.kube.client import Client
-from cede.kube.errors import NotFound
+from cede.kube.client import MUTE_S, Client
+from cede.kube.errors import Unreachable
+from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
 from scheduler import snapshot
 from scheduler.apply import Applier
 from scheduler.plan import Plan, plan
+from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.snapshot import RawObjects, Snapshot
 from scheduler.workloads import AdmittedWorkload
@@ -53,6 +51,11 @@ BUSY_INTERVAL_S = 0.5
 """Until the next pass while a Cession is open, if no change wakes the scheduler before."""
 QUIET_INTERVAL_S = 5.0
 """The same while none is open."""
+MAX_CACHE_AGE_S = MUTE_S + 90.0
+"""Nothing is decided on a copy that the server has not confirmed for so long: a mute watch has been
+replaced by a list by then, if the server answers at all."""
+FIRST_POLL_TIMEOUT_S = 5.0
+NO_POLICY = PolicySpec(mode="Observe")
 KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "workloads": (WORKLOADS, Workload),
     "jobs": (JOBS, Job),
@@ -74,35 +77,47 @@ class Controller:
 
     def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
         self.wake = wake
-        self.runtimes = RuntimeClient(lambda: self._root_key, wake.set)
-        self._client = client
+        self._root_key = RootKey(client, clock)
+        self.runtimes = RuntimeClient(
+            lambda: self._root_key.value, wake.set, refused=self._root_key.doubt
+        )
         self._clock = clock
         self._objects: dict[str, Cache[Any]] = {
             name: Cache(client, kind, cls, changed=wake.set) for name, (kind, cls) in KINDS.items()
         }
         self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
         self._applier = Applier(client, self.runtimes, clock)
-        self._root_key: bytes | None = None
         self._last_why: tuple[str, ...] = ()
+        # whether every runtime has answered once, or failed to
+        self._has_polled = False
 
     @property
     def caches(self) -> list[Cache[Any]]:
         return [*self._objects.values(), self._policies]
 
     @property
+    def needed_caches(self) -> list[Cache[Any]]:
+        return self.caches
+
+    @property
     def policy(self) -> ClusterPolicy | None:
         return self._policies.get(("", names.POLICY_NAME))
 
     async def reconcile(self) -> float:
-        """One pass. Returns the seconds until the next one if nothing changes before."""
-        if self._root_key is None:
-            self._root_key = await self._read_root_key()
-        if self.policy is None:
-            return QUIET_INTERVAL_S
-        current = snapshot.take(self.observe())
-        decision = plan(current, self.policy.spec, self._clock())
+        """One pass. Returns the seconds until the next one if nothing changes before.
+
+        Raises ApiError without a root key, and while a copy may be too old to decide on.
+        """
+        await self._root_key.refresh()
+        self._check_age()
+        if not self._has_polled:
+            await self.poll_runtimes()
+        objects = self.observe()
+        policy = self.policy.spec if self.policy else NO_POLICY
+        now = self._clock()
+        current, decision = await run_in_thread(lambda: _decide(objects, policy, now))
         self._log_why(decision)
-        await self._applier.apply(decision.actions)
+        await self._applier.apply(decision.actions, objects)
         self.runtimes.follow(_endpoints(current))
         is_busy = bool(decision.actions) or any(cession.open for cession in current.cessions)
         return BUSY_INTERVAL_S if is_busy else QUIET_INTERVAL_S
@@ -111,13 +126,43 @@ class Controller:
         """What the caches and the runtimes show now."""
         objects: dict[str, Any] = {name: cache.all() for name, cache in self._objects.items()}
         objects["cessions"] = self._applier.latest(objects["cessions"])
-        return RawObjects(**objects, statuses=self.runtimes.statuses())
+        return RawObjects(
+            **objects,
+            statuses=self.runtimes.statuses(),
+            observations=self.runtimes.observations(),
+        )
 
     async def poll_runtimes(self) -> None:
-        """Afterwards every runtime has answered once, or failed to."""
-        self._root_key = self._root_key or await self._read_root_key()
-        self.runtimes.follow(_endpoints(snapshot.take(self.observe())))
-        await self.runtimes.poll_all()
+        """Afterwards every runtime has answered once, or failed to in time."""
+        await self._root_key.refresh()
+        await self._follow()
+        await self.runtimes.poll_all(FIRST_POLL_TIMEOUT_S)
+        self._has_polled = True
+
+    async def listen(self) -> None:
+        """Follows the runtimes until cancelled, also while another replica leads."""
+        for cache in self.caches:
+            await cache.synced.wait()
+        while True:
+            try:
+                await self._root_key.refresh()
+                await self._follow()
+            except Exception:
+                # what cannot be read now may be readable later
+                log.exception("runtimes not followed")
+            await asyncio.sleep(QUIET_INTERVAL_S)
+
+    async def _follow(self) -> None:
+        objects = self.observe()
+        current = await run_in_thread(lambda: snapshot.take(objects))
+        self.runtimes.follow(_endpoints(current))
+
+    def _check_age(self) -> None:
+        oldest = max(self.caches, key=lambda cache: cache.age_s)
+        if oldest.age_s > MAX_CACHE_AGE_S:
+            raise Unreachable(
+                f"the server has sent nothing about {oldest.kind.plural} for {oldest.age_s:.0f} s"
+            )
 
     def _log_why(self, decision: Plan) -> None:
         if decision.why != self._last_why:
@@ -125,18 +170,10 @@ class Controller:
             for why in decision.why:
                 log.info("planned", extra={"why": why})
 
-    async def _read_root_key(self) -> bytes | None:
-        secret: Json = {}
-        with suppress(NotFound):
-            secret = await self._client.get(
-                SECRETS, dict, (names.SYSTEM_NAMESPACE, names.ROOT_SECRET)
-            )
-        key = base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))
-        if not key:
-            log.warning(
-                "no root key yet", extra={"secret": names.ROOT_SECRET, "entry": names.SECRET_KEY}
-            )
-        return key or None
+
+def _decide(objects: RawObjects, policy: PolicySpec, now: float) -> tuple[Snapshot, Plan]:
+    current = snapshot.take(objects)
+    return current, plan(current, policy, now)
 
 
 def _endpoints(current: Snapshot) -> Iterable[Endpoint]:

@@ -5,6 +5,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import aiohttp
@@ -12,19 +13,29 @@ import aiohttp
 from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
+from scheduler.observations import Observed, observe
 
 log = logging.getLogger("scheduler.runtime_client")
 FAST_POLL_S = 0.1
-"""Between two polls of a job that is ceding."""
+"""Between two polls of a job that is changing."""
+MAX_FAST_S = 60.0
+"""A job that is still changing after this time is polled once a second."""
+LATE_POLL_S = 1.0
 SLOW_POLL_S = 2.0
 """Between two polls of any other job."""
+PATIENT_FAILURES = 5
+"""A runtime that has just started does not answer yet: only then do the pauses grow."""
+MAX_SILENT_POLL_S = 16.0
+"""Between two polls of an address that does not answer; the pause doubles up to this."""
 STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
 REPEAT_REQUEST_S = 1.0
 """The same request is not sent again within this time."""
-TIMEOUT = aiohttp.ClientTimeout(total=2.0, connect=1.0)
-MAX_CONNECTIONS = 200
+TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
+MAX_CALLS = 200
+"""At once. A call that waits for its turn does not time out."""
 MAX_REPLY_BYTES = 1 << 20
+UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +50,42 @@ class Endpoint:
 
 
 class RuntimeClient:
-    """The last status of every followed runtime. Calls run beside the caller; `changed` is called
-    when a status changes in a way that matters for a plan."""
+    """The last status of every followed runtime. Calls run beside the caller.
+
+    `changed` is called when a status changes in a way that matters for a plan, and `refused` when a
+    runtime does not accept our signature.
+    """
 
     def __init__(
         self,
         root_key: Callable[[], bytes | None],
         changed: Callable[[], None],
         port: int = contract.PORT,
+        *,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._root_key = root_key
         self._changed = changed
+        self._refused = refused
         self._port = port
+        self._turns = asyncio.Semaphore(MAX_CALLS)
         # by Job uid: when the status arrived, by the monotonic clock, and the status
         self._statuses: dict[str, tuple[float, Status]] = {}
+        # by Job uid: what we saw of it since we follow it
+        self._observations: dict[str, Observed] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._polls: dict[str, asyncio.Task[None]] = {}
+        # by Job uid: set when the next poll should not wait
+        self._hurry: dict[str, asyncio.Event] = {}
         # by Job uid: when the last request was sent, and the request
         self._requests: dict[str, tuple[float, SizeRequest]] = {}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[bool]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "RuntimeClient":
         self._session = aiohttp.ClientSession(
             timeout=TIMEOUT,
-            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS),
+            connector=aiohttp.TCPConnector(limit=0),
             trust_env=False,
         )
         return self
@@ -85,15 +107,31 @@ class RuntimeClient:
             if now - arrived <= STATUS_LIFETIME_S
         }
 
+    def observations(self) -> Mapping[str, Observed]:
+        """By Job uid."""
+        return dict(self._observations)
+
     def follow(self, endpoints: Iterable[Endpoint]) -> None:
-        """Poll these runtimes and no others."""
-        self._endpoints = {endpoint.uid: endpoint for endpoint in endpoints if endpoint.address}
+        """Poll these runtimes and no others. What was observed of a job is kept while it has no
+        address."""
+        jobs = {endpoint.uid: endpoint for endpoint in endpoints}
+        for uid in self._observations.keys() - jobs.keys():
+            del self._observations[uid]
+        before = self._endpoints
+        self._endpoints = {uid: endpoint for uid, endpoint in jobs.items() if endpoint.address}
         for uid in self._polls.keys() - self._endpoints.keys():
             self._polls.pop(uid).cancel()
+            self._hurry.pop(uid)
             self._statuses.pop(uid, None)
             self._requests.pop(uid, None)
-        for uid in self._endpoints.keys() - self._polls.keys():
-            self._polls[uid] = asyncio.create_task(self._poll(uid))
+        for uid, endpoint in self._endpoints.items():
+            if uid not in self._polls:
+                self._hurry[uid] = asyncio.Event()
+                self._polls[uid] = asyncio.create_task(self._poll(uid))
+            elif endpoint != before[uid] and (
+                endpoint.is_changing or endpoint.address != before[uid].address
+            ):
+                self._hurry[uid].set()
 
     def request_size(self, endpoint: Endpoint, request: SizeRequest) -> None:
         """Send the request beside the caller. The answer becomes the runtime's status. A repetition
@@ -110,54 +148,75 @@ class RuntimeClient:
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
-    async def poll_all(self) -> None:
-        """Poll every followed runtime once; afterwards each has answered or failed to."""
-        await asyncio.gather(
-            *(
-                self._call(endpoint, "GET", contract.STATUS_PATH)
-                for endpoint in list(self._endpoints.values())
-            )
-        )
+    async def poll_all(self, timeout_s: float = 60.0) -> None:
+        """Poll every followed runtime once; afterwards each has answered or failed to, or the time
+        is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(
+                    *(self._get_status(endpoint) for endpoint in list(self._endpoints.values()))
+                )
+
+    async def _get_status(self, endpoint: Endpoint) -> bool:
+        async with self._turns:
+            return await self._call(endpoint, "GET", contract.STATUS_PATH)
 
     async def _poll(self, uid: str) -> None:
+        clock = asyncio.get_running_loop().time
+        changing_since: float | None = None
+        failures = 0
+        address = ""
         while endpoint := self._endpoints.get(uid):
-            await self._call(endpoint, "GET", contract.STATUS_PATH)
-            # short sleeps: a job that starts to cede meanwhile is polled at once
-            waited_s = 0.0
-            while waited_s < SLOW_POLL_S:
-                await asyncio.sleep(FAST_POLL_S)
-                waited_s += FAST_POLL_S
-                if self._endpoints.get(uid, endpoint).is_changing:
-                    break
+            if not endpoint.is_changing:
+                changing_since = None
+            elif changing_since is None:
+                changing_since = clock()
+            hurry = self._hurry[uid]
+            hurry.clear()
+            answered = await self._get_status(endpoint)
+            failures = 0 if answered or endpoint.address != address else failures + 1
+            address = endpoint.address
+            changing_s = None if changing_since is None else clock() - changing_since
+            with suppress(TimeoutError):
+                async with asyncio.timeout(poll_pause_s(failures, changing_s)):
+                    await hurry.wait()
 
-    async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> None:
-        """Keep the status that the runtime answers with. A runtime that does not answer, or whose
-        answer is not signed by its namespace's key, keeps its old status until that expires."""
+    async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> bool:
+        """Keep the status that the runtime answers with; False if there is none. A runtime that
+        does not answer, or whose answer is not signed by its namespace's key, keeps its old status
+        until that expires."""
         root_key = self._root_key()
         if root_key is None or self._session is None:
-            return
+            return False
         key = contract.derive_key(root_key, endpoint.job[0])
         headers = contract.sign_request(
             key, method, path, endpoint.uid, secrets.token_hex(12), body, time.time()
         )
-        url = f"http://{endpoint.address}:{self._port}{path}"
+        # an IPv6 address stands in brackets
+        host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
+        url = f"http://{host}:{self._port}{path}"
         try:
             async with self._session.request(
                 method, url, data=body, headers=headers, allow_redirects=False
             ) as reply:
+                if reply.status == UNAUTHORIZED:
+                    self._refused()
                 status = _verified(endpoint, key, headers, reply, await _read_body(reply))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.info(
                 "runtime did not answer",
                 extra={"job": endpoint.job, "reason": str(error) or type(error).__name__},
             )
-            return
-        if status:
-            self._keep(endpoint.uid, status)
+            return False
+        if status is None:
+            return False
+        self._keep(endpoint.uid, status)
+        return True
 
     def _keep(self, uid: str, status: Status) -> None:
         before = self._statuses.get(uid)
         self._statuses[uid] = (time.monotonic(), status)
+        self._observations[uid] = observe(self._observations.get(uid), status, time.time())
         if before is None or _what_matters(before[1]) != _what_matters(status):
             self._changed()
 
@@ -184,6 +243,17 @@ def _verified(
         },
     )
     return None
+
+
+def poll_pause_s(failures: int, changing_s: float | None) -> float:
+    """Seconds until the next poll, after so many failures in a row; `changing_s` is how long the
+    job has been changing, None if it is not."""
+    if failures > PATIENT_FAILURES:
+        silent_s = SLOW_POLL_S * 2.0 ** min(failures - PATIENT_FAILURES, 10)
+        return LATE_POLL_S if changing_s is not None else min(MAX_SILENT_POLL_S, silent_s)
+    if changing_s is None:
+        return SLOW_POLL_S
+    return FAST_POLL_S if changing_s < MAX_FAST_S else LATE_POLL_S
 
 
 async def _read_body(reply: aiohttp.ClientResponse) -> bytes:

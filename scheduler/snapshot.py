@@ -25,6 +25,7 @@ from scheduler.cohort import CohortQuota, Queue
 from scheduler.eligibility import why_ineligible
 from scheduler.free_capacity import NodeRoom, read_nodes
 from scheduler.job_pods import JobPods, group_key, pods_by_job
+from scheduler.observations import Observed
 from scheduler.pod_sets import read_pod_sets
 from scheduler.read_workloads import (
     has_quota,
@@ -52,6 +53,8 @@ class RawObjects:
     cessions: Sequence[Cession] = ()
     # by Job uid: the runtimes that answered lately
     statuses: Mapping[str, Status] = field(default_factory=dict)
+    # by Job uid: what was seen of its runtime
+    observations: Mapping[str, Observed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 a plan depends on nothing else."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, get_args
 
@@ -11,19 +12,20 @@ from cede.api.objects import Json
 from cede.api.policy import PolicySpec
 from cede.kube.decoding import decoder
 from elastic_runtime import contract
+from scheduler.observations import Observed
 from scheduler.snapshot import RawObjects
 
 # every other field is a list of Kubernetes objects
 STATUSES = "statuses"
+OBSERVATIONS = "observations"
+MAPS = (STATUSES, OBSERVATIONS)
 
 
 def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
-    names = [field.name for field in fields(RawObjects) if field.name != STATUSES]
+    names = [field.name for field in fields(RawObjects) if field.name not in MAPS]
     kinds = {name: list(map(_to_json, getattr(objects, name))) for name in names}
-    statuses = {uid: asdict(status) for uid, status in objects.statuses.items()}
-    return json.dumps(
-        {"now": now, "policy": policy.model_dump(mode="json"), STATUSES: statuses, **kinds}
-    )
+    maps = {name: _to_map(getattr(objects, name)) for name in MAPS}
+    return json.dumps({"now": now, "policy": policy.model_dump(mode="json"), **maps, **kinds})
 
 
 def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
@@ -37,16 +39,21 @@ def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
         }
         kinds: Json = {}
         for field in fields(RawObjects):
-            if field.name != STATUSES:
+            if field.name not in MAPS:
                 decode = decoder(get_args(field.type)[0])
                 kinds[field.name] = [decode(json.dumps(item).encode()) for item in raw[field.name]]
-        objects = RawObjects(statuses=statuses, **kinds)
+        observations = {uid: Observed(**value) for uid, value in raw[OBSERVATIONS].items()}
+        objects = RawObjects(statuses=statuses, observations=observations, **kinds)
         return objects, PolicySpec.model_validate(raw["policy"]), float(raw["now"])
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"not a dump of this version of the scheduler ({error!r}): write a new one with "
             f"`python -m scheduler --dump FILE`"
         ) from error
+
+
+def _to_map(values: Mapping[str, Any]) -> Json:
+    return {uid: asdict(value) for uid, value in values.items()}
 
 
 def _to_json(item: Any) -> Json:

@@ -89,6 +89,12 @@ SECRET_KEY = "key"
 """The entry of both Secrets that holds the key."""
 SCHEDULER_LEASE = "cede-scheduler"
 """The scheduler holds it while it leads. The quota_controller watches it."""
+LAST_PASS = "cede.dev/last-pass"
+"""Annotation of both Leases: when their holder last finished a whole pass (RFC 3339).
+
+The holder writes it. The quota_controller gives Kueue its preemption back when the scheduler's
+does not change for `watchdogSeconds`.
+"""
 QUOTA_CONTROLLER_LEASE = "cede-quota-controller"
 """The quota_controller holds it while it leads."""
 

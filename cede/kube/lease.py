@@ -1,4 +1,8 @@
-"""Elects one leader by a Lease, with the rules of client-go (tools/leaderelection)."""
+"""Elects one leader by a Lease, with the rules of client-go (tools/leaderelection).
+
+A leader that finishes no pass releases the Lease too. The time of its last whole pass is in the
+Lease, for those who watch it.
+"""
 
 import asyncio
 import logging
@@ -8,9 +12,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from cede.api import names
 from cede.api.objects import LEASES, Json, Key, rfc3339
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from cede.kube.progress import Progress
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 2.0
@@ -18,12 +24,16 @@ RELEASED_DURATION_S = 1.0
 
 
 class LostLease(Exception):
-    """We do not lead any more. The process must exit, because another one may lead already."""
+    """We do not lead any more, and our work has been cancelled: another one may lead already."""
+
+
+class Stalled(LostLease):
+    """We led and finished no pass for too long. A new process may do better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times of client-go. We stop after `deadline_s`, before another may start."""
+    """By default those of client-go. We stop after `deadline_s`, before another may start."""
 
     duration_s: float = 15.0
     deadline_s: float = 10.0
@@ -40,17 +50,19 @@ async def lead(
     identity: str,
     work: Callable[[], Awaitable[None]],
     *,
+    progress: Progress,
     times: Times | None = None,
     leading: Callable[[bool], None] = lambda _: None,
 ) -> None:
     """Waits until we lead, then runs `work`; releases the lease when `work` ends or is cancelled.
 
     `leading` is called when we begin and when we stop to lead. Raises LostLease when the lease
-    could not be renewed in time; `work` is cancelled first.
+    could not be renewed in time, and Stalled without progress; `work` is cancelled first.
     """
-    candidate = _Candidate(client, key, identity, times or Times())
+    candidate = _Candidate(client, key, identity, times or Times(), progress)
     await candidate.acquire()
     log.info("leading", extra={"lease": key[1], "identity": identity})
+    progress.begin()
     leading(True)
     working = asyncio.ensure_future(work())
     renewing = asyncio.create_task(candidate.renew_until_lost())
@@ -72,11 +84,16 @@ async def lead(
 class _Candidate:
     """All times are of the event loop's clock: the clocks of other machines prove nothing."""
 
-    def __init__(self, client: Client, key: Key, identity: str, times: Times) -> None:
+    def __init__(
+        self, client: Client, key: Key, identity: str, times: Times, progress: Progress
+    ) -> None:
         self.client = client
         self.key = key
         self.identity = identity
         self.times = times
+        self.progress = progress
+        # what we wrote last, to renew it without reading it; empty if somebody else wrote since
+        self._written: Json = {}
         # the version of the record that was read last, and when we first read it
         self._version = ""
         self._version_since = 0.0
@@ -91,8 +108,10 @@ class _Candidate:
             await asyncio.sleep(self.times.pause_s())
 
     async def renew_until_lost(self) -> str:
-        """Returns why the lease is not ours any more."""
+        """Returns why the lease is not ours any more. Raises Stalled if it should not be ours."""
         while (remaining_s := self._remaining_s()) > 0:
+            if self.progress.is_stalled:
+                raise Stalled(f"no pass was finished within {self.progress.limit_s} s")
             await asyncio.sleep(min(self.times.pause_s(), remaining_s))
             remaining_s = self._remaining_s()
             if remaining_s <= 0 or await self._try(remaining_s):
@@ -133,17 +152,23 @@ class _Candidate:
 
     async def _attempt(self) -> bool:
         duration_s = self.times.duration_s
+        if self._written:
+            with suppress(Conflict):
+                body = self._body(self._written, self.identity, duration_s)
+                self._written = await self.client.replace(LEASES, self.key, body)
+                return True
+            self._written = {}
         try:
             lease: Json = await self.client.get(LEASES, dict, self.key)
         except NotFound:
             body = self._body({}, self.identity, duration_s)
-            await self.client.create(LEASES, body, namespace=self.key[0])
+            self._written = await self.client.create(LEASES, body, namespace=self.key[0])
             return True
         self._holder = lease["spec"].get("holderIdentity") or ""
         if self._holder not in ("", self.identity) and not self._expired(lease):
             return False
         body = self._body(lease, self.identity, duration_s)
-        await self.client.replace(LEASES, self.key, body)
+        self._written = await self.client.replace(LEASES, self.key, body)
         self._holder = self.identity
         return True
 
@@ -164,9 +189,12 @@ class _Candidate:
         transitions = int(spec.get("leaseTransitions", 0))
         if changes_holder and holder and spec:
             transitions += 1
-        metadata = {"name": self.key[1], "namespace": self.key[0]}
-        if version := old.get("metadata", {}).get("resourceVersion"):
+        metadata: Json = {"name": self.key[1], "namespace": self.key[0]}
+        old_metadata = old.get("metadata", {})
+        if version := old_metadata.get("resourceVersion"):
             metadata["resourceVersion"] = version
+        if annotations := self._annotations(old_metadata):
+            metadata["annotations"] = annotations
         return {
             "metadata": metadata,
             "spec": {
@@ -177,3 +205,10 @@ class _Candidate:
                 "leaseTransitions": transitions,
             },
         }
+
+    def _annotations(self, old_metadata: Json) -> dict[str, str]:
+        """The time of the last pass is that of an earlier leader until our first one ends."""
+        annotations: dict[str, str] = dict(old_metadata.get("annotations") or {})
+        if self.progress.last_pass:
+            annotations[names.LAST_PASS] = rfc3339(self.progress.last_pass, micro=True)
+        return annotations

@@ -3,20 +3,28 @@
 import argparse
 import asyncio
 import gc
+import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from prometheus_client import Gauge
 
 from cede.api import names
 from cede.kube import health, lease, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect
+from cede.kube.lease import LostLease, Stalled, Times
+from cede.kube.progress import Progress
 
+log = logging.getLogger(__name__)
 # A pass creates hundreds of thousands of objects and no reference cycles. With Python's default,
 # half of its time is spent on garbage collection.
 GC_THRESHOLDS = (100_000, 50, 50)
+LEADING = Gauge("cede_leading", "1 while this process leads.")
+LAST_PASS = Gauge("cede_last_pass_timestamp_seconds", "When the last whole pass ended.")
 
 
 @dataclass(frozen=True)
@@ -46,25 +54,18 @@ def read_flags(arguments: argparse.Namespace) -> Flags:
     return Flags(arguments.identity, arguments.kubeconfig, arguments.port, arguments.log_level)
 
 
-async def run_as_leader(
-    flags: Flags, manager: str, lease_name: str, work: Callable[[Client], Awaitable[None]]
+async def run_process(
+    flags: Flags, manager: str, work: Callable[[Client], Awaitable[None]]
 ) -> None:
-    """Runs `work` while we lead, until SIGTERM or SIGINT. `manager` is the field manager.
-
-    Raises LostLease when another process may lead.
-    """
+    """Runs `work` until SIGTERM or SIGINT. `manager` is the field manager of its writes."""
     logs.setup(flags.log_level)
     gc.set_threshold(*GC_THRESHOLDS)
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    key = (names.SYSTEM_NAMESPACE, lease_name)
-    async with (
-        connect(manager=manager, kubeconfig=flags.kubeconfig) as client,
-        health.serve(flags.port, lambda: True),
-    ):
-        await lease.lead(client, key, flags.identity, lambda: work(client))
+    async with connect(manager=manager, kubeconfig=flags.kubeconfig) as client:
+        await work(client)
 
 
 class Controller(Protocol):
@@ -72,14 +73,70 @@ class Controller(Protocol):
 
     @property
     def caches(self) -> Iterable[Cache[Any]]: ...
+
+    @property
+    def needed_caches(self) -> Iterable[Cache[Any]]:
+        """The caches without which no pass is worth anything."""
+        ...
+
     async def reconcile(self) -> float: ...
 
 
-async def run_controller(controller: Controller, *, after: Iterable[Cache[Any]] = ()) -> None:
-    """Runs the caches, and pass after pass once the caches `after` are synced."""
-    async with asyncio.TaskGroup() as tasks:
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """How a controller leads."""
+
+    lease: str
+    # a leader that finishes no pass for so long gives up
+    stalled_after_s: float
+    times: Times
+
+
+async def run_replica(
+    controller: Controller, client: Client, flags: Flags, leadership: Leadership
+) -> None:
+    """Keeps the caches, and makes passes while we lead, until cancelled.
+
+    A replica that does not lead is a warm standby: its caches are synced before it may lead. One
+    that loses the lease is a standby again. Raises Stalled when we led and finished no pass.
+    """
+    progress = Progress(leadership.stalled_after_s)
+    key = (names.SYSTEM_NAMESPACE, leadership.lease)
+    leads = False
+
+    def set_leading(now_leads: bool) -> None:
+        nonlocal leads
+        leads = now_leads
+        LEADING.set(now_leads)
+
+    def is_ready() -> bool:
+        is_synced = all(cache.synced.is_set() for cache in controller.needed_caches)
+        return is_synced and not (leads and progress.is_stalled)
+
+    def finished() -> None:
+        progress.finish_pass()
+        LAST_PASS.set(progress.last_pass)
+
+    async def passes() -> None:
+        await loop.run(controller.reconcile, controller.wake, finished=finished)
+
+    async with asyncio.TaskGroup() as tasks, health.serve(flags.port, is_ready):
         for cache in controller.caches:
             tasks.create_task(cache.run())
-        for cache in after:
+        for cache in controller.needed_caches:
             await cache.synced.wait()
-        await loop.run(controller.reconcile, controller.wake)
+        while True:
+            try:
+                await lease.lead(
+                    client,
+                    key,
+                    flags.identity,
+                    passes,
+                    progress=progress,
+                    times=leadership.times,
+                    leading=set_leading,
+                )
+            except Stalled:
+                raise
+            except LostLease as error:
+                log.warning("lease lost", extra={"reason": str(error)})

@@ -1,51 +1,72 @@
-"""PURE. Whether a scheduler leads, judged by the local clock: clocks of other nodes may be off."""
+"""PURE. Whether a scheduler leads and makes progress, judged by the local clock: clocks of other
+nodes may be off.
 
-from dataclasses import dataclass
+A lease that is renewed proves nothing: the process may hang, fail in every pass, or end and start
+again. So the time of the last whole pass counts, which the leader writes into its lease.
+"""
 
+from dataclasses import dataclass, replace
+
+from cede.api import names
 from cede.api.kueue import Lease
 from cede.api.objects import unix
 
 UNNAMED_LEADER = "nobody yet"
-"""The leader while the lease is renewed without the name of a holder."""
+"""The leader while its lease does not name a holder."""
+RETURN_INTERVAL_S = 600.0
+"""Preemption comes back to Cede at most once in this time, so that it does not flap."""
 
 
 @dataclass(frozen=True)
-class Renewal:
-    """The last renewal of the scheduler's lease."""
+class Leadership:
+    """The last whole pass of a scheduler, and whether Cede preempts by it."""
 
-    # `renewTime` as it is in the lease
-    renew_time: str
-    # Unix seconds by the local clock, when this renewal was first observed
+    # as it is in the lease
+    last_pass: str
+    # Unix seconds by the local clock, when this pass was first observed
     observed: float
     # identity of the holder; of the last one, if the lease was released and names nobody
     holder: str
+    leads: bool
+    # Unix seconds by the local clock, when preemption came back to Cede after an interruption
+    returned: float = float("-inf")
 
 
-def observe(last: Renewal | None, lease: Lease | None, now: float) -> Renewal | None:
-    """The last renewal after this look at the lease; None when there is no lease.
+def observe(
+    last: Leadership | None, lease: Lease | None, watchdog_s: float, now: float
+) -> Leadership | None:
+    """The leadership after this look at the lease; None when no scheduler has ever made a pass.
 
     The first look uses the lease's own time, if it is in the past. Later looks use the local clock.
     """
-    if lease is None or not lease.spec.renewTime:
+    last_pass = lease.metadata.annotations.get(names.LAST_PASS, "") if lease else ""
+    if lease is None or not last_pass:
         return None
-    renew_time = lease.spec.renewTime
     holder = lease.spec.holderIdentity or ""
     if last is None:
-        return Renewal(renew_time, min(now, unix(renew_time)), holder)
-    if last.renew_time == renew_time:
-        return last
-    return Renewal(renew_time, now, holder or last.holder)
+        observed = min(now, unix(last_pass))
+        return Leadership(last_pass, observed, holder, leads=now - observed < watchdog_s)
+    leads = bool(leader(last, watchdog_s, now))
+    if last.last_pass == last_pass:
+        return replace(last, leads=leads)
+    news = replace(last, last_pass=last_pass, observed=now, holder=holder or last.holder)
+    if leads:
+        return news
+    if now - last.returned < RETURN_INTERVAL_S:
+        return replace(news, leads=False)
+    return replace(news, leads=True, returned=now)
 
 
-def leader(renewal: Renewal | None, watchdog_s: float, now: float) -> str:
-    """The scheduler that leads; empty when none has renewed the lease for `watchdog_s` seconds."""
-    if renewal is None or seconds_left(renewal, watchdog_s, now) is None:
+def leader(leadership: Leadership | None, watchdog_s: float, now: float) -> str:
+    """The scheduler that leads; empty when none has finished a pass for `watchdog_s` seconds, and
+    until Cede may preempt again."""
+    if seconds_left(leadership, watchdog_s, now) is None or leadership is None:
         return ""
-    return renewal.holder or UNNAMED_LEADER
+    return leadership.holder or UNNAMED_LEADER
 
 
-def seconds_left(renewal: Renewal | None, watchdog_s: float, now: float) -> float | None:
-    """Seconds until Kueue gets its preemption back if no renewal follows; None when it has it."""
-    if renewal is None or now - renewal.observed >= watchdog_s:
+def seconds_left(leadership: Leadership | None, watchdog_s: float, now: float) -> float | None:
+    """Seconds until Kueue gets its preemption back if no pass follows; None when it has it."""
+    if leadership is None or not leadership.leads or now - leadership.observed >= watchdog_s:
         return None
-    return renewal.observed + watchdog_s - now
+    return leadership.observed + watchdog_s - now

@@ -110,10 +110,15 @@ class World:
                 self.server.put(CLUSTER_QUEUES, {**queue, "status": status})
 
     def renew_lease(self, holder: str = "scheduler-0") -> None:
-        """The scheduler renews its lease."""
+        """The scheduler renews its lease after a whole pass."""
+        self.put_lease(holder, rfc3339(self.now, micro=True))
+
+    def put_lease(self, holder: str, last_pass: str) -> None:
+        """A lease that was renewed now, after a pass at this time."""
         spec = {"holderIdentity": holder, "renewTime": rfc3339(self.now, micro=True)}
-        meta = {"name": names.SCHEDULER_LEASE, "namespace": names.SYSTEM_NAMESPACE}
-        self.server.put(LEASES, {"metadata": meta, "spec": spec})
+        metadata: Json = {"name": names.SCHEDULER_LEASE, "namespace": names.SYSTEM_NAMESPACE}
+        metadata["annotations"] = {names.LAST_PASS: last_pass} if last_pass else {}
+        self.server.put(LEASES, {"metadata": metadata, "spec": spec})
 
     # --- what the server has ----------------------------------------------------------------------
     def queue_spec(self, name: str = "vision") -> Json:

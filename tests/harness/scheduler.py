@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -17,7 +18,9 @@ from cede.api.objects import (
     SECRETS,
     WORKLOADS,
 )
-from scheduler.__main__ import run
+from cede.kube import loop
+from cede.kube.client import Client
+from scheduler.controller import Controller
 from tests.builders.kueue_objects import owners_of_kind
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kueue import (
@@ -33,11 +36,22 @@ from tests.fakes.kueue import (
 from tests.fakes.runtime import ROOT_KEY
 
 
+async def schedule(client: Client) -> None:
+    """What a leader does, without the lease."""
+    controller = Controller(client, asyncio.Event(), time.time)
+    async with controller.runtimes, asyncio.TaskGroup() as tasks:
+        for cache in controller.caches:
+            tasks.create_task(cache.run())
+        for cache in controller.caches:
+            await cache.synced.wait()
+        await loop.run(controller.reconcile, controller.wake)
+
+
 @asynccontextmanager
 async def leading(server: ApiServer) -> AsyncIterator[asyncio.Task[None]]:
     """The scheduler runs for as long as the context lasts; at the end it dies at once."""
     async with server.client("cede-scheduler") as client:
-        task = asyncio.create_task(run(client))
+        task = asyncio.create_task(schedule(client))
         try:
             yield task
         finally:

@@ -30,7 +30,7 @@ CHANGED = {"pods": 10, "workloads": 3}
 MIN_PASSES = 5
 
 
-def decoded(size: Size, scenario: Scenario) -> dict[str, list[Any]]:
+def decoded(size: Size, scenario: Scenario) -> dict[str, Any]:
     """By the field of RawObjects: the objects as the caches hold them."""
     decoders = {name: decoder(cls) for name, (_, cls) in KINDS.items()}
     fields: dict[str, list[Any]] = {name: [] for name in KINDS}

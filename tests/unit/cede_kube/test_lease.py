@@ -4,75 +4,29 @@ The clock runs thirty times as fast; sockets are real.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
 
-from cede.api.objects import LEASES, Json, unix
-from cede.kube.lease import LostLease, Times, lead
+from cede.api.objects import LEASES, unix
+from cede.kube.lease import LostLease
 from tests.fakes.api_faults import hangs, refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
-from tests.harness.fast_loop import fast
+from tests.harness.leases import (
+    KEY,
+    PATH,
+    TIMES,
+    TOLERANCE_S,
+    Work,
+    clock,
+    lead,
+    lease,
+    run_fast,
+    spec,
+)
 
 pytestmark = pytest.mark.slow
-
-KEY = ("cede-system", "cede-scheduler")
-PATH = LEASES.path(KEY)
-TIMES = Times()
-# seconds of the fast clock, 0.2 real ones: how late a busy machine may be
-TOLERANCE_S = 6.0
-
-
-def clock() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def lease(holder: str, turn: int = 0, renewed: str = "2020-01-01T00:00:00.000000Z") -> Json:
-    spec = {
-        "holderIdentity": holder,
-        "leaseDurationSeconds": 15,
-        "renewTime": renewed,
-        "acquireTime": renewed,
-        "leaseTransitions": 3,
-    }
-    return {
-        "metadata": {"name": KEY[1], "namespace": KEY[0], "annotations": {"turn": str(turn)}},
-        "spec": spec,
-    }
-
-
-class Work:
-    """Work that runs until it is cancelled."""
-
-    def __init__(self) -> None:
-        self.started = asyncio.Event()
-        self.ended = asyncio.Event()
-        # on the fast clock
-        self.started_at = 0.0
-
-    async def __call__(self) -> None:
-        self.started_at = clock()
-        self.started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()
-
-
-def spec(server: ApiServer) -> Json:
-    stored = server.get(LEASES, KEY)
-    assert stored is not None
-    return dict(stored["spec"])
-
-
-def run_fast(test: Callable[[ApiServer], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with ApiServer() as server:
-            await test(server)
-
-    fast(run())
 
 
 def test_a_leader_renews_by_put_and_releases_the_lease() -> None:
@@ -204,7 +158,7 @@ def test_the_work_is_cancelled_before_another_may_lead(fault: Answer) -> None:
             task = asyncio.create_task(lead(client, KEY, "one", work))
             await work.started.wait()
             last = clock()
-            server.script("GET", PATH, *[fault] * 50)
+            server.script("PUT", PATH, *[fault] * 50)
             with pytest.raises(LostLease, match="not renewed within"):
                 await task
             assert work.ended.is_set()
@@ -224,7 +178,7 @@ def test_a_short_outage_does_not_lose_the_lease() -> None:
         async with server.client() as client:
             task = asyncio.create_task(lead(client, KEY, "one", work))
             await work.started.wait()
-            server.script("GET", PATH, *[refuses(503, "Unavailable")] * 2)
+            server.script("PUT", PATH, *[refuses(503, "Unavailable")] * 2)
             await asyncio.sleep(30)
             assert not task.done()
             assert not work.ended.is_set()

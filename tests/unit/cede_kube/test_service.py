@@ -2,12 +2,23 @@
 
 import argparse
 import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from cede.api.objects import JOBS
+import aiohttp
+import pytest
+
+from cede.api import names
+from cede.api.objects import JOBS, LEASES
 from cede.kube import service
-from cede.kube.cache import Cache
+from cede.kube.cache import Backoff, Cache
+from cede.kube.client import Client
+from cede.kube.lease import Stalled, Times
+from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
+from tests.harness.fast_loop import fast
 
 
 def flags(*arguments: str) -> service.Flags:
@@ -25,26 +36,115 @@ def test_every_flag_can_be_set() -> None:
     assert given == service.Flags("me", "k", 0, "DEBUG")
 
 
+LEADERSHIP = service.Leadership("cede-test", stalled_after_s=60.0, times=Times())
+KEY = (names.SYSTEM_NAMESPACE, "cede-test")
+
+
 class Recording:
     """A controller that records whether its cache was synced at each pass."""
 
-    def __init__(self, cache: Cache[Any]) -> None:
+    def __init__(self, cache: Cache[Any], pass_s: float = 0.0) -> None:
         self.wake = asyncio.Event()
         self.caches = [cache]
+        self.needed_caches = [cache]
+        self.pass_s = pass_s
         self.synced = list[bool]()
         self.reconciled = asyncio.Event()
 
     async def reconcile(self) -> float:
         self.synced.append(self.caches[0].synced.is_set())
         self.reconciled.set()
+        await asyncio.sleep(self.pass_s)
         return 60.0
 
 
-async def test_the_first_pass_waits_for_the_caches() -> None:
-    async with ApiServer() as server, server.client() as client:
-        controller = Recording(Cache(client, JOBS, dict))
-        running = asyncio.create_task(service.run_controller(controller, after=controller.caches))
-        await asyncio.wait_for(controller.reconciled.wait(), 10)
+@asynccontextmanager
+async def replica(
+    server: ApiServer, controller: Recording, client: Client, port: int = 0
+) -> AsyncIterator[asyncio.Task[None]]:
+    running = asyncio.create_task(
+        service.run_replica(controller, client, flags("--port", str(port)), LEADERSHIP)
+    )
+    try:
+        yield running
+    finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def holder(server: ApiServer) -> str:
+    lease = server.get(LEASES, KEY) or {"spec": {}}
+    return str(lease["spec"].get("holderIdentity", ""))
+
+
+async def readiness(port: int) -> int:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/readyz") as response,
+    ):
+        return response.status
+
+
+async def test_a_replica_leads_only_with_its_caches_synced() -> None:
+    """A kind that cannot be read keeps it from leading, and it is not ready."""
+    async with ApiServer() as server, server.client() as client:
+        server.script("GET", JOBS.path(), *[refuses(404, "NotFound")] * 3)
+        controller = Recording(Cache(client, JOBS, dict, backoff=Backoff(0.05, 0.05)))
+        port = free_port()
+        async with replica(server, controller, client, port):
+            while server.count()["GET"] < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert holder(server) == ""
+            assert await readiness(port) == 503
+            await asyncio.wait_for(controller.reconciled.wait(), 10)
+            assert holder(server) == "pod-1"
+            assert await readiness(port) == 200
     assert controller.synced == [True]
+
+
+async def test_a_standby_is_ready_and_makes_no_pass() -> None:
+    async with ApiServer() as server, server.client() as client:
+        spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+        server.put(LEASES, {"metadata": {"namespace": KEY[0], "name": KEY[1]}, "spec": spec})
+        controller = Recording(Cache(client, JOBS, dict))
+        port = free_port()
+        async with replica(server, controller, client, port):
+            while ("GET", LEASES.path(KEY)) not in server.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert await readiness(port) == 200
+    assert controller.synced == []
+
+
+def test_a_pass_that_never_ends_ends_the_process() -> None:
+    async def test() -> None:
+        async with ApiServer() as server, server.client() as client:
+            controller = Recording(Cache(client, JOBS, dict), pass_s=float("inf"))
+            async with replica(server, controller, client) as running:
+                with pytest.raises(ExceptionGroup) as raised:
+                    await running
+                assert raised.group_contains(Stalled)
+            assert holder(server) == ""
+
+    fast(test())
+
+
+def test_a_replica_that_loses_the_lease_is_a_standby_again() -> None:
+    async def test() -> None:
+        async with ApiServer() as server, server.client() as client:
+            controller = Recording(Cache(client, JOBS, dict))
+            async with replica(server, controller, client) as running:
+                await controller.reconciled.wait()
+                controller.reconciled.clear()
+                server.script("PUT", LEASES.path(KEY), *[refuses(500, "InternalError")] * 9)
+                await controller.reconciled.wait()
+                assert holder(server) == "pod-1"
+                assert not running.done()
+            assert server.requests.count(("GET", JOBS.path())) == 1, "its caches stayed"
+
+    fast(test())
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -13,20 +13,17 @@ from cede.api.objects import (
     CLUSTER_ROLE_BINDINGS,
     COHORTS,
     DEPLOYMENTS,
-    LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
     POLICIES,
     ROLE_BINDINGS,
     SERVICES,
-    rfc3339,
 )
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
     WRITTEN_KINDS,
     World,
-    condition_of,
     existing,
     fill,
     filled,
@@ -238,41 +235,3 @@ async def test_deletion_works_without_a_policy(world: World) -> None:
     assert world.server.get(ALLOCATIONS, ("", "vision")) is None
     assert world.ready("research")["reason"] == "NoPolicy"
     assert world.nominal_quota("research") == "4", "quotas stay as they are"
-
-
-# --- the watchdog ---------------------------------------------------------------------------------
-async def test_without_a_leader_kueue_preempts_until_one_is_back(world: World) -> None:
-    off = {"Never"}
-    kueues_own = {"Any", "LowerPriority"}
-    await world.settle()
-    assert set(world.queue_spec()["preemption"].values()) == off
-    world.now += 119
-    assert await world.settle() == [], "not yet"
-    world.now += 2
-    await world.settle()
-    assert set(world.queue_spec()["preemption"].values()) == kueues_own
-    status = world.policy_status()
-    assert (status["preemption"], status.get("leader", "")) == ("Kueue", "")
-    leads = condition_of(status, "SchedulerLeads")
-    assert "no scheduler has led for 120 s" in leads["message"]
-    world.renew_lease("scheduler-1")
-    await world.settle()
-    assert set(world.queue_spec()["preemption"].values()) == off
-
-
-async def test_a_scheduler_with_a_slow_clock_still_leads(world: World) -> None:
-    await world.settle()
-    for _ in range(5):
-        world.now += 60
-        meta = {"name": names.SCHEDULER_LEASE, "namespace": names.SYSTEM_NAMESPACE}
-        spec = {"holderIdentity": "s", "renewTime": rfc3339(world.now - 3600, micro=True)}
-        world.server.put(LEASES, {"metadata": meta, "spec": spec})
-        await world.settle()
-        assert world.queue_spec()["preemption"]["reclaimWithinCohort"] == "Never"
-
-
-async def test_the_next_pass_is_in_time_for_the_watchdog(world: World) -> None:
-    await world.settle()
-    world.now += 110
-    await world.sync_caches()
-    assert 9 < await world.controller.reconcile() < 11

@@ -6,6 +6,7 @@ from cede.api.kueue import Workload
 from cede.api.objects import Meta
 from cede.api.policy import PolicySpec
 from scheduler import snapshot_dump
+from scheduler.observations import Observed
 from scheduler.snapshot import RawObjects
 from tests.builders.scheduler import NOW, cession, runtime_status
 
@@ -16,6 +17,7 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
         workloads=(Workload(Meta("w", "ns", "u")),),
         cessions=(cession("Asked"),),
         statuses={"u": runtime_status(parked=(4, 5))},
+        observations={"u": Observed(since=NOW, durable_step=3)},
     )
     text = snapshot_dump.write(objects, policy, NOW)
     objects_read, policy_read, now = snapshot_dump.read(text)
@@ -24,6 +26,7 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
         list(objects.cessions),
         objects.statuses,
     )
+    assert objects_read.observations == objects.observations
     assert (policy_read, now) == (policy, NOW)
 
 

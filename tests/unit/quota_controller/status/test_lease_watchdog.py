@@ -1,24 +1,38 @@
-"""Whether a scheduler leads, by the local clock."""
+"""Whether a scheduler leads and makes progress, by the local clock."""
+
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cede.api import names
 from cede.api.kueue import Lease, LeaseSpec
-from cede.api.objects import rfc3339
+from cede.api.objects import Meta, rfc3339
 from quota_controller.status import lease_watchdog
+from quota_controller.status.lease_watchdog import RETURN_INTERVAL_S, Leadership
 
 NOW = 1_800_000_000.0
 WATCHDOG_S = 120
 
 
-def lease(renewed: float, holder: str | None = "s-0") -> Lease:
-    return Lease(spec=LeaseSpec(holderIdentity=holder, renewTime=rfc3339(renewed, micro=True)))
+def lease(last_pass: float | None, holder: str | None = "s-0") -> Lease:
+    """A lease that was renewed a moment ago, with the time of the last whole pass."""
+    annotations = {} if last_pass is None else {names.LAST_PASS: rfc3339(last_pass, micro=True)}
+    renewed = rfc3339(NOW + 10_000, micro=True)
+    return Lease(Meta(annotations=annotations), LeaseSpec(holderIdentity=holder, renewTime=renewed))
+
+
+def look(leadership: Leadership | None, observed: Lease | None, now: float) -> Leadership | None:
+    return lease_watchdog.observe(leadership, observed, WATCHDOG_S, now)
 
 
 @pytest.mark.parametrize(
     ("looks", "seconds", "expected"),
     [
         pytest.param([], 0, "", id="no lease"),
-        pytest.param([(0, lease(NOW))], 119, "s-0", id="renewed in time"),
+        pytest.param([(0, lease(None))], 0, "", id="a lease without a pass"),
+        pytest.param([(0, lease(NOW))], 119, "s-0", id="a pass in time"),
         pytest.param([(0, lease(NOW))], 120, "", id="too late"),
         pytest.param([(0, lease(NOW - 200))], 0, "", id="the first look uses the lease's time"),
         pytest.param([(0, lease(NOW + 900))], 120, "", id="but not one in the future"),
@@ -26,9 +40,9 @@ def lease(renewed: float, holder: str | None = "s-0") -> Lease:
             [(0, lease(NOW - 200)), (1, lease(NOW - 199))],
             2,
             "s-0",
-            id="a renewal by a slow clock is a renewal",
+            id="a pass by a slow clock is a pass",
         ),
-        pytest.param([(0, lease(NOW)), (90, lease(NOW))], 121, "", id="the same renewal again"),
+        pytest.param([(0, lease(NOW)), (90, lease(NOW))], 121, "", id="renewed without a pass"),
         pytest.param(
             [(0, lease(NOW)), (9, lease(NOW + 9, None))],
             20,
@@ -36,13 +50,50 @@ def lease(renewed: float, holder: str | None = "s-0") -> Lease:
             id="a released lease: the next leader has its time",
         ),
         pytest.param([(0, lease(NOW, None))], 1, "nobody yet", id="never held"),
+        pytest.param(
+            [(0, lease(NOW)), (130, lease(NOW + 130))], 131, "s-0", id="the first return is at once"
+        ),
+        pytest.param(
+            [(0, lease(NOW)), (130, lease(NOW + 130)), (300, lease(NOW + 300))],
+            301,
+            "",
+            id="the next one waits",
+        ),
+        pytest.param(
+            [
+                (0, lease(NOW)),
+                (130, lease(NOW + 130)),
+                (300, lease(NOW + 300)),
+                (130 + RETURN_INTERVAL_S, lease(NOW + 900)),
+            ],
+            131 + RETURN_INTERVAL_S,
+            "s-0",
+            id="until the interval has passed",
+        ),
     ],
 )
 def test_who_leads(looks: list[tuple[float, Lease]], seconds: float, expected: str) -> None:
-    renewal = None
+    leadership = None
     for after, observed in looks:
-        renewal = lease_watchdog.observe(renewal, observed, NOW + after)
+        leadership = look(leadership, observed, NOW + after)
     now = NOW + seconds
-    assert lease_watchdog.leader(renewal, WATCHDOG_S, now) == expected
-    left = lease_watchdog.seconds_left(renewal, WATCHDOG_S, now)
+    assert lease_watchdog.leader(leadership, WATCHDOG_S, now) == expected
+    left = lease_watchdog.seconds_left(leadership, WATCHDOG_S, now)
     assert (left is None) == (expected == "")
+
+
+@given(st.lists(st.floats(min_value=1, max_value=400), min_size=1, max_size=60))
+def test_preemption_returns_to_cede_at_most_once_in_ten_minutes(pauses: list[float]) -> None:
+    """Whenever passes end; and Kueue has its preemption whenever none ended in time."""
+    leadership = look(None, lease(NOW), NOW)
+    now = NOW
+    returns = list[float]()
+    for pause in pauses:
+        before = lease_watchdog.leader(leadership, WATCHDOG_S, now + pause)
+        assert not (before and pause >= WATCHDOG_S)
+        now += pause
+        leadership = look(leadership, lease(now), now)
+        if lease_watchdog.leader(leadership, WATCHDOG_S, now) and not before:
+            returns.append(now)
+    gaps = [later - earlier for earlier, later in pairwise(returns)]
+    assert all(gap >= RETURN_INTERVAL_S for gap in gaps)

@@ -1,0 +1,56 @@
+"""PURE. Which actions of a plan may be performed at the same time."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from scheduler.actions import (
+    Action,
+    DeleteCession,
+    RecordEvent,
+    RequestSize,
+    ResizeJob,
+    SetQueueingStrategy,
+    SetWorkloadActive,
+    UpdateCession,
+)
+
+STAGES: tuple[tuple[type[Action], ...], ...] = (
+    (SetQueueingStrategy,),
+    (RequestSize, ResizeJob, SetWorkloadActive),
+    (UpdateCession,),
+    (RecordEvent,),
+    (DeleteCession,),
+)
+"""Kinds of actions that do not depend on each other. An action of any other kind is alone."""
+
+
+def stages(actions: Iterable[Action]) -> Iterator[list[list[Action]]]:
+    """The actions in order. A stage begins when the one before it has ended. It consists of chains
+    that run at the same time; the actions of a chain concern the same object, and keep their order.
+    """
+    for _, stage in groupby(enumerate(actions), key=lambda numbered: _stage_of(*numbered)):
+        chains: dict[object, list[Action]] = {}
+        for _, action in stage:
+            chains.setdefault(_object_of(action), []).append(action)
+        yield list(chains.values())
+
+
+def _stage_of(number: int, action: Action) -> tuple[str, int]:
+    for index, kinds in enumerate(STAGES):
+        if isinstance(action, kinds):
+            return "together", index
+    return "alone", number
+
+
+def _object_of(action: Action) -> object:
+    match action:
+        case RequestSize() | ResizeJob() | RecordEvent():
+            return "job", action.job
+        case SetWorkloadActive():
+            return "workload", action.workload
+        case UpdateCession() | DeleteCession():
+            return "cession", action.name
+        case SetQueueingStrategy():
+            return "queue", action.queue
+        case _:
+            return "other"
