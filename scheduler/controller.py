@@ -40,6 +40,7 @@ from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
 from scheduler import snapshot
 from scheduler.apply import Applier
+from scheduler.disagreement import Count, believed, remember
 from scheduler.plan import Plan, plan
 from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
@@ -90,6 +91,8 @@ class Controller:
         self._last_why: tuple[str, ...] = ()
         # whether every runtime has answered once, or failed to
         self._has_polled = False
+        # since when our counts of quota differ from Kueue's
+        self._differing_since: dict[Count, float] = {}
 
     @property
     def caches(self) -> list[Cache[Any]]:
@@ -116,6 +119,7 @@ class Controller:
         policy = self.policy.spec if self.policy else NO_POLICY
         now = self._clock()
         current, decision = await run_in_thread(lambda: _decide(objects, policy, now))
+        self._remember_disagreements(current)
         self._log_why(decision)
         await self._applier.apply(decision.actions, objects)
         self.runtimes.follow(_endpoints(current))
@@ -130,6 +134,7 @@ class Controller:
             **objects,
             statuses=self.runtimes.statuses(),
             observations=self.runtimes.observations(),
+            believed=believed(self._differing_since, self._clock()),
         )
 
     async def poll_runtimes(self) -> None:
@@ -162,6 +167,16 @@ class Controller:
         if oldest.age_s > MAX_CACHE_AGE_S:
             raise Unreachable(
                 f"the server has sent nothing about {oldest.kind.plural} for {oldest.age_s:.0f} s"
+            )
+
+    def _remember_disagreements(self, current: Snapshot) -> None:
+        now = self._clock()
+        before = believed(self._differing_since, now)
+        self._differing_since = remember(self._differing_since, current.disagreements, now)
+        for queue, (flavor, resource) in believed(self._differing_since, now) - before:
+            log.warning(
+                "Kueue's count of a ClusterQueue does not follow its Workloads",
+                extra={"queue": queue, "flavor": flavor, "resource": resource},
             )
 
     def _log_why(self, decision: Plan) -> None:

@@ -21,7 +21,8 @@ def shrink_overuse(
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
     admin lowers a quota. A job whose runtime answers is asked first, and resized once it has ceded.
-    Jobs that are targets of an open Cession, by uid, are left to it.
+    Jobs that are targets of an open Cession, by uid, are left to it. Nobody shrinks while Kueue's
+    own count differs: what is too much may be gone already.
     """
     quota = snapshot.quota
     jobs = [
@@ -35,6 +36,8 @@ def shrink_overuse(
     for job in sorted(jobs, key=lambda job: (job.priority, -job.reserved_since, job.key)):
         queue = quota.queues[job.queue]
         overuse = _overuse(quota, job)
+        if snapshot.disagreement & overuse.keys():
+            continue
         if not overuse or not queue.managed or not queue.borrows(overuse):
             continue
         pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())

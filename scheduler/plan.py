@@ -18,7 +18,7 @@ from scheduler.cohort import CohortQuota
 from scheduler.growth import grow
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
-from scheduler.preemptors import preemptors
+from scheduler.preemptors import Preemptor, preemptors
 from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
 from scheduler.stopped_jobs import run_again
@@ -85,6 +85,9 @@ def open_one(
     queues = {cession.spec.preemptor.queue for cession in open_cessions}
     sentences = list[str]()
     for preemptor in preemptors(after, queues, suppressed(snapshot)):
+        if snapshot.disagreement & preemptor.missing.keys():
+            sentences.append(_why_distrusted(preemptor, snapshot))
+            continue
         decision = choose_targets(
             preemptor, after.quota, after.admitted, now, policy.preemption.minRuntimeSeconds
         )
@@ -95,6 +98,14 @@ def open_one(
         prefix = "mode Observe, nothing is done: " if decision.targets else ""
         sentences.append(prefix + decision.why)
     return (), tuple(sentences)
+
+
+def _why_distrusted(preemptor: Preemptor, snapshot: Snapshot) -> str:
+    queues = sorted({queue for queue, key in snapshot.disagreements if key in preemptor.missing})
+    return (
+        f"{preemptor.workload.name} ({preemptor.workload.queue}) waits: what is in use in "
+        f"{', '.join(queues)} differs from Kueue's own count, so capacity may be free already"
+    )
 
 
 def _attempts(snapshot: Snapshot, uid: str) -> int:

@@ -111,6 +111,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         usage=usage,
         size=size,
         per_pod=_per_pod(usage, size),
+        counted=usage,
         started=reserved_since,
         ready_pods=pods.ready,
         active=workload.spec.active,
@@ -125,7 +126,9 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
     if job:
         admitted = _with_job(admitted, job, pods)
     # Kueue: pkg/workload/workload.go, HasActiveQuotaReservation
-    return admitted if workload.spec.active else replace(admitted, usage=Counter())
+    if workload.spec.active:
+        return admitted
+    return replace(admitted, usage=Counter(), counted=Counter())
 
 
 def _assigned(workload: Workload) -> tuple[int, Quota]:

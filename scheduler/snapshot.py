@@ -22,6 +22,7 @@ from cede.api.workload_identity import identity
 from elastic_runtime.contract import Status
 from scheduler.cluster_quota import read_cohort_quota
 from scheduler.cohort import CohortQuota, Queue
+from scheduler.disagreement import Count, distrusted, find_disagreements
 from scheduler.eligibility import why_ineligible
 from scheduler.free_capacity import NodeRoom, read_nodes
 from scheduler.job_pods import JobPods, group_key, pods_by_job
@@ -51,6 +52,8 @@ class RawObjects:
     resource_flavors: Sequence[ResourceFlavor] = ()
     allocations: Sequence[ComputeAllocation] = ()
     cessions: Sequence[Cession] = ()
+    # counts that differ from Kueue's for so long that nobody waits for them
+    believed: frozenset[Count] = frozenset()
     # by Job uid: the runtimes that answered lately
     statuses: Mapping[str, Status] = field(default_factory=dict)
     # by Job uid: what was seen of its runtime
@@ -74,6 +77,8 @@ class Snapshot:
     # for which the snapshot contradicts itself or Kueue's own count: nobody shrinks or stops for
     # what is missing of it
     disagreement: frozenset[FlavorResource] = frozenset()
+    # the counts in question, with their ClusterQueues
+    disagreements: frozenset[Count] = frozenset()
 
 
 def take(objects: RawObjects) -> Snapshot:
@@ -87,6 +92,7 @@ def take(objects: RawObjects) -> Snapshot:
         objects.cluster_queues, objects.cohorts, objects.allocations, admitted
     )
     keys_with_quota = {workload.metadata.key for workload in with_quota}
+    disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     return Snapshot(
         quota=quota,
@@ -94,6 +100,8 @@ def take(objects: RawObjects) -> Snapshot:
         admitted=tuple(workload for workload in admitted if workload.queue in quota.queues),
         finished=frozenset(w.metadata.uid for w in objects.workloads if _is_finished(w)),
         cessions=tuple(cessions),
+        disagreement=distrusted(disagreements, objects.believed),
+        disagreements=disagreements,
         nodes=read_nodes(objects.nodes, objects.pods),
     )
 

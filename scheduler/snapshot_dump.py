@@ -18,14 +18,17 @@ from scheduler.snapshot import RawObjects
 # every other field is a list of Kubernetes objects
 STATUSES = "statuses"
 OBSERVATIONS = "observations"
+BELIEVED = "believed"
 MAPS = (STATUSES, OBSERVATIONS)
+NOT_OBJECTS = (*MAPS, BELIEVED)
 
 
 def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
-    names = [field.name for field in fields(RawObjects) if field.name not in MAPS]
-    kinds = {name: list(map(_to_json, getattr(objects, name))) for name in names}
-    maps = {name: _to_map(getattr(objects, name)) for name in MAPS}
-    return json.dumps({"now": now, "policy": policy.model_dump(mode="json"), **maps, **kinds})
+    names = [field.name for field in fields(RawObjects) if field.name not in NOT_OBJECTS]
+    content: Json = {name: list(map(_to_json, getattr(objects, name))) for name in names}
+    content |= {name: _to_map(getattr(objects, name)) for name in MAPS}
+    content[BELIEVED] = sorted(objects.believed)
+    return json.dumps({"now": now, "policy": policy.model_dump(mode="json"), **content})
 
 
 def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
@@ -39,11 +42,14 @@ def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
         }
         kinds: Json = {}
         for field in fields(RawObjects):
-            if field.name not in MAPS:
+            if field.name not in NOT_OBJECTS:
                 decode = decoder(get_args(field.type)[0])
                 kinds[field.name] = [decode(json.dumps(item).encode()) for item in raw[field.name]]
         observations = {uid: Observed(**value) for uid, value in raw[OBSERVATIONS].items()}
-        objects = RawObjects(statuses=statuses, observations=observations, **kinds)
+        believed = frozenset((queue, (key[0], key[1])) for queue, key in raw[BELIEVED])
+        objects = RawObjects(
+            statuses=statuses, observations=observations, believed=believed, **kinds
+        )
         return objects, PolicySpec.model_validate(raw["policy"]), float(raw["now"])
     except (KeyError, TypeError) as error:
         raise ValueError(

@@ -75,6 +75,8 @@ class AdmittedWorkload:
     grace_s: float = 0.0
     # Unix seconds of the last shrink; 0.0 if there was none
     shrunk_at: float = 0.0
+    # what Kueue counts now, before it follows a shrink that is written already
+    counted: Quota = field(default_factory=Counter)
     # IP address of pod 0; empty if it does not run
     address: str = ""
     # None if the runtime did not answer lately

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from cede.api.node_selection import Taint, Toleration
-from cede.api.objects import Condition, Json, Meta
+from cede.api.objects import Condition, Meta
 from cede.api.pod_templates import PodSpec, PodTemplate
 
 
@@ -142,10 +142,15 @@ class ClusterQueueSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    name: str = ""
+    total: str | int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FlavorUsage:
     name: str = ""
-    # {name, total, borrowed}
-    resources: tuple[Json, ...] = ()
+    resources: tuple[ResourceUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

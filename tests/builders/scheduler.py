@@ -120,6 +120,7 @@ def admitted(
     is_evicting: bool = False,
     pods_per_node: Mapping[str, int] | None = None,
     unready_since: float = 0.0,
+    counted: Quota | None = None,
 ) -> AdmittedWorkload:
     """By default it has all its pods, and wants the largest of its sizes."""
     largest = max(allowed_sizes, default=size)
@@ -150,6 +151,7 @@ def admitted(
         is_evicting=is_evicting,
         pods_per_node=pods_per_node or {},
         unready_since=unready_since,
+        counted=gpus(size) if counted is None else counted,
     )
 
 

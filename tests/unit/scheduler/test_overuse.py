@@ -1,10 +1,12 @@
 """Which job gives back what is in use beyond the quota that exists."""
 
+from dataclasses import replace
+
 from elastic_runtime.contract import Status
 from scheduler.actions import RequestSize, ResizeJob
 from scheduler.overuse import shrink_overuse
 from scheduler.snapshot import Snapshot
-from tests.builders.scheduler import admitted, runtime_status, snapshot
+from tests.builders.scheduler import KEY, admitted, runtime_status, snapshot
 
 
 def two_too_many(runtime: Status | None = None) -> Snapshot:
@@ -36,3 +38,8 @@ def test_a_target_of_an_open_cession_is_left_to_it() -> None:
 
 def test_nothing_shrinks_where_all_quota_is_in_use() -> None:
     assert list(shrink_overuse(snapshot(admitted=[admitted(size=8)]), ())) == []
+
+
+def test_nothing_shrinks_while_kueue_counts_less_than_its_workloads_have() -> None:
+    current = replace(two_too_many(), disagreement=frozenset({KEY}))
+    assert list(shrink_overuse(current, ())) == []

@@ -23,6 +23,7 @@ from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import (
     GPU,
+    KEY,
     NOW,
     admitted,
     cession,
@@ -53,6 +54,19 @@ def test_nobody_stops_for_what_an_eviction_frees() -> None:
     evicted = admitted("old", size=4, allowed_sizes=(), is_evicting=True)
     other = admitted("other", size=4, allowed_sizes=())
     assert not opened(planned(snapshot(admitted=[evicted, other], pending=[pending()])))
+
+
+def test_nobody_is_asked_while_kueue_counts_less_than_its_workloads_have() -> None:
+    """What the claim lacks may be free already."""
+    claim = snapshot(admitted=[admitted()], pending=[pending()], disagreement=frozenset({KEY}))
+    assert not opened(planned(claim))
+    assert "differs from Kueue's own count" in plan(claim, POLICY, NOW).why[0]
+
+
+def test_a_disagreement_about_another_flavor_delays_nobody() -> None:
+    other = frozenset({("h100", GPU)})
+    claim = snapshot(admitted=[admitted()], pending=[pending()], disagreement=other)
+    assert opened(planned(claim))
 
 
 def test_a_job_that_is_evicted_is_asked_for_nothing() -> None:

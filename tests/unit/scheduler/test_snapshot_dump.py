@@ -8,7 +8,7 @@ from cede.api.policy import PolicySpec
 from scheduler import snapshot_dump
 from scheduler.observations import Observed
 from scheduler.snapshot import RawObjects
-from tests.builders.scheduler import NOW, cession, runtime_status
+from tests.builders.scheduler import KEY, NOW, cession, runtime_status
 
 
 def test_a_dump_reads_back_as_what_was_written() -> None:
@@ -18,6 +18,7 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
         cessions=(cession("Asked"),),
         statuses={"u": runtime_status(parked=(4, 5))},
         observations={"u": Observed(since=NOW, durable_step=3)},
+        believed=frozenset({("vision", KEY)}),
     )
     text = snapshot_dump.write(objects, policy, NOW)
     objects_read, policy_read, now = snapshot_dump.read(text)
@@ -27,6 +28,7 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
         objects.statuses,
     )
     assert objects_read.observations == objects.observations
+    assert objects_read.believed == objects.believed
     assert (policy_read, now) == (policy, NOW)
 
 
