@@ -132,6 +132,7 @@ class Controller:
         objects["cessions"] = self._applier.latest(objects["cessions"])
         return RawObjects(
             **objects,
+            policies=self._policies.all(),
             statuses=self.runtimes.statuses(),
             observations=self.runtimes.observations(),
             believed=believed(self._differing_since, self._clock()),

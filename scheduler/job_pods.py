@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cede.api import names
 from cede.api.kueue import Job, Pod
-from cede.api.objects import Meta, is_true
+from cede.api.objects import Meta, condition, is_true
 from elastic_runtime.contract import Status
 
 
@@ -20,6 +20,10 @@ class JobPods:
     runtime: Status | None = None
     # pods by node
     per_node: Mapping[str, int] = field(default_factory=dict)
+    # completion indexes of the ready pods
+    ready_indexes: frozenset[int] = frozenset()
+    # pods for which no node has room
+    unplaced: int = 0
 
 
 def pods_by_job(
@@ -32,6 +36,8 @@ def pods_by_job(
     ready = Counter[str]()
     addresses = dict[str, str]()
     per_node: dict[str, Counter[str]] = defaultdict(Counter)
+    indexes: dict[str, set[int]] = defaultdict(set)
+    unplaced = Counter[str]()
     for pod in pods:
         owner = _owner_of(pod, jobs)
         if not owner or pod.status.phase not in ("Pending", "Running"):
@@ -40,12 +46,22 @@ def pods_by_job(
             per_node[owner][pod.spec.nodeName] += 1
         if is_true(pod.status.conditions, names.READY):
             ready[owner] += 1
+            # the Job controller does not count a pod that is being deleted
+            if not pod.metadata.deletionTimestamp:
+                indexes[owner].add(_index(pod))
+        if _is_unplaced(pod):
+            unplaced[owner] += 1
         if _is_pod_0(pod):
             addresses[owner] = pod.status.podIP
-    uids = {*ready, *addresses, *per_node, *statuses}
+    uids = {*ready, *addresses, *per_node, *unplaced, *statuses}
     return {
         uid: JobPods(
-            ready[uid], addresses.get(uid, ""), statuses.get(uid), per_node.get(uid, Counter())
+            ready=ready[uid],
+            address=addresses.get(uid, ""),
+            runtime=statuses.get(uid),
+            per_node=per_node.get(uid, Counter()),
+            ready_indexes=frozenset(indexes.get(uid, ())),
+            unplaced=unplaced[uid],
         )
         for uid in uids
     }
@@ -69,6 +85,18 @@ def _owner_of(pod: Pod, jobs: Mapping[str, Job]) -> str:
 def _controller_uid(metadata: Meta) -> str:
     owners = metadata.ownerReferences
     return next((reference.uid for reference in owners if reference.controller), "")
+
+
+def _index(pod: Pod) -> int:
+    """-1 for a pod that is not of an Indexed Job."""
+    text = pod.metadata.labels.get(names.POD_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def _is_unplaced(pod: Pod) -> bool:
+    """Whether the Kubernetes scheduler tried the pod and no node had room."""
+    scheduled = condition(pod.status.conditions, names.POD_SCHEDULED)
+    return scheduled is not None and scheduled.reason == "Unschedulable"
 
 
 def _is_pod_0(pod: Pod) -> bool:

@@ -16,6 +16,7 @@ from scheduler.advance import advance, find_preemptor
 from scheduler.assignments import assignments
 from scheduler.cohort import CohortQuota
 from scheduler.growth import grow
+from scheduler.missing_pods import shrink_missing
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
 from scheduler.preemptors import Preemptor, preemptors
@@ -47,7 +48,11 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     opened, why = open_one(snapshot, open_cessions, policy, now)
     restored = [*restore(snapshot, open_cessions), *run_again(snapshot, open_cessions)]
     overuse = list(shrink_overuse(snapshot, _target_uids(open_cessions)))
-    asked = _asked_uids(snapshot, open_cessions) | {action.job_uid for action in overuse}
+    busy = _target_uids([*open_cessions, *(action.cession for action in opened)])
+    busy |= {action.job_uid for action in overuse}
+    missing = list(shrink_missing(snapshot, busy, now))
+    asked = _asked_uids(snapshot, open_cessions)
+    asked |= {action.job_uid for action in (*overuse, *missing)}
     aligned = align_runtimes(snapshot, asked)
     unserved = [c for c in open_cessions if find_preemptor(c, snapshot).pending]
     unserved += [action.cession for action in opened]
@@ -59,7 +64,9 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         claims={cession.spec.preemptor.uid for cession in unserved},
     )
     deleted = delete_ended(snapshot, now)
-    return Plan((*advanced, *opened, *restored, *overuse, *aligned, *grown, *deleted), why)
+    return Plan(
+        (*advanced, *opened, *restored, *overuse, *missing, *aligned, *grown, *deleted), why
+    )
 
 
 def _target_uids(cessions: Sequence[Cession]) -> set[str]:

@@ -122,6 +122,8 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         is_evicting=is_true(conditions, names.EVICTED) or not workload.spec.active,
         pods_per_node=pods.per_node,
         unready_since=unix(ready.lastTransitionTime) if ready.status == "False" else 0.0,
+        # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition
+        is_recovering=ready.reason == "WaitForRecovery",
     )
     if job:
         admitted = _with_job(admitted, job, pods)
@@ -186,6 +188,8 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         shrunk_at=_unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         address=pods.address,
         runtime=pods.runtime,
+        missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
+        unplaced_pods=pods.unplaced,
     )
 
 

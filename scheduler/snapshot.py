@@ -17,6 +17,7 @@ from cede.api.kueue import (
     Workload,
 )
 from cede.api.objects import Key, is_true
+from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource
 from cede.api.workload_identity import identity
 from elastic_runtime.contract import Status
@@ -26,6 +27,7 @@ from scheduler.disagreement import Count, distrusted, find_disagreements
 from scheduler.eligibility import why_ineligible
 from scheduler.free_capacity import NodeRoom, read_nodes
 from scheduler.job_pods import JobPods, group_key, pods_by_job
+from scheduler.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.observations import Observed
 from scheduler.pod_sets import read_pod_sets
 from scheduler.read_workloads import (
@@ -54,6 +56,7 @@ class RawObjects:
     cessions: Sequence[Cession] = ()
     # counts that differ from Kueue's for so long that nobody waits for them
     believed: frozenset[Count] = frozenset()
+    policies: Sequence[ClusterPolicy] = ()
     # by Job uid: the runtimes that answered lately
     statuses: Mapping[str, Status] = field(default_factory=dict)
     # by Job uid: what was seen of its runtime
@@ -79,6 +82,7 @@ class Snapshot:
     disagreement: frozenset[FlavorResource] = frozenset()
     # the counts in question, with their ClusterQueues
     disagreements: frozenset[Count] = frozenset()
+    timeouts: KueueTimeouts = field(default_factory=KueueTimeouts)
 
 
 def take(objects: RawObjects) -> Snapshot:
@@ -103,6 +107,7 @@ def take(objects: RawObjects) -> Snapshot:
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
         nodes=read_nodes(objects.nodes, objects.pods),
+        timeouts=read_timeouts(objects.policies),
     )
 
 

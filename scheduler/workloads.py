@@ -92,6 +92,12 @@ class AdmittedWorkload:
     pods_per_node: Mapping[str, int] = field(default_factory=dict)
     # Unix seconds since when not all of its pods are ready; 0.0 if they are
     unready_since: float = 0.0
+    # True if they all were ready before
+    is_recovering: bool = False
+    # ascending indexes of the pods of its size that are not ready; empty for other kinds
+    missing_pods: tuple[int, ...] = ()
+    # how many of its pods find no room on any node
+    unplaced_pods: int = 0
 
     @property
     def identity(self) -> str:

@@ -127,3 +127,5 @@ ADMITTED = "Admitted"
 EVICTED = "Evicted"
 FINISHED = "Finished"
 PODS_READY = "PodsReady"
+# Kubernetes writes it on pods
+POD_SCHEDULED = "PodScheduled"

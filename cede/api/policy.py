@@ -221,6 +221,16 @@ class PolicyStatus(BaseModel):
     leader: str = Field(
         default="", max_length=253, description="Identity of the scheduler replica that leads."
     )
+    podsReadyTimeoutSeconds: int = Field(
+        default=0,
+        description=(
+            "Seconds after which Kueue evicts a job whose pods did not all get ready; 0 if never, "
+            "or if Kueue's settings cannot be read."
+        ),
+    )
+    podsRecoveryTimeoutSeconds: int = Field(
+        default=0, description="The same for a job whose pods were all ready once."
+    )
     instanceTypes: list[TypeStatus] = Field(
         default_factory=list,
         max_length=64,

@@ -99,6 +99,10 @@ class KueueReason(Reason):
         "WaitForPodsReadyOff",
         "Kueue's waitForPodsReady is off: a job keeps its quota even if its pods never get ready.",
     )
+    RECOVERY_TIMEOUT_SHORT = (
+        "RecoveryTimeoutShort",
+        "Kueue soon evicts a job that lost a pod, though an elastic job trains on without it.",
+    )
     FAIR_SHARING_OFF = (
         "FairSharingOff",
         "The policy has idleCompute: FairShare, but Kueue's fairSharing is off.",

@@ -11,6 +11,11 @@ from cede.api.objects import Json, Key
 from cede.api.policy import PolicySpec
 from cede.api.reasons import KueueReason
 from quota_controller.desired.conflicts import Problem
+from quota_controller.status.pods_ready import (
+    SHORTEST_RECOVERY_S,
+    PodsReadySettings,
+    read_settings,
+)
 from quota_controller.status.verdict import Verdict
 
 NAMESPACE = "kueue-system"
@@ -38,7 +43,8 @@ class KueueInstallation:
 class KueueConfig:
     """The part of Kueue's configuration that matters to Cede, with Kueue's defaults filled in."""
 
-    waits_for_pods: bool
+    # None if Kueue does not wait for pods
+    pods_ready: PodsReadySettings | None
     fair_sharing: bool
     feature_gates: Mapping[str, bool]
     frameworks: tuple[str, ...]
@@ -59,13 +65,15 @@ def parse(text: str) -> KueueConfig:
     frameworks = _section(config, "integrations").get("frameworks")
     waits_for_pods = True
     fair_sharing = config.get("fairSharing") is not None
+    is_v1beta1 = str(config.get("apiVersion", "")).endswith("/v1beta1")
     # v1beta1 has a field `enable` for both. In v1beta2 fairSharing is on if the section exists, and
     # waitForPodsReady is always on (Kueue, apis/config/v1beta2/defaults.go).
-    if str(config.get("apiVersion", "")).endswith("/v1beta1"):
+    if is_v1beta1:
         waits_for_pods = bool(_section(config, "waitForPodsReady").get("enable"))
         fair_sharing = bool(_section(config, "fairSharing").get("enable"))
+    pods_ready = read_settings(_section(config, "waitForPodsReady"), is_v1beta1=is_v1beta1)
     return KueueConfig(
-        waits_for_pods,
+        pods_ready if waits_for_pods else None,
         fair_sharing,
         {str(name): value is True for name, value in _section(config, "featureGates").items()},
         tuple(map(str, frameworks)) if isinstance(frameworks, list) else (JOB_FRAMEWORK,),
@@ -109,6 +117,15 @@ def feature_gates_of(deployment: Json) -> dict[str, bool]:
             name, _, value = pair.partition("=")
             gates[name] = value.lower() == "true"
     return gates
+
+
+def pods_ready_settings(kueue: KueueInstallation) -> PodsReadySettings:
+    """Those in effect; "never" if Kueue's settings cannot be read."""
+    try:
+        config = parse(((kueue.config_map or {}).get("data") or {})[CONFIG_KEY])
+    except (KeyError, ValueError):
+        return PodsReadySettings()
+    return config.pods_ready or PodsReadySettings()
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -179,12 +196,7 @@ _WHERE = f"in ConfigMap {CONFIG_MAP[1]}, then restart Kueue"
 
 
 def _sharing_problems(spec: PolicySpec, config: KueueConfig) -> Iterator[Problem]:
-    if not config.waits_for_pods:
-        yield Problem(
-            KueueReason.WAIT_FOR_PODS_READY_OFF,
-            "waitForPodsReady is off, so a job keeps its quota even if its pods never get ready: "
-            f"set waitForPodsReady {_WHERE}",
-        )
+    yield from _waiting_problems(config.pods_ready)
     if spec.idleCompute == "FairShare" and not config.fair_sharing:
         yield Problem(
             KueueReason.FAIR_SHARING_OFF,
@@ -199,6 +211,22 @@ def _sharing_problems(spec: PolicySpec, config: KueueConfig) -> Iterator[Problem
             "idleCompute is FirstCome and Kueue's fairSharing is on, so the team that borrows "
             "least still goes first, whatever the weights: "
             f"remove fairSharing {_WHERE}, or set idleCompute: FairShare",
+        )
+
+
+def _waiting_problems(settings: PodsReadySettings | None) -> Iterator[Problem]:
+    if settings is None:
+        yield Problem(
+            KueueReason.WAIT_FOR_PODS_READY_OFF,
+            "waitForPodsReady is off, so a job keeps its quota even if its pods never get ready: "
+            f"set waitForPodsReady {_WHERE}",
+        )
+    elif settings.evicts_soon:
+        yield Problem(
+            KueueReason.RECOVERY_TIMEOUT_SHORT,
+            f"waitForPodsReady.recoveryTimeout is {settings.recovery_s:g} s: Kueue evicts an "
+            "elastic job whole if one of its pods is away for so long, though the others train "
+            f"on: set it to {SHORTEST_RECOVERY_S / 60:g}m or more {_WHERE}",
         )
 
 

@@ -41,11 +41,14 @@ def policy_status(
     ):
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)
     owned = total(plan.owned.values())
+    pods_ready = kueue_config.pods_ready_settings(snapshot.kueue)
     return PolicyStatus(
         observedGeneration=generation,
         conditions=conditions,
         leader=snapshot.leader,
         preemption="Cede" if plan.cede_preempts else "Kueue",
+        podsReadyTimeoutSeconds=round(pods_ready.start_s),
+        podsRecoveryTimeoutSeconds=round(pods_ready.recovery_s),
         instanceTypes=[
             _type_status(capacity, owned, plan.grants.unallocated)
             for capacity in plan.capacities.values()

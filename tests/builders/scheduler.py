@@ -14,6 +14,7 @@ from cede.api.resources import FlavorResource, Quota, Resources, total
 from elastic_runtime.contract import State, Status
 from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
 from scheduler.free_capacity import NodeRoom
+from scheduler.kueue_timeouts import KueueTimeouts
 from scheduler.pod_sets import PodSetRequest
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
@@ -121,6 +122,9 @@ def admitted(
     pods_per_node: Mapping[str, int] | None = None,
     unready_since: float = 0.0,
     counted: Quota | None = None,
+    is_recovering: bool = True,
+    missing_pods: tuple[int, ...] = (),
+    unplaced_pods: int = 0,
 ) -> AdmittedWorkload:
     """By default it has all its pods, and wants the largest of its sizes."""
     largest = max(allowed_sizes, default=size)
@@ -152,6 +156,9 @@ def admitted(
         pods_per_node=pods_per_node or {},
         unready_since=unready_since,
         counted=gpus(size) if counted is None else counted,
+        is_recovering=is_recovering,
+        missing_pods=missing_pods,
+        unplaced_pods=unplaced_pods,
     )
 
 
@@ -188,6 +195,7 @@ def snapshot(
     nodes: tuple[NodeRoom, ...] = NODES,
     disagreement: frozenset[FlavorResource] = frozenset(),
     is_reserved: bool = False,
+    timeouts: KueueTimeouts | None = None,
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use, and keep capacity for the
     preemptors of open Cessions; that of vision also if `is_reserved`."""
@@ -208,6 +216,7 @@ def snapshot(
         cessions=tuple(cessions),
         nodes=nodes,
         disagreement=disagreement,
+        timeouts=timeouts or KueueTimeouts(),
     )
 
 

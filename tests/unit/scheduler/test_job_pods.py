@@ -57,3 +57,33 @@ def test_a_group_of_pods_has_the_name_of_its_workload() -> None:
 
 def test_a_runtime_that_answers_counts_before_its_pods_are_seen() -> None:
     assert pods_by_job([], {}, {"u": runtime_status()})["u"].runtime == runtime_status()
+
+
+def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
+    def indexed(index: str, *, ready: bool = True) -> Pod:
+        return pod({names.POD_JOB_UID: "u", names.POD_INDEX: index}, ready=ready)
+
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    gated = unscheduled | {"reason": "SchedulingGated"}
+    bodies: list[Json] = [
+        {
+            "metadata": {"labels": {names.POD_JOB_UID: "u"}},
+            "status": {"phase": "Pending", "conditions": [reason]},
+        }
+        for reason in (unscheduled, gated)
+    ]
+    pods = [indexed("0"), indexed("2"), indexed("3", ready=False)]
+    gpt = pods_by_job([*pods, *(msgspec.convert(body, Pod) for body in bodies)], {}, {})["u"]
+    assert (gpt.ready_indexes, gpt.unplaced) == (frozenset({0, 2}), 1)
+
+
+def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
+    """As for the Job controller, which counts active pods."""
+    body: Json = {
+        "metadata": {
+            "labels": {names.POD_JOB_UID: "u", names.POD_INDEX: "1"},
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    assert pods_by_job([msgspec.convert(body, Pod)], {}, {})["u"].ready_indexes == frozenset()

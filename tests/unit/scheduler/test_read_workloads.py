@@ -1,10 +1,12 @@
 """Workloads and their owners: identity, size, usage, order, and the annotations of users."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api import names
 from cede.api.kueue import Job
-from cede.api.objects import unix
+from cede.api.objects import Condition, unix
 from cede.api.workload_identity import identity
 from scheduler.job_pods import JobPods
 from scheduler.read_workloads import (
@@ -127,6 +129,17 @@ def test_an_inactive_job_has_no_quota_although_its_pods_may_still_save() -> None
     stopped = workload("a", 8, assigned=8, active=False)
     runs = read_admitted(stopped, job(), JobPods())
     assert (runs.is_evicting, runs.active, runs.usage[KEY]) == (True, False, 0)
+
+
+# --- missing pods ---------------------------------------------------------------------------------
+def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
+    since = "2026-01-01T01:00:00Z"
+    condition = Condition("PodsReady", "False", "WaitForRecovery", lastTransitionTime=since)
+    status = replace(workload("a", 4, assigned=4).status, conditions=(condition,))
+    misses = replace(workload("a", 4, assigned=4), status=status)
+    gpt = read_admitted(misses, job(4), JobPods(ready_indexes=frozenset({0, 2}), unplaced=1))
+    assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
+    assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
 
 
 # --- pending --------------------------------------------------------------------------------------

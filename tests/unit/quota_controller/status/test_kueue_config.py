@@ -15,6 +15,7 @@ from quota_controller.status.kueue_config import (
     verdict,
     version_of,
 )
+from quota_controller.status.pods_ready import PodsReadySettings
 from tests.paths import TREE
 
 LOCAL_CONFIG_MAP = yaml.safe_load(
@@ -22,7 +23,7 @@ LOCAL_CONFIG_MAP = yaml.safe_load(
 )
 LOCAL_CONFIG: str = LOCAL_CONFIG_MAP["data"][CONFIG_KEY]
 V1BETA1_CONFIG = """apiVersion: config.kueue.x-k8s.io/v1beta1
-waitForPodsReady: {enable: true, timeout: 5m}
+waitForPodsReady: {enable: true, timeout: 10m}
 fairSharing: {enable: true, preemptionStrategies: [LessThanInitialShare]}
 integrations: {frameworks: [batch/job]}
 """
@@ -90,6 +91,22 @@ def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
             "WaitForPodsReadyOff",
             "set waitForPodsReady",
             id="waitForPodsReady is off",
+        ),
+        pytest.param(
+            {},
+            config_without(waitForPodsReady={"timeout": "5m", "recoveryTimeout": "1m"}),
+            DEPLOYMENT,
+            "RecoveryTimeoutShort",
+            "recoveryTimeout is 60 s",
+            id="elastic jobs are evicted for one lost pod",
+        ),
+        pytest.param(
+            {},
+            config_without(waitForPodsReady={"timeout": "5m"}),
+            DEPLOYMENT,
+            "RecoveryTimeoutShort",
+            "set it to 10m or more",
+            id="the same by Kueue's default",
         ),
         pytest.param(
             {},
@@ -209,7 +226,7 @@ def test_settings_that_cannot_be_read_are_unknown(
 
 def test_defaults_are_those_of_kueue() -> None:
     config = parse("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
-    assert config.waits_for_pods is True
+    assert config.pods_ready == PodsReadySettings(1800, 1800)
     assert config.fair_sharing is False
     assert config.feature_gates == {}
     assert config.frameworks == ("batch/job",)

@@ -1,0 +1,58 @@
+"""Kueue's settings of waitForPodsReady, with Kueue's own defaults."""
+
+import pytest
+
+from quota_controller.status.pods_ready import PodsReadySettings, parse_go_duration, read_settings
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        pytest.param({}, PodsReadySettings(1800, 1800), id="Kueue's defaults"),
+        pytest.param({"timeout": "5m"}, PodsReadySettings(300, 300), id="the same for recovery"),
+        pytest.param(
+            {"timeout": "5m", "recoveryTimeout": "1m"}, PodsReadySettings(300, 60), id="both"
+        ),
+        pytest.param(
+            {"timeout": "5m", "recoveryTimeout": "0s"}, PodsReadySettings(300, 0), id="never"
+        ),
+        pytest.param({"timeout": ["odd"]}, PodsReadySettings(1800, 1800), id="no duration"),
+    ],
+)
+def test_settings(section: dict[str, object], expected: PodsReadySettings) -> None:
+    assert read_settings(section, is_v1beta1=False) == expected
+
+
+def test_the_older_default() -> None:
+    assert read_settings({}, is_v1beta1=True) == PodsReadySettings(300, 300)
+
+
+@pytest.mark.parametrize(
+    ("recovery_s", "expected"),
+    [
+        pytest.param(0, False, id="never"),
+        pytest.param(60, True, id="a minute"),
+        pytest.param(600, False, id="ten minutes"),
+    ],
+)
+def test_a_job_that_lost_a_pod_is_evicted_soon(recovery_s: float, expected: bool) -> None:
+    assert PodsReadySettings(300, recovery_s).evicts_soon is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("500ms", 0.5),
+        ("0", 0),
+        ("0s", 0),
+        ("", None),
+        ("5", None),
+        ("5m and more", None),
+        (None, None),
+    ],
+)
+def test_durations_of_go(text: str | None, seconds: float | None) -> None:
+    assert parse_go_duration(text) == seconds
