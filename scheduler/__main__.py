@@ -1,4 +1,7 @@
-"""`python -m scheduler`: run the scheduler, dump its input, or explain a dump."""
+"""`python -m scheduler`: run the scheduler, dump its input, or explain a dump.
+
+`python -m scheduler simulate` replays a trace of jobs, without a cluster.
+"""
 
 import argparse
 import asyncio
@@ -18,6 +21,7 @@ from cede.kube.lease import Times
 from scheduler import snapshot, snapshot_dump
 from scheduler.controller import Controller
 from scheduler.plan import plan
+from scheduler.simulate import cli as simulation
 
 STDOUT = "/dev/stdout"
 LEADERSHIP = service.Leadership(
@@ -102,6 +106,9 @@ async def connect_and_dump(flags: Flags) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["simulate"]:
+        simulation.main(sys.argv[2:])
+        return
     flags = read_flags(sys.argv[1:])
     if flags.snapshot:
         explain(flags.snapshot)

@@ -23,7 +23,7 @@ class Assumptions:
     # between two passes of the scheduler while something changes
     pass_s: float = 0.5
     # the same while nothing changes
-    quiet_s: float = 5.0
+    quiet_s: float = 60.0
 
     def sentences(self) -> list[str]:
         """For a report, one line for each."""

@@ -48,6 +48,7 @@ class Cluster:
         """The job waits from now on; an elastic one at its smallest size."""
         job = Job(spec, spec.sizes[0] if spec.sizes else spec.accelerators)
         job.workload = Workload(spec.name, job, job.parallelism, self.now)
+        job.submitted = self.now
         self.jobs[job.uid] = job
         self.kueue.submit(job.workload)
         self._changed()
@@ -83,8 +84,9 @@ class Cluster:
         self._changed()
 
     # --- what a scheduler may do ------------------------------------------------------------------
-    def set_active(self, workload: Workload, *, active: bool) -> None:
+    def set_active(self, workload: Workload, *, active: bool, cession: str = "") -> None:
         """An inactive Workload is stopped; an active one waits at its old place."""
+        workload.stopped_for = cession
         if workload.active == active:
             return
         workload.active = active
@@ -92,6 +94,7 @@ class Cluster:
             self.kueue.submit(workload)
         elif not active:
             self.evict(workload)
+            self.kueue.free(workload, self.now)
         self._changed()
 
     def set_strategy(self, queue: str, strategy: str) -> None:
@@ -138,7 +141,7 @@ class Cluster:
         self._changed()
 
     def evict(self, workload: Workload) -> None:
-        """The pods end at once; the quota is free a moment later. Then the job waits again."""
+        """The pods end; a moment later its quota is free, and the job waits again."""
         job = workload.job
         if workload.is_evicting or workload.reserved_since is None:
             return

@@ -30,6 +30,7 @@ def save(job: Job, now: float) -> None:
 
 def lose(job: Job, now: float) -> None:
     """A stop: what was not saved has to be done again."""
+    job.discarded += job.done - job.saved
     job.lost += job.done - job.saved
     job.done = job.saved
     job.stops.append(now)

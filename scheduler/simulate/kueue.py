@@ -59,12 +59,20 @@ class Kueue:
         if queue.preemptor == workload.name:
             queue.preemptor = ""
 
-    def release(self, workload: Workload, now: float) -> None:
-        """The Workload gives all its quota back."""
-        if self.admitted.pop(workload.name, None):
+    def free(self, workload: Workload, now: float) -> None:
+        """The Workload is inactive: Kueue counts its quota no more, although it is admitted until
+        its pods are gone."""
+        if workload.name in self.admitted and not workload.is_freed:
             self.queues[workload.job.spec.team].usage -= workload.count
-            workload.reserved_since = None
+            workload.is_freed = True
             self.capacity_changed(now)
+
+    def release(self, workload: Workload, now: float) -> None:
+        """The Workload is not admitted any more."""
+        self.free(workload, now)
+        if self.admitted.pop(workload.name, None):
+            workload.reserved_since = None
+            workload.is_freed = False
 
     def shrink(self, workload: Workload, count: int, now: float) -> None:
         self.queues[workload.job.spec.team].usage -= workload.count - count

@@ -53,8 +53,12 @@ class Workload:
     replaces: "Workload | None" = None
     # None: it has no quota
     reserved_since: float | None = None
-    # it still has quota, but its pods are being deleted
+    # it is still admitted, but its pods are being deleted
     is_evicting: bool = False
+    # it is inactive, and Kueue counts its quota no more
+    is_freed: bool = False
+    # the Cession that it was stopped for
+    stopped_for: str = ""
 
     @property
     def uid(self) -> str:
@@ -94,12 +98,15 @@ class Job:
     started: float = 0.0
     shrunk_at: float = 0.0
     version: int = 1
+    submitted: float = 0.0
     first_admitted: float | None = None
     ended: float | None = None
     # since when its team's own quota would cover it although it does not fit
     owed_since: float | None = None
     stops: list[float] = field(default_factory=list)
     shrinks: int = 0
+    # accelerator-seconds of work that stops threw away, and those with the time to start again
+    discarded: float = 0.0
     lost: float = 0.0
     # events that were planned for other pods, another rate, another request are void
     pods_epoch: int = 0

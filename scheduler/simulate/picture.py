@@ -26,24 +26,42 @@ INELIGIBLE = "its ClusterQueue is on hold"
 ONE: Quota = Counter({KEY: 1})
 
 
-def take(cluster: Cluster, cessions: Iterable[Cession]) -> Snapshot:
-    """What the scheduler's own caches would show now. All nodes are alike and never full."""
-    kueue = cluster.kueue
-    pending = list(_pending(cluster))
-    pending.sort(key=lambda w: (-w.priority, w.queued_at, w.uid))
-    capacity = sum(queue.quota.nominal for queue in kueue.queues.values())
-    used = sum(queue.usage for queue in kueue.queues.values())
-    return Snapshot(
-        quota=quota_of(kueue.queues, shares=kueue.settings.shares),
-        pending=tuple(pending),
-        admitted=tuple(
-            _admitted(workload, cluster.now, cluster.assumptions)
-            for workload in kueue.admitted.values()
-        ),
-        finished=frozenset(job.workload.uid for job in cluster.ended),
-        cessions=tuple(cessions),
-        nodes=(NodeRoom(name=NODE, free=Resources({RESOURCE: capacity - used})),),
-    )
+class Picture:
+    """Makes Snapshots, and keeps what has not changed: most jobs have not."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admitted: dict[str, tuple[object, AdmittedWorkload]] = {}
+
+    def take(self, cessions: Iterable[Cession]) -> Snapshot:
+        """What the scheduler's own caches would show now. The cluster is one large node."""
+        kueue = self._cluster.kueue
+        pending = list(_pending(self._cluster))
+        pending.sort(key=lambda w: (-w.priority, w.queued_at, w.uid))
+        capacity = sum(queue.quota.nominal for queue in kueue.queues.values())
+        used = sum(queue.usage for queue in kueue.queues.values())
+        admitted = tuple(map(self._of_admitted, kueue.admitted.values()))
+        self._admitted = {name: self._admitted[name] for name in kueue.admitted}
+        return Snapshot(
+            quota=quota_of(kueue.queues, shares=kueue.settings.shares),
+            pending=tuple(pending),
+            admitted=admitted,
+            finished=frozenset(job.workload.uid for job in self._cluster.ended),
+            cessions=tuple(cessions),
+            nodes=(NodeRoom(name=NODE, free=Resources({RESOURCE: capacity - used})),),
+        )
+
+    def _of_admitted(self, workload: Workload) -> AdmittedWorkload:
+        job = workload.job
+        # the answer of a runtime changes all the time
+        now = self._cluster.now if job.is_elastic else 0.0
+        state = (now, workload.count, workload.active, workload.is_evicting, job.ready, job.version)
+        known = self._admitted.get(workload.name)
+        if known and known[0] == state:
+            return known[1]
+        fresh = _admitted(workload, self._cluster.now, self._cluster.assumptions)
+        self._admitted[workload.name] = state, fresh
+        return fresh
 
 
 def quota_of(queues: Mapping[str, Queue], *, shares: bool) -> CohortQuota:
@@ -105,7 +123,7 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         queue=job.spec.team,
         priority=job.spec.priority,
         reserved_since=workload.reserved_since or 0.0,
-        usage=Counter({KEY: size}),
+        usage=Counter({KEY: 0 if workload.is_freed else size}),
         size=size,
         per_pod=ONE,
         job=(job.spec.team, job.spec.name),

@@ -15,9 +15,9 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.plan import Plan, plan
-from scheduler.simulate import picture
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.objects import Workload
+from scheduler.simulate.picture import Picture
 
 
 class SimulatedScheduler:
@@ -30,8 +30,8 @@ class SimulatedScheduler:
         self.passes = 0
         # False: no scheduler leads
         self.leads = True
+        self._picture = Picture(cluster)
         self._planned_version = -1
-        self._quiet_s = 0.0
         self._due = 0.0
 
     def start(self) -> None:
@@ -41,23 +41,23 @@ class SimulatedScheduler:
     def reconcile(self) -> Plan:
         """One pass."""
         self.passes += 1
-        current = picture.take(self.cluster, self.cessions.values())
+        current = self._picture.take(self.cessions.values())
         decision = plan(current, self.policy, self.cluster.now)
         for action in decision.actions:
             self._perform(action)
         return decision
 
     def _tick(self) -> None:
-        """While nothing changes, the next pass comes later and later, up to `quiet_s`."""
+        """A pass after every change, and soon again while a Cession is open, as in the real
+        one."""
         assumptions = self.cluster.assumptions
         version = self.cluster.version
         if self.leads and (version != self._planned_version or self.cluster.now >= self._due):
             decision = self.reconcile()
-            is_quiet = version == self._planned_version and not decision.actions
-            longer_s = min(2 * self._quiet_s, assumptions.quiet_s)
-            self._quiet_s = longer_s if is_quiet else assumptions.pass_s
             self._planned_version = version
-            self._due = self.cluster.now + self._quiet_s
+            is_busy = decision.actions or any(c.open for c in self.cessions.values())
+            wait_s = assumptions.pass_s if is_busy else assumptions.quiet_s
+            self._due = self.cluster.now + wait_s
         self.cluster.clock.after(assumptions.pass_s, self._tick)
 
     # --- actions ----------------------------------------------------------------------------------
@@ -88,8 +88,7 @@ class SimulatedScheduler:
             case SetWorkloadActive():
                 workload = self._workload(action.workload[1])
                 if workload:
-                    workload.stopped_for = action.cession
-                    self.cluster.set_active(workload, active=action.active)
+                    self.cluster.set_active(workload, active=action.active, cession=action.cession)
             case RecordEvent():
                 pass
             case _:

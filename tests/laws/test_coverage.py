@@ -46,6 +46,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/scheduler/simulate/test_cluster.py",
         "figures only; the cluster follows them",
     ),
+    "scheduler/simulate/figures.py": (
+        "tests/unit/scheduler/simulate/test_replay.py",
+        "the figures of a replay are checked there",
+    ),
     "scheduler/simulate/objects.py": (
         "tests/unit/scheduler/simulate/test_cluster.py",
         "records that the cluster fills",

@@ -1,8 +1,7 @@
 """The Snapshot of a simulated cluster."""
 
 from elastic_runtime.contract import State
-from scheduler.simulate import picture
-from scheduler.simulate.picture import KEY
+from scheduler.simulate.picture import KEY, Picture, status
 from tests.builders.simulated import ASSUMPTIONS, cluster, job_spec, run
 
 
@@ -11,7 +10,7 @@ def test_it_shows_queues_jobs_and_what_waits() -> None:
     world.submit(job_spec("gpt", "research", 8, sizes=(4, 8)))
     world.submit(job_spec("claim", "vision", 8))
     run(world, 30)
-    snapshot = picture.take(world, ())
+    snapshot = Picture(world).take(())
     assert snapshot.quota.queues["research"].usage[KEY] == 4
     assert [(w.name, w.requested["nvidia.com/gpu"]) for w in snapshot.pending] == [("claim", 8)]
     (gpt,) = snapshot.admitted
@@ -24,7 +23,7 @@ def test_a_queue_on_hold_makes_what_waits_in_it_ineligible() -> None:
     world = cluster()
     world.hold("vision", on_hold=True)
     world.submit(job_spec())
-    (waiting,) = picture.take(world, ()).pending
+    (waiting,) = Picture(world).take(()).pending
     assert waiting.ineligible
 
 
@@ -33,7 +32,7 @@ def test_a_runtime_that_was_asked_shows_what_it_was_asked_for() -> None:
     job = world.submit(job_spec(sizes=(2, 4)))
     run(world, 30)
     world.request_size(job, 0, "c-1")
-    asked = picture.status(job, world.now, ASSUMPTIONS)
+    asked = status(job, world.now, ASSUMPTIONS)
     assert (asked.wanted, asked.cession, asked.state) == (0, "c-1", State.STOPPING)
     run(world, 30)
-    assert picture.status(job, world.now, ASSUMPTIONS).ceded(0)
+    assert status(job, world.now, ASSUMPTIONS).ceded(0)
