@@ -57,8 +57,6 @@ class Workload:
     is_evicting: bool = False
     # it is inactive, and Kueue counts its quota no more
     is_freed: bool = False
-    # the Cession that it was stopped for
-    stopped_for: str = ""
 
     @property
     def uid(self) -> str:
