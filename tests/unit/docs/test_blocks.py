@@ -20,6 +20,7 @@ from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 from elastic_runtime.__main__ import make_parser
 from scheduler.__main__ import read_flags
+from scheduler.simulate import cli as simulation
 from tests.builders.jobs import TEAM
 from tests.paths import TREE
 from tests.unit.docs.pages import Block, blocks
@@ -163,6 +164,8 @@ def check_python(words: list[str]) -> None:
         script = parsed.script
         known = RUNTIME_REQUESTS.get(script[0]) == len(script)
         assert known or parsed.local or parsed.signal
+    elif words[2:4] == ["scheduler", "simulate"]:
+        simulation.parser().parse_args(words[4:])
     else:
         assert words[2] == "scheduler"
         read_flags(words[3:])
