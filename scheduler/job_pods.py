@@ -77,9 +77,14 @@ def _owner_of(pod: Pod, jobs: Mapping[str, Job]) -> str:
     group = labels.get(names.POD_GROUP)
     if group:
         return group_key(pod.metadata.namespace, group)
-    uid = labels.get(names.POD_JOB_UID) or _controller_uid(pod.metadata)
+    # anybody may write a label, and the uids of Jobs are no secret
+    uid = _controller_uid(pod.metadata)
     job = jobs.get(uid)
-    return (_controller_uid(job.metadata) if job else "") or uid
+    if job is None:
+        return uid
+    if job.metadata.namespace != pod.metadata.namespace:
+        return ""
+    return _controller_uid(job.metadata) or uid
 
 
 def _controller_uid(metadata: Meta) -> str:

@@ -200,26 +200,28 @@ def pod_of(job: Json, key: Key) -> Json:
         names.POD_JOB_UID: job["metadata"]["uid"],
         names.POD_INDEX: key[1].rsplit("-", 1)[1],
     }
+    metadata: Json = {"namespace": key[0], "name": key[1], "labels": labels}
+    metadata["ownerReferences"] = [owner_reference(job)]
     return {
-        "metadata": {"namespace": key[0], "name": key[1], "labels": labels},
+        "metadata": metadata,
         "spec": TEMPLATE["spec"] | {"nodeName": "n1"},
         "status": {"phase": "Running", "podIP": address, "conditions": [READY]},
     }
 
 
+def owner_reference(job: Json) -> Json:
+    metadata = job["metadata"]
+    uid = metadata.get("uid", "")
+    return {"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}
+
+
 def workload_of(
     job: Json, name: str, priority: int = 50, annotations: dict[str, str] | None = None
 ) -> Json:
-    owner = {
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"].get("uid", ""),
-        "controller": True,
-    }
     metadata = {
         "name": name,
         "namespace": job["metadata"]["namespace"],
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(job)],
         "annotations": annotations or {},
         "creationTimestamp": rfc3339(time.time()),
     }

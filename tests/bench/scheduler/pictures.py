@@ -277,8 +277,10 @@ def job_pod(namespace: str, job: str, index: int, place: int) -> Json:
         "app": job,
     }
     name = f"{job}-{index}"
+    job_uid = uid("Job", namespace, job)
+    owner = {"kind": "Job", "name": job, "uid": job_uid, "controller": True}
     return {
-        "metadata": metadata(name, namespace, "Pod", labels=labels),
+        "metadata": metadata(name, namespace, "Pod", labels=labels, ownerReferences=[owner]),
         "spec": {"containers": [CONTAINER, SIDECAR], "nodeName": f"node-{place // GPUS_PER_NODE}"},
         "status": pod_status(f"10.{place >> 16}.{place >> 8 & 255}.{place & 255}"),
     }

@@ -8,9 +8,20 @@ from cede.api.objects import Json
 from scheduler.job_pods import group_key, pods_by_job
 from tests.builders.scheduler import runtime_status
 
+POD_0 = {names.POD_INDEX: "0"}
 
-def pod(labels: Json, *, node: str = "n1", ready: bool = True, phase: str = "Running") -> Pod:
-    metadata = {"name": "p", "namespace": "research", "labels": labels}
+
+def pod(
+    job: str = "",
+    *,
+    node: str = "n1",
+    ready: bool = True,
+    phase: str = "Running",
+    namespace: str = "research",
+    labels: Json | None = None,
+) -> Pod:
+    """A pod of the Job with this uid."""
+    metadata = {"name": "p", "namespace": namespace, "labels": labels or {}} | owned("Job", job)
     conditions = [{"type": "Ready", "status": str(ready)}]
     status = {"phase": phase, "podIP": "10.0.0.1", "conditions": conditions}
     return msgspec.convert(
@@ -23,24 +34,34 @@ def owned(kind: str, uid: str) -> Json:
 
 
 def test_the_pods_of_a_job_are_counted_by_node() -> None:
-    labels = {names.POD_JOB_UID: "u"}
-    pods = [pod(labels), pod(labels, node="n2", ready=False), pod(labels, node="", ready=False)]
+    pods = [pod("u"), pod("u", node="n2", ready=False), pod("u", node="", ready=False)]
     gpt = pods_by_job(pods, {}, {})["u"]
     assert (gpt.ready, gpt.per_node) == (1, {"n1": 1, "n2": 1})
 
 
 def test_pods_that_have_ended_do_not_count() -> None:
-    assert pods_by_job([pod({names.POD_JOB_UID: "u"}, phase="Succeeded")], {}, {}) == {}
+    assert pods_by_job([pod("u", phase="Succeeded")], {}, {}) == {}
 
 
 def test_pod_0_is_where_the_runtime_answers() -> None:
-    labels = {names.POD_JOB_UID: "u", names.POD_INDEX: "0"}
-    assert pods_by_job([pod(labels)], {}, {})["u"].address == "10.0.0.1"
+    assert pods_by_job([pod("u", labels=POD_0)], {}, {})["u"].address == "10.0.0.1"
+
+
+def test_a_label_alone_makes_no_pod_of_a_job() -> None:
+    """Otherwise a pod of another team could receive the requests to a job."""
+    forged = pod("their-job", labels=POD_0 | {names.POD_JOB_UID: "u"})
+    assert "u" not in pods_by_job([forged], {}, {})
+
+
+def test_a_job_has_no_pods_in_other_namespaces() -> None:
+    job = msgspec.convert({"metadata": {"uid": "u", "namespace": "research"}}, Job)
+    assert pods_by_job([pod("u", namespace="vision", labels=POD_0)], {"u": job}, {}) == {}
 
 
 def test_the_pods_of_a_job_that_a_job_set_owns_belong_to_the_job_set() -> None:
-    child = msgspec.convert({"metadata": {"uid": "child", **owned("JobSet", "set")}}, Job)
-    assert pods_by_job([pod({names.POD_JOB_UID: "child"})], {"child": child}, {}).keys() == {"set"}
+    metadata = {"uid": "child", "namespace": "research", **owned("JobSet", "set")}
+    child = msgspec.convert({"metadata": metadata}, Job)
+    assert pods_by_job([pod("child")], {"child": child}, {}).keys() == {"set"}
 
 
 def test_pods_that_another_kind_owns_directly_belong_to_it() -> None:
@@ -51,8 +72,9 @@ def test_pods_that_another_kind_owns_directly_belong_to_it() -> None:
 
 
 def test_a_group_of_pods_has_the_name_of_its_workload() -> None:
-    labels = {names.POD_GROUP: "group"}
-    assert pods_by_job([pod(labels)], {}, {}).keys() == {group_key("research", "group")}
+    assert pods_by_job([pod(labels={names.POD_GROUP: "group"})], {}, {}).keys() == {
+        group_key("research", "group")
+    }
 
 
 def test_a_runtime_that_answers_counts_before_its_pods_are_seen() -> None:
