@@ -46,6 +46,8 @@ ACTIONS = Counter(
     ["action", "result"],
 )
 NOTHING = RawObjects()
+MAX_WRITES = 32
+"""At once: 300 jobs of one burst shrink in 10 rounds of requests."""
 
 
 class Applier:
@@ -73,10 +75,10 @@ class Applier:
         self._events = []
         try:
             for chains in stages(actions):
-                await gather_bounded(self._perform_chain(chain) for chain in chains)
+                await gather_bounded(map(self._perform_chain, chains), MAX_WRITES)
         finally:
             # no action waits for an event
-            await gather_bounded(record() for record in self._events)
+            await gather_bounded((record() for record in self._events), MAX_WRITES)
         if self._refusals and not self._performed:
             raise self._refusals[0]
 

@@ -192,9 +192,7 @@ class RuntimeClient:
         headers = contract.sign_request(
             key, method, path, endpoint.uid, secrets.token_hex(12), body, time.time()
         )
-        # an IPv6 address stands in brackets
-        host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
-        url = f"http://{host}:{self._port}{path}"
+        url = runtime_url(endpoint.address, self._port, path)
         try:
             async with self._session.request(
                 method, url, data=body, headers=headers, allow_redirects=False
@@ -243,6 +241,12 @@ def _verified(
         },
     )
     return None
+
+
+def runtime_url(address: str, port: int, path: str) -> str:
+    """An IPv6 address stands in brackets (RFC 3986)."""
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{port}{path}"
 
 
 def poll_pause_s(failures: int, changing_s: float | None) -> float:

@@ -3,13 +3,15 @@
 import time
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from cede.api import names
 from cede.api.cession import Cession
+from cede.api.kueue import Workload
 from cede.api.objects import CESSIONS, EVENTS, JOBS, WORKLOADS, Json
 from cede.api.reasons import CessionPhase, SchedulerEvent
-from cede.kube.errors import Forbidden
+from cede.kube.errors import Forbidden, TooManyRequests
 from scheduler.actions import (
     Action,
     DeleteCession,
@@ -21,9 +23,11 @@ from scheduler.actions import (
 )
 from scheduler.apply import Applier
 from scheduler.runtime_client import RuntimeClient
+from scheduler.snapshot import RawObjects
 from tests.builders.scheduler import cession
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
 
 GPT = ("research", "gpt")
 
@@ -107,10 +111,51 @@ async def test_a_refused_resize_delays_no_other_action(server: ApiServer, applie
     assert events(server) == [("Ceded", "note")]
 
 
-async def test_any_other_refusal_is_raised(server: ApiServer, applier: Applier) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(refuses(422, "Invalid", "no"), id="invalid"),
+        pytest.param(refuses(403, "Forbidden", "no"), id="forbidden"),
+        pytest.param(refuses(500, "InternalError", "failed calling webhook"), id="a webhook fails"),
+    ],
+)
+async def test_a_refused_action_costs_only_itself(
+    server: ApiServer, applier: Applier, fault: Answer
+) -> None:
+    """Of any kind: the actions after it are performed too."""
+    version = put_job(server)["metadata"]["resourceVersion"]
+    server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), fault)
+    await applier.apply([UpdateCession("c-9", cession().status), resize(version)])
+    assert (server.get(JOBS, GPT) or {})["spec"]["parallelism"] == 4
+
+
+async def test_a_pass_of_which_everything_is_refused_has_failed(
+    server: ApiServer, applier: Applier
+) -> None:
+    """We may have lost our rights: Kueue should preempt."""
     server.script("POST", CESSIONS.path(), refuses(403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
         await applier.apply([OpenCession(cession())])
+
+
+async def test_a_pass_of_which_only_one_object_is_at_fault_has_not_failed(
+    server: ApiServer, applier: Applier
+) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    server.script("PATCH", JOBS.path(GPT), refuses(422, "Invalid", "no"))
+    await applier.apply([resize(version)])
+
+
+async def test_a_busy_server_ends_the_pass_and_says_for_how_long(
+    server: ApiServer, applier: Applier
+) -> None:
+    version = put_job(server)["metadata"]["resourceVersion"]
+    busy = refuses(429, "TooManyRequests", headers={"Retry-After": "7"})
+    server.script("PATCH", JOBS.path(GPT), busy)
+    with pytest.raises(TooManyRequests) as raised:
+        await applier.apply([resize(version), RecordEvent(GPT, "u", SchedulerEvent.CEDED, "n")])
+    assert raised.value.retry_after_s == 7
+    assert server.writes() == [("PATCH", JOBS.path(GPT))]
 
 
 async def test_an_event_that_cannot_be_written_stops_nothing(
@@ -147,6 +192,41 @@ async def test_our_own_write_counts_until_the_cache_has_it(
     assert [record.status.phase for record in applier.latest([])] == [CessionPhase.ASKED]
     assert applier.latest(cached(server)) == cached(server)
     assert applier.latest([]) == []
+
+
+async def test_a_late_status_of_an_earlier_leader_replaces_nothing(
+    server: ApiServer, applier: Applier
+) -> None:
+    await applier.apply([OpenCession(cession())])
+    planned_on = RawObjects(cessions=cached(server))
+    stopped = server.get(CESSIONS, ("", "c-1")) or {}
+    server.put(CESSIONS, stopped | {"status": {"phase": "Released"}})
+    await applier.apply([UpdateCession("c-1", cession("Asked").status)], planned_on)
+    assert (server.get(CESSIONS, ("", "c-1")) or {})["status"] == {"phase": "Released"}
+
+
+async def test_two_writes_of_one_pass_on_a_cession_both_count(
+    server: ApiServer, applier: Applier
+) -> None:
+    await applier.apply([OpenCession(cession())])
+    planned_on = RawObjects(cessions=cached(server))
+    updates = [UpdateCession("c-1", cession(phase).status) for phase in ("Asked", "Released")]
+    await applier.apply(updates, planned_on)
+    assert (server.get(CESSIONS, ("", "c-1")) or {})["status"]["phase"] == "Released"
+
+
+async def test_a_late_stop_of_an_earlier_leader_stops_nothing(
+    server: ApiServer, applier: Applier
+) -> None:
+    key = ("research", "job-gpt")
+    put = server.put(
+        WORKLOADS, {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {"active": True}}
+    )
+    planned_on = RawObjects(workloads=[msgspec.convert(put, Workload)])
+    server.put(WORKLOADS, put | {"status": {"conditions": []}})
+    stop = SetWorkloadActive(key, put["metadata"]["uid"], False, "why", "c-1")
+    await applier.apply([stop], planned_on)
+    assert (server.get(WORKLOADS, key) or {})["spec"] == {"active": True}
 
 
 async def test_a_cession_is_deleted_by_its_uid(server: ApiServer, applier: Applier) -> None:

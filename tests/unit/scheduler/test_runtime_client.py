@@ -2,16 +2,26 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, replace
 
 import pytest
 from aiohttp import web
 
+from cede.kube.threads import run_in_thread
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, State, Status
-from scheduler.runtime_client import MAX_REPLY_BYTES, Endpoint, RuntimeClient
+from scheduler.runtime_client import (
+    MAX_FAST_S,
+    MAX_REPLY_BYTES,
+    PATIENT_FAILURES,
+    Endpoint,
+    RuntimeClient,
+    poll_pause_s,
+    runtime_url,
+)
 from tests.fakes.runtime import ROOT_KEY, Runtime, loopback_address
 
 JOB = ("research", "gpt")
@@ -104,3 +114,96 @@ async def test_the_status_of_a_runtime_no_longer_followed_is_forgotten() -> None
     async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
         runtimes.follow([])
         assert not runtimes.statuses()
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [("10.0.0.1", "http://10.0.0.1:80/v1"), ("fd00::1", "http://[fd00::1]:80/v1")],
+)
+def test_an_ipv6_address_stands_in_brackets(address: str, url: str) -> None:
+    assert runtime_url(address, 80, "/v1") == url
+
+
+@pytest.mark.parametrize(
+    ("failures", "changing_s", "pause_s"),
+    [
+        pytest.param(0, None, 2.0, id="a job that does not change"),
+        pytest.param(0, 0.0, 0.1, id="a job that changes"),
+        pytest.param(0, MAX_FAST_S, 1.0, id="a job that changes for long"),
+        pytest.param(PATIENT_FAILURES, None, 2.0, id="a job that starts"),
+        pytest.param(PATIENT_FAILURES + 1, None, 4.0, id="a dead address"),
+        pytest.param(PATIENT_FAILURES + 50, None, 16.0, id="a dead address, for long"),
+        pytest.param(PATIENT_FAILURES + 50, 0.0, 1.0, id="a dead address of a target"),
+    ],
+)
+def test_the_pause_until_the_next_poll(
+    failures: int, changing_s: float | None, pause_s: float
+) -> None:
+    assert poll_pause_s(failures, changing_s) == pause_s
+
+
+async def test_a_job_that_starts_to_change_is_polled_at_once() -> None:
+    async with Runtime(ADDRESS, "research", "u", 8) as runtime, following(ENDPOINT) as runtimes:
+        # the first poll of the follower itself
+        await asyncio.sleep(0.1)
+        runtime.status = replace(runtime.status, step=11)
+        runtimes.follow([replace(ENDPOINT, is_changing=True)])
+        async with asyncio.timeout(1.5):
+            while runtimes.statuses()["u"].step != 11:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+async def test_a_refused_signature_raises_doubts_about_the_root_key() -> None:
+    doubts = list[bool]()
+
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({"message": "wrong signature"}, status=401)
+
+    async with (
+        answering(refuse),
+        RuntimeClient(
+            lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
+        ) as runtimes,
+    ):
+        runtimes.follow([ENDPOINT])
+        await runtimes.poll_all()
+        assert doubts
+        assert not runtimes.statuses()
+
+
+async def test_what_was_observed_is_kept_while_pod_0_is_replaced() -> None:
+    async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
+        first = runtimes.observations()["u"]
+        runtimes.follow([replace(ENDPOINT, address="")])
+        assert runtimes.observations() == {"u": first}
+        assert not runtimes.statuses()
+        runtimes.follow([])
+        assert not runtimes.observations()
+
+
+@pytest.mark.slow
+async def test_no_answer_is_lost_while_the_scheduler_plans() -> None:
+    """50 calls are under way while a pass takes longer than the timeout of a call."""
+    endpoints = [
+        Endpoint(("research", f"j{index}"), f"u{index}", loopback_address(60 + index))
+        for index in range(50)
+    ]
+
+    def plan() -> None:
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            sum(range(1000))
+
+    async with (
+        AsyncExitStack() as stack,
+        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+    ):
+        for endpoint in endpoints:
+            runtime = Runtime(endpoint.address, "research", endpoint.uid, 8)
+            await stack.enter_async_context(runtime)
+        planning = asyncio.create_task(run_in_thread(plan))
+        runtimes.follow(endpoints)
+        await runtimes.poll_all()
+        assert len(runtimes.statuses()) == 50
+        assert not planning.done()
+        await planning
