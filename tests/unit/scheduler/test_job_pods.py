@@ -83,13 +83,13 @@ def test_a_runtime_that_answers_counts_before_its_pods_are_seen() -> None:
 
 def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
     def indexed(index: str, *, ready: bool = True) -> Pod:
-        return pod({names.POD_JOB_UID: "u", names.POD_INDEX: index}, ready=ready)
+        return pod("u", labels={names.POD_INDEX: index}, ready=ready)
 
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     gated = unscheduled | {"reason": "SchedulingGated"}
     bodies: list[Json] = [
         {
-            "metadata": {"labels": {names.POD_JOB_UID: "u"}},
+            "metadata": owned("Job", "u"),
             "status": {"phase": "Pending", "conditions": [reason]},
         }
         for reason in (unscheduled, gated)
