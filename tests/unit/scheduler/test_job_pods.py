@@ -103,7 +103,8 @@ def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
     """As for the Job controller, which counts active pods."""
     body: Json = {
         "metadata": {
-            "labels": {names.POD_JOB_UID: "u", names.POD_INDEX: "1"},
+            "labels": {names.POD_INDEX: "1"},
+            **owned("Job", "u"),
             "deletionTimestamp": "2026-01-01T00:00:00Z",
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
