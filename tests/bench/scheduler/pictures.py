@@ -269,7 +269,6 @@ def workload(namespace: str, job: str, pods: int, flavor: str = "") -> Json:
 
 def job_pod(namespace: str, job: str, index: int, place: int) -> Json:
     labels = {
-        names.POD_JOB_UID: uid("Job", namespace, job),
         names.POD_JOB_NAME: job,
         names.POD_INDEX: str(index),
         names.MANAGED_BY: "kueue",
@@ -277,8 +276,7 @@ def job_pod(namespace: str, job: str, index: int, place: int) -> Json:
         "app": job,
     }
     name = f"{job}-{index}"
-    job_uid = uid("Job", namespace, job)
-    owner = {"kind": "Job", "name": job, "uid": job_uid, "controller": True}
+    owner = {"kind": "Job", "uid": uid("Job", namespace, job), "controller": True}
     return {
         "metadata": metadata(name, namespace, "Pod", labels=labels, ownerReferences=[owner]),
         "spec": {"containers": [CONTAINER, SIDECAR], "nodeName": f"node-{place // GPUS_PER_NODE}"},
