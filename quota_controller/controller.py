@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from prometheus_client import Gauge
+
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Lease, Node
@@ -64,6 +66,9 @@ POLICY: Key = ("", names.POLICY_NAME)
 
 IDLE_INTERVAL_S = 60.0
 RETRY_INTERVAL_S = 2.0
+SCHEDULER_LEADS = Gauge(
+    "cede_scheduler_leads", "1 while a scheduler leads and finishes passes; 0: Kueue preempts."
+)
 MAX_RETRY_INTERVAL_S = 32.0
 WATCHDOG_MARGIN_S = 0.1
 """A pass for the watchdog starts this long after its time, so that the time has passed for sure."""
@@ -206,6 +211,7 @@ class Controller:
 
     def _snapshot(self, now: float) -> Snapshot:
         self._observe_lease()
+        SCHEDULER_LEADS.set(bool(self._leader()))
         policy = self.policies.get(POLICY)
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         return Snapshot(

@@ -41,6 +41,7 @@ from elastic_runtime.contract import State
 from scheduler import snapshot
 from scheduler.apply import Applier
 from scheduler.disagreement import Count, believed, remember
+from scheduler.metrics import PASS_SECONDS, SNAPSHOT_AGE, CessionMetrics
 from scheduler.plan import Plan, plan
 from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
@@ -91,6 +92,9 @@ class Controller:
         self._last_why: tuple[str, ...] = ()
         # whether every runtime has answered once, or failed to
         self._has_polled = False
+        # by the event loop's clock
+        self._followed_at = float("-inf")
+        self._metrics = CessionMetrics()
         # since when our counts of quota differ from Kueue's
         self._differing_since: dict[Count, float] = {}
 
@@ -118,11 +122,14 @@ class Controller:
         objects = self.observe()
         policy = self.policy.spec if self.policy else NO_POLICY
         now = self._clock()
+        SNAPSHOT_AGE.set(max(cache.age_s for cache in self.caches))
         current, decision = await run_in_thread(lambda: _decide(objects, policy, now))
+        self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
         self._log_why(decision)
-        await self._applier.apply(decision.actions, objects)
-        self.runtimes.follow(_endpoints(current))
+        with PASS_SECONDS.labels("actions").time():
+            await self._applier.apply(decision.actions, objects)
+        self._follow_jobs_of(current)
         is_busy = bool(decision.actions) or any(cession.open for cession in current.cessions)
         return BUSY_INTERVAL_S if is_busy else QUIET_INTERVAL_S
 
@@ -149,10 +156,13 @@ class Controller:
         """Follows the runtimes until cancelled, also while another replica leads."""
         for cache in self.caches:
             await cache.synced.wait()
+        clock = asyncio.get_running_loop().time
         while True:
             try:
-                await self._root_key.refresh()
-                await self._follow()
+                # a leader follows them in every pass
+                if clock() - self._followed_at >= QUIET_INTERVAL_S:
+                    await self._root_key.refresh()
+                    await self._follow()
             except Exception:
                 # what cannot be read now may be readable later
                 log.exception("runtimes not followed")
@@ -160,8 +170,11 @@ class Controller:
 
     async def _follow(self) -> None:
         objects = self.observe()
-        current = await run_in_thread(lambda: snapshot.take(objects))
+        self._follow_jobs_of(await run_in_thread(lambda: snapshot.take(objects)))
+
+    def _follow_jobs_of(self, current: Snapshot) -> None:
         self.runtimes.follow(_endpoints(current))
+        self._followed_at = asyncio.get_running_loop().time()
 
     def _check_age(self) -> None:
         oldest = max(self.caches, key=lambda cache: cache.age_s)
@@ -188,8 +201,10 @@ class Controller:
 
 
 def _decide(objects: RawObjects, policy: PolicySpec, now: float) -> tuple[Snapshot, Plan]:
-    current = snapshot.take(objects)
-    return current, plan(current, policy, now)
+    with PASS_SECONDS.labels("snapshot").time():
+        current = snapshot.take(objects)
+    with PASS_SECONDS.labels("plan").time():
+        return current, plan(current, policy, now)
 
 
 def _endpoints(current: Snapshot) -> Iterable[Endpoint]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import aiohttp
+from prometheus_client import Counter
 
 from cede.api.objects import Key
 from elastic_runtime import contract
@@ -36,6 +37,11 @@ MAX_CALLS = 200
 """At once. A call that waits for its turn does not time out."""
 MAX_REPLY_BYTES = 1 << 20
 UNAUTHORIZED = 401
+CALLS = Counter(
+    "cede_runtime_calls_total",
+    "Calls to runtimes: status polls (GET) and size requests (PUT), by result.",
+    ["method", "result"],
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +211,9 @@ class RuntimeClient:
                 "runtime did not answer",
                 extra={"job": endpoint.job, "reason": str(error) or type(error).__name__},
             )
+            CALLS.labels(method, "silent").inc()
             return False
+        CALLS.labels(method, "answered" if status else "refused").inc()
         if status is None:
             return False
         self._keep(endpoint.uid, status)

@@ -1,7 +1,11 @@
 """Writes tables that the code prints into pages: `python -m tests.unit.docs.tables`."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from prometheus_client import REGISTRY
 
 from cede.api import reasons
 from cede.api.reasons import Reason
@@ -10,6 +14,7 @@ from tests.unit.docs.pages import DOCS
 MARKERS = {
     DOCS / "architecture.md": ("phase_table", "rule_table"),
     DOCS / "reasons.md": ("reason_tables",),
+    DOCS / "metrics.md": ("metric_table",),
 }
 """Page → the markers in it."""
 
@@ -19,8 +24,34 @@ def table(marker: str) -> str:
     from elastic_runtime.agent.membership import rule_table
     from scheduler.cession_lifecycle import phase_table
 
-    tables = {"phase_table": phase_table, "rule_table": rule_table, "reason_tables": reason_tables}
+    tables = {
+        "phase_table": phase_table,
+        "rule_table": rule_table,
+        "reason_tables": reason_tables,
+        "metric_table": metric_table,
+    }
     return tables[marker]()
+
+
+def metric_table() -> str:
+    """Every metric that the controllers register, with its labels."""
+    # each controller registers its metrics on import
+    for module in ("scheduler.__main__", "quota_controller.__main__", "webhook.__main__"):
+        import_module(module)
+    # no public function lists what is registered, with its labels
+    collectors = set(REGISTRY._collector_to_names)
+    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for collector in sorted(collectors, key=lambda metric: str(getattr(metric, "_name", ""))):
+        name = getattr(collector, "_name", "")
+        if name.startswith("cede_"):
+            lines.append(_metric_row(collector, name))
+    return "\n".join(lines)
+
+
+def _metric_row(collector: Any, name: str) -> str:
+    suffix = "_total" if collector._type == "counter" else ""
+    labels = ", ".join(f"`{label}`" for label in collector._labelnames)
+    return f"| `{name}{suffix}` | {collector._type} | {labels} | {collector._documentation} |"
 
 
 def reason_tables() -> str:

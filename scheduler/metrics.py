@@ -1,0 +1,179 @@
+"""The scheduler's metrics for Prometheus, taken from what each pass shows.
+
+What happened is read off the Cessions: whatever replica did it, and however often a write was
+repeated, it counts once. The first pass of a process counts nothing that happened before it.
+"""
+
+from collections import Counter as Amounts
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from cede.api.cession import Cession, Target, TargetStatus
+from cede.api.objects import unix
+from scheduler.observations import Observed
+from scheduler.snapshot import Snapshot
+from scheduler.target_progress import find_job
+
+SECONDS_OF_WAITING = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+SECONDS_OF_COMPUTING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+
+CESSIONS = Counter(
+    "cede_cessions_total", "Cessions that ended, by outcome and reason.", ["outcome", "reason"]
+)
+OPEN_CESSIONS = Gauge("cede_open_cessions", "Cessions that have not ended.")
+SECONDS_TO_OWNER = Histogram(
+    "cede_seconds_to_owner",
+    "From the creation of a preemptor to its pods being ready.",
+    buckets=SECONDS_OF_WAITING,
+)
+STAGE_SECONDS = Histogram(
+    "cede_cession_stage_seconds",
+    "Of targets: opened to asked, asked to ceded, ceded to released. Of Cessions: last release to "
+    "admitted, admitted to ready.",
+    ["stage"],
+    buckets=SECONDS_OF_WAITING,
+)
+TARGETS = Counter(
+    "cede_targets_total",
+    "Targets that released capacity, by how: Shrink or Stop, and whether they ceded before.",
+    ["how", "ceded"],
+)
+LOST_STEPS = Counter("cede_lost_steps_total", "Unsaved steps of jobs that were stopped.")
+KEPT_STEPS = Counter(
+    "cede_kept_steps_total", "Unsaved steps of targets that ceded: a kill would have lost them."
+)
+LOST_SECONDS = Counter(
+    "cede_lost_accelerator_seconds_total",
+    "Unsaved work of jobs that were stopped, in seconds of one accelerator.",
+    ["resource"],
+)
+KEPT_SECONDS = Counter(
+    "cede_kept_accelerator_seconds_total",
+    "Unsaved work of targets that ceded, in seconds of one accelerator.",
+    ["resource"],
+)
+PASS_SECONDS = Histogram(
+    "cede_pass_seconds",
+    "Of each pass: the snapshot, the plan, and performing its actions.",
+    ["part"],
+    buckets=SECONDS_OF_COMPUTING,
+)
+SNAPSHOT_AGE = Gauge(
+    "cede_snapshot_age_seconds", "How long ago the server confirmed the oldest copy of a kind."
+)
+PENDING = Gauge("cede_pending_workloads", "Workloads that wait for quota, by queue.", ["queue"])
+ADMITTED = Gauge("cede_admitted_workloads", "Workloads that have quota, by queue.", ["queue"])
+SILENT = Gauge("cede_silent_runtimes", "Elastic jobs whose runtime has not answered lately.")
+
+
+@dataclass(frozen=True, slots=True)
+class _AtStake:
+    """What a target would lose if it were killed now."""
+
+    steps: int
+    # by resource, in seconds of one accelerator
+    accelerator_seconds: Mapping[str, float]
+
+
+class CessionMetrics:
+    """Compares every pass with the one before it."""
+
+    def __init__(self) -> None:
+        # by name; None before the first pass
+        self._before: dict[str, Cession] | None = None
+        # by uid of the target
+        self._at_stake: dict[str, _AtStake] = {}
+
+    def note(self, current: Snapshot, observed: Mapping[str, Observed], now: float) -> None:
+        """Counts what has happened since the last pass."""
+        before = self._before
+        self._before = {cession.metadata.name: cession for cession in current.cessions}
+        if before is not None:
+            for name, cession in self._before.items():
+                self._count(cession, before.get(name))
+        self._at_stake = {
+            target.uid: at_stake
+            for cession in current.cessions
+            if cession.open
+            for target in cession.spec.targets
+            if (at_stake := self._now_at_stake(cession, target, current, observed, now))
+        }
+        OPEN_CESSIONS.set(sum(1 for cession in current.cessions if cession.open))
+        _set_by_queue(PENDING, (workload.queue for workload in current.pending), current)
+        _set_by_queue(ADMITTED, (workload.queue for workload in current.admitted), current)
+        elastic = [job for job in current.admitted if job.allowed_sizes]
+        SILENT.set(sum(1 for job in elastic if job.runtime is None))
+
+    def _count(self, cession: Cession, before: Cession | None) -> None:
+        status = cession.status
+        for target in cession.spec.targets:
+            old = before.target_status(target.uid) if before else TargetStatus(uid=target.uid)
+            self._count_target(cession, target, old)
+        releases = [target.releasedTime for target in status.targets]
+        if status.admittedTime and not (before and before.status.admittedTime):
+            _observe_stage("admitted", max(releases, default=""), status.admittedTime)
+        if status.readyTime and not (before and before.status.readyTime):
+            _observe_stage("ready", status.admittedTime, status.readyTime)
+            SECONDS_TO_OWNER.observe(float(status.secondsToReady or 0))
+        if not cession.open and (before is None or before.open):
+            CESSIONS.labels(status.phase, cession.spec.reason).inc()
+
+    def _count_target(self, cession: Cession, target: Target, old: TargetStatus) -> None:
+        new = cession.target_status(target.uid)
+        opened = cession.metadata.creationTimestamp or ""
+        if new.askedTime and not old.askedTime:
+            _observe_stage("asked", opened, new.askedTime)
+        if new.cededTime and not old.cededTime:
+            _observe_stage("ceded", new.askedTime, new.cededTime)
+        if not new.releasedTime or old.releasedTime:
+            return
+        _observe_stage("released", new.cededTime, new.releasedTime)
+        has_ceded = bool(new.cededTime)
+        how = "Stop" if new.stopped else target.how
+        TARGETS.labels(how, str(has_ceded).lower()).inc()
+        at_stake = self._at_stake.get(target.uid)
+        if at_stake is None or (how == "Shrink" and not has_ceded):
+            return
+        (KEPT_STEPS if has_ceded else LOST_STEPS).inc(at_stake.steps)
+        for resource, seconds in at_stake.accelerator_seconds.items():
+            (KEPT_SECONDS if has_ceded else LOST_SECONDS).labels(resource).inc(seconds)
+
+    def _now_at_stake(
+        self,
+        cession: Cession,
+        target: Target,
+        current: Snapshot,
+        observed: Mapping[str, Observed],
+        now: float,
+    ) -> _AtStake | None:
+        """Until the target has ceded; then as it was before."""
+        job = find_job(target, current)
+        status = cession.target_status(target.uid)
+        history = observed.get(job.job_uid) if job else None
+        if job is None or job.runtime is None or history is None or status.cededTime:
+            return self._at_stake.get(target.uid)
+        unsaved_s = history.unsaved_s(now)
+        return _AtStake(
+            max(0, job.runtime.step - job.runtime.durableStep),
+            {
+                resource: unsaved_s * amount * job.size
+                for (_, resource), amount in job.per_pod.items()
+                if resource not in NOT_ACCELERATORS
+            },
+        )
+
+
+def _observe_stage(stage: str, began: str, ended: str) -> None:
+    """Both times are RFC 3339; a stage whose beginning is not known is left out."""
+    if began:
+        STAGE_SECONDS.labels(stage).observe(max(0.0, unix(ended) - unix(began)))
+
+
+def _set_by_queue(gauge: Gauge, queues: Iterable[str], current: Snapshot) -> None:
+    counts = Amounts(queues)
+    gauge.clear()
+    for queue in current.quota.queues:
+        gauge.labels(queue).set(counts[queue])

@@ -1,0 +1,103 @@
+"""What is counted when Cessions go on, and what is not counted twice."""
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import REGISTRY
+
+from cede.api.cession import Cession
+from cede.api.objects import rfc3339
+from scheduler.metrics import CessionMetrics
+from scheduler.observations import Observed
+from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
+
+SAVED_AT = NOW - 100
+OBSERVED = {"job-uid-gpt": Observed(since=SAVED_AT, answered_at=NOW, durable_step=40)}
+Value = Callable[[], float]
+
+
+def value(name: str, **labels: str) -> Value:
+    """How much the sample has grown since this call."""
+    before = REGISTRY.get_sample_value(name, labels) or 0.0
+    return lambda: (REGISTRY.get_sample_value(name, labels) or 0.0) - before
+
+
+def target(**times: float | bool) -> dict[str, object]:
+    """The status of `gpt` with these times, in seconds from NOW."""
+    texts = {
+        name: time if isinstance(time, bool) else rfc3339(NOW + time)
+        for name, time in times.items()
+    }
+    return {"uid": "job-uid-gpt", **texts}
+
+
+def note(*cessions: Cession) -> None:
+    """The Cession in one pass after the other; `gpt` trains all the time, at step 50."""
+    metrics = CessionMetrics()
+    runtime = runtime_status(step=50, durable_step=40)
+    for index, record in enumerate(cessions):
+        current = snapshot(admitted=[admitted(runtime=runtime)], cessions=[record])
+        metrics.note(current, OBSERVED, NOW + index)
+
+
+ASKED = cession("Asked", targets=[target(askedTime=1)])
+CEDED = cession("Asked", targets=[target(askedTime=1, cededTime=3)])
+RELEASED = cession("Released", targets=[target(askedTime=1, cededTime=3, releasedTime=4)])
+STOPPED = cession("Released", how="Stop", targets=[target(releasedTime=4, stopped=True)])
+COMPLETED = RELEASED.model_copy(
+    update={
+        "status": RELEASED.status.model_copy(
+            update={
+                "phase": "Completed",
+                "admittedTime": rfc3339(NOW + 6),
+                "readyTime": rfc3339(NOW + 9),
+                "secondsToReady": "10.0",
+            }
+        )
+    }
+)
+
+
+def test_a_cession_counts_once_when_it_ends() -> None:
+    ended = value("cede_cessions_total", outcome="Completed", reason="ReclaimOwnQuota")
+    waited = value("cede_seconds_to_owner_sum")
+    note(cession(), RELEASED, COMPLETED, COMPLETED)
+    assert (ended(), waited()) == (1, 10)
+
+
+def test_what_ended_before_the_first_pass_counts_not() -> None:
+    ended = value("cede_cessions_total", outcome="Completed", reason="ReclaimOwnQuota")
+    note(COMPLETED, COMPLETED)
+    assert ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("stage", "seconds"),
+    [("asked", 1), ("ceded", 2), ("released", 1), ("admitted", 2), ("ready", 3)],
+)
+def test_every_stage_has_its_seconds(stage: str, seconds: float) -> None:
+    spent = value("cede_cession_stage_seconds_sum", stage=stage)
+    note(cession(), ASKED, CEDED, RELEASED, COMPLETED)
+    assert spent() == seconds
+
+
+def test_work_of_a_target_that_ceded_is_kept() -> None:
+    """Eight accelerators have worked 100 s since the last save, for ten steps."""
+    kept = value("cede_kept_accelerator_seconds_total", resource=GPU)
+    steps = value("cede_kept_steps_total")
+    lost = value("cede_lost_steps_total")
+    note(ASKED, CEDED, RELEASED, COMPLETED)
+    assert (kept(), steps(), lost()) == (800, 10, 0)
+
+
+def test_work_of_a_job_that_is_stopped_is_lost() -> None:
+    lost = value("cede_lost_accelerator_seconds_total", resource=GPU)
+    stops = value("cede_targets_total", how="Stop", ceded="false")
+    note(cession(how="Stop"), STOPPED, STOPPED)
+    assert (lost(), stops()) == (800, 1)
+
+
+def test_the_depth_of_each_queue_is_known() -> None:
+    CessionMetrics().note(snapshot(pending=[pending(), pending("other")]), {}, NOW)
+    assert REGISTRY.get_sample_value("cede_pending_workloads", {"queue": "vision"}) == 2
+    assert REGISTRY.get_sample_value("cede_pending_workloads", {"queue": "research"}) == 0
