@@ -115,7 +115,8 @@ def _mode(
     is_own = not queue.cohort or queue.usage[key] + wanted <= nominal
     if wanted > quota.potential(name, key):
         return Mode.NO_FIT, is_own
-    if wanted <= quota.available(name, key):
+    # a request for nothing fits also where more is in use than there is
+    if wanted <= max(0, quota.available(name, key)):
         return Mode.FIT, is_own
     # nobody has to release anything for a request beyond the queue's own quota
     return (Mode.PREEMPT if wanted <= nominal else Mode.NO_FIT), is_own

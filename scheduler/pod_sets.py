@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cede.api.kueue import Workload
+from cede.api.pod_templates import TemplateSpec
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
 from scheduler.flavors import Flavors, unsuitable_flavors
@@ -15,7 +16,7 @@ class PodSetRequest:
 
     name: str = "main"
     count: int = 1
-    # what one pod requests
+    # what one pod requests; 0 of a resource needs a flavor too
     per_pod: Resources = field(default_factory=Resources)
     # flavors of its queue on which Kueue does not place these pods
     unsuitable: frozenset[str] = frozenset()
@@ -37,8 +38,17 @@ def read_pod_sets(
         PodSetRequest(
             name=pod_set.name,
             count=counts[pod_set.name],
-            per_pod=pod_requests(pod_set.template.spec),
+            per_pod=_requests(pod_set.template.spec),
             unsuitable=unsuitable_flavors(pod_set, queue_flavors, flavors or {}),
         )
         for pod_set in workload.spec.podSets
     )
+
+
+def _requests(spec: TemplateSpec) -> Resources:
+    named = {
+        resource
+        for container in (*spec.containers, *spec.initContainers)
+        for resource in (*container.resources.limits, *container.resources.requests)
+    }
+    return Resources({**dict.fromkeys(named, 0), **pod_requests(spec)})
