@@ -25,10 +25,12 @@ def shrink_overuse(
     own count differs: what is too much may be gone already.
     """
     quota = snapshot.quota
+    over = {name for name in quota.queues if _is_over(quota, name)}
     jobs = [
         job
         for job in snapshot.admitted
-        if job.allowed_sizes
+        if job.queue in over
+        and job.allowed_sizes
         and job.active
         and job.size > job.smallest_size
         and job.identity not in targets
@@ -44,6 +46,10 @@ def shrink_overuse(
         size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
         quota = quota.after_removing(job.queue, job.quota_for(job.size - size))
         yield _shrink(job, size)
+
+
+def _is_over(quota: CohortQuota, queue: str) -> bool:
+    return any(quota.available(queue, key) < 0 for key in quota.queues[queue].usage)
 
 
 def _overuse(quota: CohortQuota, job: AdmittedWorkload) -> Quota:

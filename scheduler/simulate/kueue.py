@@ -13,6 +13,8 @@ from scheduler.simulate.quota import Quota
 
 BATCH_S = 1.0
 """Kueue: requeueBatchPeriod."""
+OBSERVE_S = 0.2
+"""Until Kueue's status shows that it read a change of a ClusterQueue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Kueue:
         queue = self.queues[name]
         queue.strategy = strategy
         queue.version += 1
+        queue.observed_at = now + OBSERVE_S
         self.capacity_changed(now)
 
     def capacity_changed(self, now: float) -> None:

@@ -128,6 +128,8 @@ class Queue:
     usage: int = 0
     strategy: str = BEST_EFFORT_FIFO
     version: int = 1
+    # when Kueue will have read the last change
+    observed_at: float = 0.0
     # Kueue does not take heads from a queue that is on hold
     on_hold: bool = False
     # by name: Workloads that are tried, one in each cycle

@@ -43,7 +43,7 @@ class Picture:
         admitted = tuple(map(self._of_admitted, kueue.admitted.values()))
         self._admitted = {name: self._admitted[name] for name in kueue.admitted}
         return Snapshot(
-            quota=quota_of(kueue.queues, shares=kueue.settings.shares),
+            quota=quota_of(kueue.queues, self._cluster.now, shares=kueue.settings.shares),
             pending=tuple(pending),
             admitted=admitted,
             finished=frozenset(job.workload.uid for job in self._cluster.ended),
@@ -64,13 +64,13 @@ class Picture:
         return fresh
 
 
-def quota_of(queues: Mapping[str, Queue], *, shares: bool) -> CohortQuota:
+def quota_of(queues: Mapping[str, Queue], now: float, *, shares: bool) -> CohortQuota:
     """The quota as the scheduler reads it."""
     cohort = COHORT if shares else ""
-    return CohortQuota({name: _queue(queue, cohort) for name, queue in queues.items()})
+    return CohortQuota({name: _queue(queue, cohort, now) for name, queue in queues.items()})
 
 
-def _queue(queue: Queue, cohort: str) -> CohortQueue:
+def _queue(queue: Queue, cohort: str, now: float) -> CohortQueue:
     quota = queue.quota
     return CohortQueue(
         name=quota.name,
@@ -80,6 +80,8 @@ def _queue(queue: Queue, cohort: str) -> CohortQueue:
         strategy=queue.strategy,
         version=str(queue.version),
         weight=quota.weight,
+        is_observed=now >= queue.observed_at,
+        inactive=INELIGIBLE if queue.on_hold else "",
         groups=(ResourceGroup((RESOURCE,), (FLAVOR,)),),
     )
 

@@ -26,7 +26,7 @@ def test_the_model_counts_as_the_scheduler_does(seed: int) -> None:
     for shares in (True, False):
         model = Quota(queues, shares=shares)
         model.add("a", 2)
-        cohort: CohortQuota = quota_of(queues, shares=shares).after_adding("a", {KEY: 2})  # type: ignore[arg-type]
+        cohort: CohortQuota = quota_of(queues, 0.0, shares=shares).after_adding("a", {KEY: 2})  # type: ignore[arg-type]
         for name in queues:
             assert model.available(name) == cohort.available(name, KEY)
             assert model.potential(name) == cohort.potential(name, KEY)
