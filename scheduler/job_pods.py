@@ -20,6 +20,8 @@ class JobPods:
     runtime: Status | None = None
     # pods by node
     per_node: Mapping[str, int] = field(default_factory=dict)
+    # the node of each index, as far as it has one
+    node_of_index: Mapping[int, str] = field(default_factory=dict)
     # completion indexes of the ready pods
     ready_indexes: frozenset[int] = frozenset()
     # pods for which no node has room
@@ -36,6 +38,7 @@ def pods_by_job(
     ready = Counter[str]()
     addresses = dict[str, str]()
     per_node: dict[str, Counter[str]] = defaultdict(Counter)
+    node_of_index: dict[str, dict[int, str]] = defaultdict(dict)
     indexes: dict[str, set[int]] = defaultdict(set)
     unplaced = Counter[str]()
     for pod in pods:
@@ -44,6 +47,7 @@ def pods_by_job(
             continue
         if pod.spec.nodeName:
             per_node[owner][pod.spec.nodeName] += 1
+            node_of_index[owner][_index(pod)] = pod.spec.nodeName
         if is_true(pod.status.conditions, names.READY):
             ready[owner] += 1
             # the Job controller does not count a pod that is being deleted
@@ -60,6 +64,7 @@ def pods_by_job(
             address=addresses.get(uid, ""),
             runtime=statuses.get(uid),
             per_node=per_node.get(uid, Counter()),
+            node_of_index=node_of_index.get(uid, {}),
             ready_indexes=frozenset(indexes.get(uid, ())),
             unplaced=unplaced[uid],
         )

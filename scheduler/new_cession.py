@@ -4,8 +4,8 @@ from cede.api import cession as api
 from cede.api.objects import Meta, rfc3339
 from cede.api.policy import Preemption
 from cede.api.resources import describe_amount
+from scheduler.preemption_plan import PreemptionPlan, Target
 from scheduler.preemptors import Preemptor
-from scheduler.targets import PreemptionPlan, Target
 
 MAX_NAME_PART = 40
 """Characters of the preemptor's name in the name of its Cession."""

@@ -16,15 +16,17 @@ from scheduler.advance import advance, find_preemptor
 from scheduler.assignments import assignments
 from scheduler.cohort import CohortQuota
 from scheduler.growth import grow
+from scheduler.job_history import read_history
 from scheduler.missing_pods import shrink_missing
 from scheduler.new_cession import new_cession
 from scheduler.overuse import shrink_overuse
-from scheduler.preemptors import Preemptor, preemptors
+from scheduler.preemption_plan import Target
+from scheduler.preemptors import growth_request, preemptors
 from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
 from scheduler.stopped_jobs import run_again
 from scheduler.target_progress import find_job
-from scheduler.targets import Target, choose_targets
+from scheduler.targets import TargetChooser
 from scheduler.workloads import AdmittedWorkload
 
 MAX_ENDED_CESSIONS = 1000
@@ -91,13 +93,11 @@ def open_one(
     after = after_cessions(snapshot, open_cessions)
     queues = {cession.spec.preemptor.queue for cession in open_cessions}
     sentences = list[str]()
-    for preemptor in preemptors(after, queues, suppressed(snapshot)):
-        if snapshot.disagreement & preemptor.missing.keys():
-            sentences.append(_why_distrusted(preemptor, snapshot))
-            continue
-        decision = choose_targets(
-            preemptor, after.quota, after.admitted, now, policy.preemption.minRuntimeSeconds
-        )
+    history = read_history(snapshot.cessions, now)
+    chooser = TargetChooser(after, policy, history, now)
+    fair_shares = policy.idleCompute == "FairShare"
+    for preemptor in preemptors(after, queues, history, fair_shares=fair_shares):
+        decision = chooser.choose(preemptor)
         if decision.targets and policy.mode == "Enforce":
             attempt = 1 + _attempts(snapshot, preemptor.workload.uid)
             cession = new_cession(decision, attempt, policy.preemption, now)
@@ -105,14 +105,6 @@ def open_one(
         prefix = "mode Observe, nothing is done: " if decision.targets else ""
         sentences.append(prefix + decision.why)
     return (), tuple(sentences)
-
-
-def _why_distrusted(preemptor: Preemptor, snapshot: Snapshot) -> str:
-    queues = sorted({queue for queue, key in snapshot.disagreements if key in preemptor.missing})
-    return (
-        f"{preemptor.workload.name} ({preemptor.workload.queue}) waits: what is in use in "
-        f"{', '.join(queues)} differs from Kueue's own count, so capacity may be free already"
-    )
 
 
 def _attempts(snapshot: Snapshot, uid: str) -> int:
@@ -144,25 +136,13 @@ def _after_cession(snapshot: Snapshot, quota: CohortQuota, cession: Cession) -> 
         # the quota of an inactive job is free already
         if job and job.active and target.toSize < job.size:
             quota = quota.after_removing(job.queue, Target(job, target.toSize).released)
+    growing = next((job for job in snapshot.admitted if job.job_uid == pending.job_uid), None)
+    if pending.is_scale_up and growing:
+        return quota.after_adding(pending.queue, growth_request(pending, growing))
     needed = {(need.flavor, need.resource) for need in cession.spec.need}
     requests = assignments(pending.pod_sets, quota.queues[pending.queue])
     request = next((request for request in requests if needed <= request.keys()), Counter())
     return quota.after_adding(pending.queue, request)
-
-
-def suppressed(snapshot: Snapshot) -> set[str]:
-    """The pending Workloads that a Cession stopped, while its preemptor exists: the two would only
-    preempt each other in turn. By uid."""
-    existing = {job.uid for job in snapshot.admitted}
-    existing |= {workload.uid for workload in snapshot.pending}
-    stopped = {
-        target.uid
-        for cession in snapshot.cessions
-        if cession.spec.preemptor.uid in existing
-        for target in cession.status.targets
-        if target.stopped
-    }
-    return {workload.uid for workload in snapshot.pending if workload.identity in stopped}
 
 
 # --- what must hold whatever happened before ------------------------------------------------------

@@ -121,6 +121,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         kind=reference.kind if reference else "",
         is_evicting=is_true(conditions, names.EVICTED) or not workload.spec.active,
         pods_per_node=pods.per_node,
+        node_of_index=pods.node_of_index,
         unready_since=unix(ready.lastTransitionTime) if ready.status == "False" else 0.0,
         # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition
         is_recovering=ready.reason == "WaitForRecovery",

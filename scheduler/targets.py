@@ -1,272 +1,195 @@
 """PURE. Which jobs shrink or stop for a preemptor: all that it lacks is released, or nothing is.
 
-1. Candidates are the jobs that Kueue itself might preempt for it: jobs of queues that borrow, and
-   jobs of its own queue with lower priority.
-2. Jobs shrink, one after the other, until the preemptor fits. First no queue is shrunk below its
-   nominal quota; if that is not enough, a borrowing queue may end below it.
-3. If shrinking is not enough, jobs are stopped as well, those with the least unsaved work first.
+1. Candidates are the jobs that Kueue itself might preempt for it (candidates.py).
+2. Jobs shrink until the preemptor fits. The team that is furthest over its share gives, until
+   another one is; in a team, the lowest class. First no queue is shrunk below its nominal quota; if
+   that is not enough, a borrowing queue may end below it.
+3. If shrinking is not enough, jobs are stopped as well, in the same order of teams.
 4. From the last target to the first, each is given back what turned out not to be needed.
+
+If the pods of the preemptor would find no room on nodes, jobs on the same nodes give instead, or
+nobody does.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
-from cede.api.reasons import CessionReason
-from cede.api.resources import Quota, describe_amounts
-from scheduler.cohort import CohortQuota
+from cede.api.policy import PolicySpec
+from cede.api.resources import FlavorResource
+from scheduler.candidates import by_queue, find_candidates, shrink_order, stop_order
+from scheduler.job_history import JobHistory
+from scheduler.preemption_plan import (
+    PreemptionPlan,
+    Target,
+    why,
+    why_disagreement,
+    why_no_node,
+    why_none,
+)
 from scheduler.preemptors import Preemptor
+from scheduler.seats import jobs_on_useful_nodes, make_seats
+from scheduler.snapshot import Snapshot
+from scheduler.trial import Rank, Trial
+from scheduler.working_quota import WorkingQuota
 from scheduler.workloads import AdmittedWorkload
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A job that shrinks to a smaller size; 0 stops it."""
-
-    job: AdmittedWorkload
-    size: int
-
-    @property
-    def stops(self) -> bool:
-        return self.size == 0
-
-    @property
-    def released(self) -> Quota:
-        if self.stops:
-            return Counter(self.job.usage)
-        return self.job.quota_for(self.job.size - self.size)
+Jobs = Sequence[AdmittedWorkload]
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionPlan:
-    """The targets of one preemptor; none if they could not release enough. `why` explains it."""
+class TargetChooser:
+    """Chooses targets on one snapshot, for one preemptor after another."""
 
-    preemptor: Preemptor
-    targets: tuple[Target, ...]
-    why: str
+    def __init__(
+        self, snapshot: Snapshot, policy: PolicySpec, history: JobHistory, now: float
+    ) -> None:
+        self._snapshot = snapshot
+        self._settings = policy.preemption
+        self._instance_types = policy.instanceTypes
+        self._history = history
+        self._now = now
+        self._quota = snapshot.quota
+        # what jobs hold in queues that borrow it
+        self._borrowed = dict[FlavorResource, int]()
 
-    @property
-    def reason(self) -> CessionReason:
-        """Of a plan that has targets."""
-        return _reason(self.preemptor, self.targets)
+    def choose(self, preemptor: Preemptor) -> PreemptionPlan:
+        """The targets for this preemptor. Nobody gives for resources of which the snapshot
+        contradicts itself."""
+        if self._snapshot.disagreement & preemptor.missing.keys():
+            counts = self._snapshot.disagreements
+            queues = {queue for queue, key in counts if key in preemptor.missing}
+            return PreemptionPlan(preemptor, (), why_disagreement(preemptor, queues))
+        if self._is_hopeless(preemptor):
+            return PreemptionPlan(preemptor, (), why_none(preemptor, preemptor.missing))
+        trial = Trial(preemptor, WorkingQuota(self._quota), None)
+        for trial in self._trials(preemptor):
+            if trial.is_enough and trial.has_seats:
+                targets = tuple(self._with_grace(target) for target in trial.targets.values())
+                return PreemptionPlan(preemptor, targets, why(preemptor, targets))
+        missing = trial.quota.missing(preemptor.workload.queue, preemptor.request)
+        if not missing and not trial.has_seats:
+            return PreemptionPlan(preemptor, (), why_no_node(preemptor))
+        return PreemptionPlan(preemptor, (), why_none(preemptor, missing))
 
+    def _trials(self, preemptor: Preemptor) -> Iterator[Trial]:
+        """From the gentlest to the last resort. In a pair, the second is for nodes: jobs that hold
+        the nodes that the preemptor needs, then all."""
+        working = WorkingQuota(self._quota)
+        candidates = find_candidates(
+            preemptor,
+            self._snapshot,
+            working,
+            self._history,
+            self._now,
+            self._settings.minRuntimeSeconds,
+        )
+        for jobs in (candidates.willing, candidates.willing + candidates.reluctant):
+            trial = self._try(preemptor, jobs, needs_seats=False)
+            yield trial
+            if trial.is_enough:
+                seats = make_seats(preemptor, self._snapshot.nodes, self._instance_types)
+                useful = jobs_on_useful_nodes(seats, jobs) if seats else ()
+                yield self._try(preemptor, useful, needs_seats=True)
+                yield self._try(preemptor, jobs, needs_seats=True)
+            if not candidates.reluctant:
+                return
 
-Targets = dict[str, Target]
-"""By the Workload's uid, in the order in which they were chosen."""
+    def _try(self, preemptor: Preemptor, jobs: Jobs, *, needs_seats: bool) -> Trial:
+        seats = make_seats(preemptor, self._snapshot.nodes, self._instance_types)
+        trial = Trial(preemptor, WorkingQuota(self._quota), seats, needs_seats=needs_seats)
+        _shrink(trial, jobs, below_nominal=False)
+        _shrink(trial, jobs, below_nominal=True)
+        _stop(trial, jobs, self._now)
+        if trial.is_enough:
+            for target in reversed(list(trial.targets.values())):
+                trial.grow_back(target.job)
+        return trial
 
+    def _is_hopeless(self, preemptor: Preemptor) -> bool:
+        """Whether all jobs of queues that borrow, and all jobs of its own queue, hold less than is
+        missing. It costs nothing per job, for the many that wait."""
+        own = self._quota.queues[preemptor.workload.queue]
+        return any(
+            amount > self._lent(key) + own.usage[key] for key, amount in preemptor.missing.items()
+        )
 
-def choose_targets(
-    preemptor: Preemptor,
-    quota: CohortQuota,
-    admitted: Iterable[AdmittedWorkload],
-    now: float,
-    min_runtime_s: float,
-) -> PreemptionPlan:
-    """Jobs that have run for less than `min_runtime_s` are left alone."""
-    candidates = [
-        job
-        for job in admitted
-        if _is_candidate(preemptor, quota, job)
-        and job.active
-        and now - job.started >= min_runtime_s
-    ]
-    targets = _shrink(preemptor, quota, candidates, allow_below_nominal=False)
-    if not _is_enough(preemptor, quota, targets):
-        targets = _shrink(preemptor, quota, candidates, allow_below_nominal=True)
-    if not _is_enough(preemptor, quota, targets):
-        targets = _stop(preemptor, quota, candidates, targets)
-    if not _is_enough(preemptor, quota, targets):
-        return PreemptionPlan(preemptor, (), _why_none(preemptor, quota, targets))
-    chosen = tuple(_without_surplus(preemptor, quota, targets).values())
-    return PreemptionPlan(preemptor, chosen, _why(preemptor, chosen))
+    def _lent(self, key: FlavorResource) -> int:
+        if key not in self._borrowed:
+            queues = self._quota.queues.values()
+            self._borrowed[key] = sum(q.usage[key] for q in queues if q.borrows([key]))
+        return self._borrowed[key]
 
-
-# --- who may be a target --------------------------------------------------------------------------
-def _is_foreign(preemptor: Preemptor, job: AdmittedWorkload) -> bool:
-    """Whether the job belongs to another queue, so to another team."""
-    return job.queue != preemptor.workload.queue
-
-
-def _is_candidate(preemptor: Preemptor, quota: CohortQuota, job: AdmittedWorkload) -> bool:
-    queue = quota.queues[job.queue]
-    if not queue.managed or not any(job.usage[key] for key in preemptor.missing):
-        return False
-    if not _is_foreign(preemptor, job):
-        return queue.preempts_own_jobs and job.priority < preemptor.workload.priority
-    own_cohort = quota.queues[preemptor.workload.queue].cohort
-    return queue.cohort == own_cohort != "" and queue.borrows(preemptor.missing)
-
-
-def _may_still_give(preemptor: Preemptor, left: CohortQuota, job: AdmittedWorkload) -> bool:
-    """Whether the job is still a candidate once others have released capacity.
-
-    A queue that is back within its nominal quota owes nothing more. No other queue owes anything
-    to a preemptor that would itself borrow.
-    """
-    if not _is_foreign(preemptor, job):
-        return True
-    return left.queues[job.queue].borrows(preemptor.missing) and _is_within_own(preemptor, left)
-
-
-def _is_within_own(preemptor: Preemptor, quota: CohortQuota) -> bool:
-    return quota.queues[preemptor.workload.queue].owns_with(preemptor.request)
-
-
-# --- what is left ---------------------------------------------------------------------------------
-def _after(quota: CohortQuota, targets: Targets) -> CohortQuota:
-    """The quota once all targets have released their capacity."""
-    for target in targets.values():
-        quota = quota.after_removing(target.job.queue, target.released)
-    return quota
-
-
-def _fits(preemptor: Preemptor, quota: CohortQuota) -> bool:
-    return quota.fits(preemptor.workload.queue, preemptor.request)
-
-
-def _is_enough(preemptor: Preemptor, quota: CohortQuota, targets: Targets) -> bool:
-    """Whether the preemptor fits, and takes from other teams only within its own quota."""
-    left = _after(quota, targets)
-    takes_from_others = any(_is_foreign(preemptor, target.job) for target in targets.values())
-    rightful = _is_within_own(preemptor, left) or not takes_from_others
-    return rightful and _fits(preemptor, left)
+    def _with_grace(self, target: Target) -> Target:
+        if self._history.ignores_deadlines(target.job.identity):
+            return target
+        grace_s = target.job.grace_s or self._settings.graceSeconds
+        return replace(target, grace_s=min(grace_s, self._settings.maxGraceSeconds))
 
 
 # --- shrink, then stop ----------------------------------------------------------------------------
-def _shrink(
-    preemptor: Preemptor,
-    quota: CohortQuota,
-    candidates: Iterable[AdmittedWorkload],
-    *,
-    allow_below_nominal: bool,
-) -> Targets:
-    """Shrink one job after the other, each by no more than is needed: the lowest priority first,
-    then the youngest."""
-    jobs = [job for job in candidates if job.allowed_sizes and job.size > job.smallest_size]
-    jobs.sort(
-        key=lambda job: (
-            preemptor.exceeds_nominal and _is_foreign(preemptor, job),
-            job.priority,
-            -job.reserved_since,
-            job.key,
-        )
-    )
-    targets: Targets = {}
-    for job in jobs:
-        left = _after(quota, targets)
-        if _fits(preemptor, left):
-            break
-        if not _may_still_give(preemptor, left, job):
-            continue
-        options = [Target(job, size) for size in reversed(job.allowed_sizes) if size < job.size]
-        if _is_foreign(preemptor, job) and not allow_below_nominal:
-            options = [option for option in options if _keeps_nominal(preemptor, left, option)]
-        if options:
-            sufficient = (option for option in options if _fits_with(preemptor, left, option))
-            targets[job.uid] = next(sufficient, options[-1])
-    return targets
+def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
+    """Jobs shrink until it is enough, or none may shrink any further."""
+    able = [job for job in jobs if job.allowed_sizes and trial.size(job) > job.smallest_size]
+    queues = by_queue(able, shrink_order)
+
+    def shrink_next(name: str, rival: Rank | None) -> None:
+        if not trial.may_give(name):
+            queues[name].clear()
+            return
+        job = queues[name][-1]
+        before = trial.size(job)
+        may_go_on = trial.shrink(job, rival, below_nominal=below_nominal)
+        if trial.is_enough:
+            _take_finer(trial, job, before, queues[name])
+        if not may_go_on or trial.size(job) <= job.smallest_size:
+            queues[name].remove(job)
+
+    _in_turn(trial, queues, shrink_next)
 
 
-def _fits_with(preemptor: Preemptor, left: CohortQuota, target: Target) -> bool:
-    return _fits(preemptor, left.after_removing(target.job.queue, target.released))
+def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) -> None:
+    """Of the jobs of one team and one class, the one gives last whose sizes release the least too
+    much."""
+    chosen = trial.size(job)
+    missing = trial.preemptor.missing
+    best = (sum(job.per_pod[key] for key in missing) * (before - chosen), job, chosen)
+    trial.give(job, before)
+    for rival in rivals:
+        if rival.priority == job.priority and rival.uid != job.uid:
+            size = trial.smallest_gift(rival)
+            if size is not None:
+                pods = trial.size(rival) - size
+                gift = sum(rival.per_pod[key] for key in missing) * pods
+                best = min(best, (gift, rival, size), key=lambda option: option[0])
+    trial.give(best[1], best[2])
 
 
-def _keeps_nominal(preemptor: Preemptor, left: CohortQuota, target: Target) -> bool:
-    """Whether the target's queue still uses all of its nominal quota afterwards."""
-    queue = left.after_removing(target.job.queue, target.released).queues[target.job.queue]
-    return all(
-        queue.usage[key] >= queue.quotas[key].nominal
-        for key in preemptor.missing
-        if key in queue.quotas and target.job.usage[key]
-    )
-
-
-def _stop(
-    preemptor: Preemptor,
-    quota: CohortQuota,
-    candidates: Iterable[AdmittedWorkload],
-    targets: Targets,
-) -> Targets:
-    """The shrinks, with jobs stopped in addition until it is enough: the least unsaved work first,
-    then the lowest priority, then the youngest."""
+def _stop(trial: Trial, jobs: Jobs, now: float) -> None:
+    """Jobs stop in addition, until it is enough."""
     # a job with a pending scale-up slice is not stopped: its pods would run on without quota
     # (Kueue 0.19.2)
-    jobs = [job for job in candidates if not job.is_growing]
-    jobs.sort(
-        key=lambda job: (
-            preemptor.exceeds_nominal and _is_foreign(preemptor, job),
-            job.unsaved_pod_seconds,
-            job.priority,
-            -job.reserved_since,
-            job.key,
-        )
-    )
-    for job in jobs:
-        if _is_enough(preemptor, quota, targets):
-            break
-        others = {uid: target for uid, target in targets.items() if uid != job.uid}
-        if _may_still_give(preemptor, _after(quota, others), job):
-            targets = others | {job.uid: Target(job, 0)}
-    return targets
+    able = [job for job in jobs if not job.is_growing]
+    queues = by_queue(able, stop_order(trial.preemptor, now))
+
+    def stop_next(name: str, _: Rank | None) -> None:
+        job = queues[name].pop()
+        if trial.may_stop(job):
+            trial.give(job, 0)
+
+    _in_turn(trial, queues, stop_next)
 
 
-def _without_surplus(preemptor: Preemptor, quota: CohortQuota, targets: Targets) -> Targets:
-    """The last chosen first, each target is left out if the others are enough, or keeps the largest
-    size that is enough."""
-    for uid, target in reversed(list(targets.items())):
-        others = {other: t for other, t in targets.items() if other != uid}
-        if _is_enough(preemptor, quota, others):
-            targets = others
-            continue
-        for size in reversed(target.job.allowed_sizes):
-            larger = targets | {uid: Target(target.job, size)}
-            if target.size < size < target.job.size and _is_enough(preemptor, quota, larger):
-                targets = larger
-                break
-    return targets
-
-
-# --- why ------------------------------------------------------------------------------------------
-def _reason(preemptor: Preemptor, targets: Iterable[Target]) -> CessionReason:
-    foreign = {_is_foreign(preemptor, target.job) for target in targets}
-    if foreign == {True}:
-        return CessionReason.RECLAIM_OWN_QUOTA
-    if foreign == {False}:
-        return CessionReason.PRIORITY_IN_TEAM
-    return CessionReason.RECLAIM_AND_PRIORITY
-
-
-CLAIMS = {
-    CessionReason.RECLAIM_OWN_QUOTA: "reclaims its team's own quota",
-    CessionReason.PRIORITY_IN_TEAM: "has priority over jobs of its team",
-    CessionReason.RECLAIM_AND_PRIORITY: (
-        "reclaims its team's own quota and has priority over jobs of its team"
-    ),
-}
-
-
-def _why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
-    workload = preemptor.workload
-    claim = CLAIMS[_reason(preemptor, targets)]
-    changes = [
-        f"{target.job.name} ({target.job.queue}) {_describe_change(target)}" for target in targets
-    ]
-    return (
-        f"{workload.name} ({workload.queue}) {claim}: it lacks "
-        f"{describe_amounts(preemptor.missing)}; {', '.join(changes)}"
-    )
-
-
-def _describe_change(target: Target) -> str:
-    if target.stops:
-        return "stops"
-    return f"shrinks from {target.job.size} to {target.size}"
-
-
-def _why_none(preemptor: Preemptor, quota: CohortQuota, targets: Targets) -> str:
-    workload = preemptor.workload
-    missing = _after(quota, targets).missing(workload.queue, preemptor.request)
-    return (
-        f"{workload.name} ({workload.queue}) stays pending: even without all jobs that it may "
-        f"preempt, it would still lack {describe_amounts(missing or preemptor.missing)}"
-    )
+def _in_turn(
+    trial: Trial,
+    queues: dict[str, list[AdmittedWorkload]],
+    give_next: Callable[[str, Rank | None], None],
+) -> None:
+    """The queue that is furthest over its share gives, again and again, until it is enough or no
+    queue may give. A queue's share changes by nothing but its own gifts."""
+    ranking = [(trial.rank(name), name) for name in queues]
+    heapify(ranking)
+    while ranking and not trial.is_enough:
+        _, name = heappop(ranking)
+        give_next(name, ranking[0][0] if ranking else None)
+        if queues[name]:
+            heappush(ranking, (trial.rank(name), name))

@@ -90,6 +90,8 @@ class AdmittedWorkload:
     is_evicting: bool = False
     # its pods by node
     pods_per_node: Mapping[str, int] = field(default_factory=dict)
+    # the node of each index, as far as it has one
+    node_of_index: Mapping[int, str] = field(default_factory=dict)
     # Unix seconds since when not all of its pods are ready; 0.0 if they are
     unready_since: float = 0.0
     # True if they all were ready before

@@ -140,6 +140,11 @@ class CessionReason(Reason):
         "Some targets borrow the quota of the preemptor's team; others are jobs of the same team "
         "with lower priority.",
     )
+    FAIR_SHARE = (
+        "FairShare",
+        "The preemptor's team would borrow no more than the teams that give, measured by their "
+        "shares.",
+    )
 
 
 class CessionPhase(Reason):

@@ -134,6 +134,7 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         started=job.started,
         parallelism=job.parallelism,
         ready_pods=job.ready,
+        node_of_index=dict.fromkeys(range(size), NODE),
         allowed_sizes=job.spec.sizes,
         desired_size=job.spec.accelerators,
         shrunk_at=job.shrunk_at,
@@ -143,7 +144,8 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         stopped_for=workload.stopped_for,
         kind="Job",
         is_evicting=workload.is_evicting,
-        pods_per_node={NODE: job.ready},
+        # the room of a pod that starts is in use as well
+        pods_per_node={NODE: size},
         unready_since=0.0 if job.ready >= size else job.started,
     )
 

@@ -4,11 +4,12 @@ import pytest
 
 from cede.api import cession as api
 from cede.api.objects import rfc3339
-from cede.api.policy import Preemption
+from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
+from scheduler.job_history import JobHistory
 from scheduler.new_cession import new_cession
 from scheduler.preemptors import preemptors
-from scheduler.targets import choose_targets
+from scheduler.targets import TargetChooser
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import NOW, admitted, pending, snapshot
 
@@ -18,7 +19,8 @@ SETTINGS = Preemption(graceSeconds=60, maxGraceSeconds=90)
 def made(job: AdmittedWorkload, name: str = "claim", attempt: int = 1) -> api.Cession:
     current = snapshot(admitted=[job], pending=[pending(name)])
     (preemptor,) = preemptors(current)
-    plan = choose_targets(preemptor, current.quota, current.admitted, NOW, 0)
+    policy = PolicySpec(preemption=Preemption(minRuntimeSeconds=0))
+    plan = TargetChooser(current, policy, JobHistory(), NOW).choose(preemptor)
     return new_cession(plan, attempt, SETTINGS, NOW)
 
 

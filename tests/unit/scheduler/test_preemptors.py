@@ -32,9 +32,14 @@ FULL = (admitted(size=8),)
             id="behind one that may not preempt",
         ),
         pytest.param(
-            [pending("a", pods=4), pending("b", pods=4)],
+            [pending("a", pods=4), pending("b", pods=3)],
             [("a", True), ("b", False)],
             id="Kueue reserves for the first only",
+        ),
+        pytest.param(
+            [pending("a", pods=4), pending("b", pods=4)],
+            [("a", True)],
+            id="the first speaks for all that request the same",
         ),
         pytest.param([pending("a", active=False)], [], id="not an inactive Workload"),
         pytest.param([pending("a", is_scale_up=True)], [], id="not a scale-up slice"),
@@ -77,11 +82,6 @@ def test_behind_a_workload_that_fits_nothing_preempts_in_this_pass() -> None:
 
 def test_a_queue_with_an_open_cession_has_no_second_preemptor() -> None:
     assert names_of(snapshot(admitted=FULL, pending=[pending("a")]), "vision") == []
-
-
-def test_a_suppressed_workload_does_not_preempt() -> None:
-    full = snapshot(admitted=FULL, pending=[pending("a")])
-    assert list(preemptors(full, suppressed={"uid-a"})) == []
 
 
 def test_a_queue_that_cede_does_not_manage_has_no_preemptor() -> None:

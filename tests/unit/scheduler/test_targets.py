@@ -1,14 +1,19 @@
 """Which jobs give way and how little: shrinks before stops, only what Kueue's own rules allow, and
 all that is needed or nothing."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
+from scheduler.job_history import JobHistory
+from scheduler.preemption_plan import PreemptionPlan
 from scheduler.preemptors import preemptors
 from scheduler.snapshot import Snapshot
-from scheduler.targets import PreemptionPlan, choose_targets
+from scheduler.targets import TargetChooser
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 from tests.builders.scheduler import (
     KEY,
@@ -17,17 +22,15 @@ from tests.builders.scheduler import (
     cohort_quota,
     pending,
     queue,
-    runtime_status,
     snapshot,
 )
 
 
-def plans(snapshot: Snapshot, min_runtime_s: float = 60) -> list[PreemptionPlan]:
+def plans(snapshot: Snapshot, min_runtime_s: int = 60) -> list[PreemptionPlan]:
     """One for every preemptor."""
-    return [
-        choose_targets(preemptor, snapshot.quota, snapshot.admitted, NOW, min_runtime_s)
-        for preemptor in preemptors(snapshot)
-    ]
+    policy = PolicySpec(preemption=Preemption(minRuntimeSeconds=min_runtime_s))
+    chooser = TargetChooser(snapshot, policy, JobHistory(), NOW)
+    return [chooser.choose(preemptor) for preemptor in preemptors(snapshot)]
 
 
 def sizes(plans: list[PreemptionPlan]) -> dict[str, int]:
@@ -64,21 +67,19 @@ def sizes_for(jobs: list[AdmittedWorkload], workload: PendingWorkload) -> dict[s
         pytest.param([admitted(size=4)], {}, id="nothing if the preemptor fits"),
         pytest.param(
             [
-                admitted(
-                    "a",
-                    size=4,
-                    allowed_sizes=(),
-                    runtime=runtime_status(step=100, durable_step=1, step_seconds=1.0),
-                ),
-                admitted(
-                    "b",
-                    size=4,
-                    allowed_sizes=(),
-                    runtime=runtime_status(step=100, durable_step=99, step_seconds=1.0),
-                ),
+                admitted("a", size=4, allowed_sizes=()),
+                admitted("b", size=4, allowed_sizes=(4,), reserved_since=NOW - 9000),
             ],
             {"b": 0},
-            id="of two stops, the one that loses less",
+            id="of two stops, the one that saves first",
+        ),
+        pytest.param(
+            [
+                admitted("a", size=4, allowed_sizes=(), reserved_since=NOW - 400),
+                admitted("b", size=4, allowed_sizes=(), reserved_since=NOW - 200),
+            ],
+            {"b": 0},
+            id="of two stops without a save, the one that loses less",
         ),
     ],
 )
@@ -136,6 +137,52 @@ def test_lower_priority_in_the_team_gives_way_before_other_teams() -> None:
         admitted("other", "research", size=6),
     ]
     assert sizes_for(jobs, pending(pods=3, priority=100)) == {"low": 1, "other": 4}
+
+
+# --- which team gives -----------------------------------------------------------------------------
+def test_the_team_that_is_furthest_over_its_share_gives_first() -> None:
+    """Whatever the class of its jobs. `greedy` owns nothing and borrows 8, `modest` one."""
+    jobs = [
+        admitted("top", "greedy", size=8, priority=90),
+        admitted("low", "modest", size=5, allowed_sizes=(4, 5), priority=10),
+    ]
+    queues = (queue("vision", 9), queue("greedy", 0, used=8), queue("modest", 4, used=5))
+    current = snapshot(cohort_quota(*queues), admitted=jobs, pending=[pending(pods=4)])
+    assert sizes(plans(current)) == {"top": 4}
+
+
+def test_teams_that_borrow_the_same_give_the_same() -> None:
+    jobs = [admitted(name, name, size=6, allowed_sizes=tuple(range(1, 7))) for name in "ab"]
+    queues = (queue("vision", 8), queue("a", 2, used=6), queue("b", 2, used=6))
+    current = snapshot(cohort_quota(*queues), admitted=jobs, pending=[pending(pods=4)])
+    assert sizes(plans(current)) == {"a": 4, "b": 4}
+
+
+def test_borrowers_give_before_lower_classes_of_the_own_team() -> None:
+    jobs = [
+        admitted("low", "vision", size=2, allowed_sizes=(1, 2), priority=10),
+        admitted("other", "research", size=6, priority=90),
+    ]
+    assert sizes_for(jobs, pending(pods=2, priority=50)) == {"other": 4}
+
+
+def test_of_sizes_that_are_enough_the_smallest_surplus_gives() -> None:
+    """`coarse` would release six for one."""
+    jobs = [
+        admitted("coarse", size=8, allowed_sizes=(2, 8), reserved_since=NOW - 100),
+        admitted("fine", size=4, allowed_sizes=(1, 2, 3, 4), reserved_since=NOW - 900),
+    ]
+    quota = cohort_quota(queue("vision", 4, used=3), queue("research", 11, used=12))
+    assert sizes(plans(snapshot(quota, admitted=jobs, pending=[pending(pods=1)]))) == {"fine": 3}
+
+
+# --- what the snapshot cannot tell ----------------------------------------------------------------
+def test_nobody_gives_while_the_snapshot_contradicts_itself() -> None:
+    current = snapshot(admitted=[admitted()], pending=[pending()])
+    counts = frozenset({("research", KEY)})
+    (plan,) = plans(replace(current, disagreement=frozenset({KEY}), disagreements=counts))
+    assert plan.targets == ()
+    assert "research differs from Kueue's own count" in plan.why
 
 
 # --- why ------------------------------------------------------------------------------------------

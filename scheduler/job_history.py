@@ -1,0 +1,62 @@
+"""PURE. What the recorded Cessions say about the jobs that gave. Records survive a restart of the
+scheduler, and no job can write them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api.cession import Cession, Preemptor
+from cede.api.objects import Key, unix
+
+STOPS_PER_HOUR = 2
+"""A job that was stopped so often in the last hour is left to finish by jobs of its own team and by
+claims for a fair share. The owner of quota stops it last of all."""
+LATE_ANSWERS_PER_DAY = 2
+"""A job that missed so many deadlines in the last day is shrunk or stopped without being asked."""
+HOUR_S = 3600.0
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """By the identity of a job."""
+
+    # in the last hour
+    stops: Mapping[str, int] = field(default_factory=dict)
+    # deadlines missed in the last day
+    late_answers: Mapping[str, int] = field(default_factory=dict)
+    # the preemptors that it was stopped for: uids of Workloads, and names of their Jobs
+    stopped_for: Mapping[str, frozenset[str | Key]] = field(default_factory=dict)
+
+    def is_over_budget(self, identity: str) -> bool:
+        return self.stops.get(identity, 0) >= STOPS_PER_HOUR
+
+    def ignores_deadlines(self, identity: str) -> bool:
+        return self.late_answers.get(identity, 0) >= LATE_ANSWERS_PER_DAY
+
+
+def read_history(cessions: Iterable[Cession], now: float) -> JobHistory:
+    stops = Counter[str]()
+    late_answers = Counter[str]()
+    stopped_for = defaultdict[str, set[str | Key]](set)
+    for cession in cessions:
+        age_s = now - cession.metadata.created
+        preemptor = _names(cession.spec.preemptor)
+        for target in cession.status.targets:
+            if target.stopped:
+                stopped_for[target.uid] |= preemptor
+                stops[target.uid] += age_s < HOUR_S
+            if target.forcedTime and now - unix(target.forcedTime) < DAY_S:
+                late_answers[target.uid] += 1
+    return JobHistory(
+        stops=stops,
+        late_answers=late_answers,
+        stopped_for={uid: frozenset(preemptors) for uid, preemptors in stopped_for.items()},
+    )
+
+
+def _names(preemptor: Preemptor) -> set[str | Key]:
+    """The uid of its Workload, and its Job, which keeps its name when it is resized."""
+    if not preemptor.job:
+        return {preemptor.uid}
+    return {preemptor.uid, (preemptor.namespace, preemptor.job)}
