@@ -1,6 +1,7 @@
 """PURE. Which jobs grow into idle quota."""
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from cede.api import sizes
 from cede.api.objects import unix
@@ -16,8 +17,8 @@ from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 
 SLICE_TIMEOUT_S = 5.0
-"""A scale-up slice that is not admitted by then is withdrawn. If its job were preempted meanwhile,
-the job's pods would run on without quota (Kueue 0.19.2)."""
+"""A scale-up slice that is not admitted by then is withdrawn, and its job waits for the cooldown.
+If it were preempted meanwhile, its pods would run on without quota (Kueue 0.19.2)."""
 
 Place = tuple[str, str]
 """A Cohort (for a queue without one, the queue) and a flavor of it."""
@@ -40,7 +41,8 @@ def grow(
     growing = [job for job in snapshot.admitted if job.is_growing]
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
-            yield resize(job, job.size, "the quota it would grow into is no longer idle")
+            why = "the quota it would grow into is no longer idle"
+            yield replace(resize(job, job.size, why), shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [
         job
@@ -49,7 +51,7 @@ def grow(
     ]
     wanted = _wanted_by_pending(snapshot) if jobs else set()
     placement = Placement(snapshot.nodes, policy.instanceTypes)
-    for job in _preferred_order(snapshot, jobs):
+    for job in preferred_order(snapshot, jobs):
         own = places(snapshot.quota, job)
         if taken & own or wanted & _keys(snapshot.quota, job):
             continue
@@ -113,9 +115,7 @@ def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
     return trains and is_staying and bool(job.allowed_sizes) and job.parallelism == job.size
 
 
-def _preferred_order(
-    snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]
-) -> list[AdmittedWorkload]:
+def preferred_order(snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]) -> list[AdmittedWorkload]:
     """The queue that borrows the smallest share first, then the highest priority, then the
     oldest."""
     shares = {job.queue: 0.0 for job in jobs}

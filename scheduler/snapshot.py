@@ -37,6 +37,7 @@ from scheduler.read_workloads import (
     remaining_counts,
     replaced_slice,
 )
+from scheduler.slices import added_pods
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
 
@@ -129,7 +130,7 @@ def _admitted(objects: RawObjects, current: Iterable[Workload]) -> list[Admitted
 
 def _pending(
     objects: RawObjects,
-    current: Iterable[Workload],
+    current: Sequence[Workload],
     with_quota: set[Key],
     queues: Mapping[str, Queue],
 ) -> list[PendingWorkload]:
@@ -137,6 +138,7 @@ def _pending(
     local_queues = {queue.metadata.key: queue for queue in objects.local_queues}
     cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
     flavors = {flavor.metadata.name: flavor.spec for flavor in objects.resource_flavors}
+    reserved = {w.metadata.key: w for w in current if has_quota(w)}
     pending = list[PendingWorkload]()
     for workload in current:
         local_queue = local_queues.get((workload.metadata.namespace, workload.spec.queueName))
@@ -145,6 +147,9 @@ def _pending(
             continue
         counts = remaining_counts(workload)
         pod_sets = read_pod_sets(workload, counts, queues[name].flavors, flavors)
+        replaced = reserved.get(replaced_slice(workload) or ("", ""))
+        if replaced:
+            pod_sets = added_pods(pod_sets, replaced, queues[name].flavors)
         ineligible = why_ineligible(workload, local_queue, cluster_queues.get(name))
         pending.append(read_pending(workload, name, with_quota, pod_sets, ineligible))
     return sorted(pending, key=kueue_order)

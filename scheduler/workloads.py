@@ -20,7 +20,7 @@ class PendingWorkload:
     priority: int
     # RFC 3339, as on the wire
     created: str
-    # what all pods request together
+    # what all pods request together; of a scale-up slice, the pods that it adds
     requested: Resources
     job: Key = ("", "")
     job_uid: str = ""

@@ -1,0 +1,108 @@
+"""An elastic job that misses pods trains on: it is never evicted, its Job counts no failure, and
+nothing is lost."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from cede.api.objects import condition
+from deploy.demo.figures import merged
+from tests.e2e.training import Training
+from tests.paths import TREE
+
+EXAMPLES = TREE / "examples"
+NODE_IS_OFF_S = 5
+
+pytestmark = pytest.mark.cluster
+# the fixture of tests/conftest.py
+Cluster = Any
+
+
+def gpt(cluster: Cluster) -> Training:
+    return Training(cluster, "research", "gpt")
+
+
+@pytest.fixture(scope="module")
+def research(cluster: Cluster) -> Iterator[None]:
+    """The job of examples/gpt on four accelerators."""
+    for name in ("policy.yaml", "allocations.yaml"):
+        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
+    cluster.kubectl("wait", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("delete", "job", "-n", "research", "--all", "--wait=true")
+    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
+    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
+    job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
+    job["metadata"]["annotations"]["cede.dev/sizes"] = "2-4"
+    job["spec"] |= {"parallelism": 4, "completions": 4}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+    yield
+    cluster.without_teams()
+
+
+@pytest.fixture
+def last_step(cluster: Cluster, research: None) -> Iterator[int]:
+    """The last step when the job trains on all four. Afterwards it must still be the same Job, with
+    nothing lost."""
+    cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 180)
+    yield merged(gpt(cluster).steps())[-1].step
+    check_undisturbed(cluster)
+
+
+def delete_pod(cluster: Cluster, index: int) -> None:
+    """The Job controller keeps the object until it has made the pod again."""
+    name = gpt(cluster).pod_of(index)
+    cluster.kubectl("delete", "pod", "-n", "research", name, "--wait=false")
+
+
+def check_undisturbed(cluster: Cluster) -> None:
+    """Nobody evicted the job, its Job counts no failure, and no step or sample is lost."""
+    job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
+    assert not job["status"].get("failed"), "no failure of the script"
+    for workload in cluster.kubectl_json("get", "workloads", "-n", "research")["items"]:
+        evicted = condition(workload["status"]["conditions"], "Evicted")
+        assert evicted is None, workload["metadata"]["name"]
+    gpt(cluster).check_nothing_lost()
+
+
+def test_a_node_that_is_off_for_5_s_costs_no_step(cluster: Cluster, last_step: int) -> None:
+    cluster.fail("n2")
+    time.sleep(NODE_IS_OFF_S)
+    cluster.join("n2")
+    lost = cluster.kubectl_json("get", "pods", "-n", "research")["items"]
+    assert any(pod["spec"].get("nodeName") == "n2" for pod in lost)
+    cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 90)
+
+
+def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: int) -> None:
+    """The other pods train on meanwhile."""
+    limit = ("quota", "three", "-n", "research")
+    cluster.kubectl("create", *limit, "--hard=pods=3")
+    try:
+        delete_pod(cluster, 2)
+        cluster.until(gpt(cluster).trains_on(3, last_step + 20), "it to train on 3", 60)
+    finally:
+        cluster.kubectl("delete", *limit)
+    cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
+
+
+def test_a_pod_that_no_node_has_room_for_is_given_up(cluster: Cluster, last_step: int) -> None:
+    """The job shrinks to the pods that there is room for, and grows once there is more."""
+    cluster.kubectl("cordon", "n1")
+    cluster.kubectl("cordon", "n2")
+    try:
+        delete_pod(cluster, 1)
+        cluster.until(gpt(cluster).trains_on(3, last_step), "it to train on 3", 60)
+        cluster.until(lambda: size(cluster) == 3, "Cede to shrink it to 3", 90)
+    finally:
+        cluster.kubectl("uncordon", "n1")
+        cluster.kubectl("uncordon", "n2")
+    cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
+
+
+def size(cluster: Cluster) -> int:
+    job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
+    return int(job["spec"]["parallelism"])
