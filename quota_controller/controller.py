@@ -227,6 +227,9 @@ class Controller:
                 self.kueue_deployment.get(kueue_config.DEPLOYMENT),
                 self.kueue_config_map.trouble or self.kueue_deployment.trouble,
             ),
+            unreadable=tuple(
+                reason for cache in self.caches for reason in cache.unreadable.values()
+            ),
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:

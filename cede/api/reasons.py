@@ -76,6 +76,10 @@ class PolicyReason(Reason):
     )
     ROOT_KEY_MISSING = ("RootKeyMissing", "The Secret of the root key has no entry for it.")
     CANNOT_READ = ("CannotRead", "A kind that is needed cannot be read: nothing is changed.")
+    OBJECTS_UNREADABLE = (
+        "ObjectsUnreadable",
+        "Some objects cannot be read: they count as they last were, or not at all.",
+    )
 
 
 class LeaderReason(Reason):

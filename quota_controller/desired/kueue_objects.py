@@ -24,9 +24,6 @@ from quota_controller.desired.desired_object import (
     desired_object,
 )
 
-BEST_EFFORT_FIFO = "BestEffortFIFO"
-"""Kueue's default queueing strategy."""
-
 
 # --- what all teams share -------------------------------------------------------------------------
 def shared_objects(
@@ -172,8 +169,7 @@ def cluster_queue(
     *,
     cede_preempts: bool,
 ) -> DesiredObject:
-    """The team's queue. While Cede preempts, `queueingStrategy` belongs to the scheduler; otherwise
-    a queue that the scheduler left strict is restored."""
+    """The team's queue. `queueingStrategy` is left out, because it belongs to the scheduler."""
     entries = (*allocation.spec.quotas, *allocation.spec.sharing.borrowLimits)
     type_names = {entry.instanceType for entry in entries}
     types = [type_ for type_ in spec.instanceTypes if type_.name in type_names]
@@ -190,8 +186,6 @@ def cluster_queue(
         "fairSharing": {"weight": str(weight)},
         "stopPolicy": "Hold" if hold else "None",
     }
-    if not cede_preempts:
-        content["queueingStrategy"] = BEST_EFFORT_FIFO
     name = allocation.metadata.name
     return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})
 
@@ -204,7 +198,6 @@ def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredO
     fields = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
     content = {name: queue["spec"][name] for name in fields if name in queue["spec"]}
     content["preemption"] = preemption(allocation, cede_preempts=False)
-    content["queueingStrategy"] = BEST_EFFORT_FIFO
     if allocation.metadata.deletionTimestamp:
         content["stopPolicy"] = "Hold"
     name = allocation.metadata.name

@@ -53,6 +53,8 @@ class Snapshot:
     # the key that the namespaces' keys are derived from; empty when it is lost
     root_key: bytes
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
+    # objects that count as they last were, each with why it cannot be read
+    unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from quota_controller.status.verdict import Verdict, failed, with_verdict
 SCHEDULER_LEADS = "SchedulerLeads"
 KUEUE_CONFIGURED = "KueueConfigured"
 _MAX_LISTED_NODES = 3
+MAX_REASON_LENGTH = 300
 
 
 def policy_status(
@@ -133,6 +134,13 @@ def _ready_verdict(policy: ClusterPolicy, snapshot: Snapshot, write_problems: Pr
             f"{names.SECRET_KEY}, so new teams get no key and no job can be asked to shrink: "
             f"restore the entry, or delete the Secret and restart {names.QUOTA_CONTROLLER} and "
             f"{names.SCHEDULER}",
+        )
+    if snapshot.unreadable:
+        return Verdict(
+            False,
+            PolicyReason.OBJECTS_UNREADABLE,
+            f"{len(snapshot.unreadable)} objects cannot be read and count as they last were; the "
+            f"first is {snapshot.unreadable[0][:MAX_REASON_LENGTH]}: update Cede, or report this",
         )
     types = ", ".join(type_.name for type_ in policy.spec.instanceTypes)
     classes = ", ".join(class_.name for class_ in policy.spec.priorityClasses) or "none"

@@ -1,7 +1,7 @@
 """Counts the answers of runtimes that are lost while the scheduler plans.
 
 The runtimes run in a process of their own and answer at once. The scheduler's process polls them,
-and runs pass after pass on the same event loop.
+and computes pass after pass beside its event loop, as the controller does.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from multiprocessing.connection import Connection
 
+from cede.kube.threads import run_in_thread
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from tests.fakes.runtime import ROOT_KEY, Runtime, loopback_address
 
@@ -77,7 +78,7 @@ async def _count(endpoints: list[Endpoint], run_pass: Callable[[], None], second
     async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as client:
         client.follow(endpoints)
         while time.monotonic() < end:
-            run_pass()
+            await run_in_thread(run_pass)
             await asyncio.sleep(PAUSE_S)
         return max(failures.count, len(endpoints) - len(client.statuses()))
 

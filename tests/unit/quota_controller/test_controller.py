@@ -15,6 +15,7 @@ from cede.api.objects import (
     DEPLOYMENTS,
     LOCAL_QUEUES,
     NAMESPACES,
+    NODES,
     POLICIES,
     ROLE_BINDINGS,
     SERVICES,
@@ -24,6 +25,7 @@ from tests.fakes.http_messages import refusal
 from tests.harness.quota_controller import (
     WRITTEN_KINDS,
     World,
+    condition_of,
     existing,
     fill,
     filled,
@@ -130,6 +132,19 @@ async def test_heartbeats_cause_no_write(world: World) -> None:
         await world.sync_caches()
         await world.controller.reconcile()
     assert world.server.writes()[before:] == []
+
+
+async def test_an_unreadable_node_delays_nothing_and_is_reported(world: World) -> None:
+    """Also before the first pass, which needs all kinds to be synced."""
+    world.server.put(NODES, {"metadata": {"name": "odd"}, "status": "no status"})
+    await world.controller.nodes.synced.wait()
+    async with asyncio.timeout(5):
+        while not world.controller.nodes.unreadable:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await world.controller.reconcile()
+    assert world.server.get(CLUSTER_QUEUES, ("", "vision"))
+    ready = condition_of(world.policy_status(), "Ready")
+    assert (ready["reason"], "odd" in ready["message"]) == ("ObjectsUnreadable", True)
 
 
 async def test_the_finalizer_is_added_before_any_object_is_created(world: World) -> None:

@@ -62,8 +62,7 @@ def test_without_a_policy_quotas_stay_and_kueue_preempts() -> None:
     plan = make_plan(snapshot([allocation()], live=before, without_policy=True))
     [queue] = plan.objects
     preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
-    restored = {"preemption": preemption, "queueingStrategy": "BestEffortFIFO"}
-    assert queue.body["spec"] == spec_before | restored
+    assert queue.body["spec"] == spec_before | {"preemption": preemption}
     assert (plan.unwanted(before), plan.abandoned_namespaces) == ([], ())
     assert plan.problems["vision"].reason == AllocationReason.NO_POLICY
 

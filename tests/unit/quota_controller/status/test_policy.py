@@ -110,6 +110,14 @@ def test_unreadable_settings_of_kueue_are_reported() -> None:
     )
 
 
+def test_an_object_that_cannot_be_read_is_named() -> None:
+    unreadable = ("Node n1: Expected `object`, got `array`", "Node n2: the same")
+    ready = condition_of(status_of(replace(snapshot(), unreadable=unreadable)), "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ObjectsUnreadable")
+    assert "2 objects cannot be read" in ready["message"]
+    assert "Node n1: Expected" in ready["message"]
+
+
 def test_while_kueue_is_not_installed_the_last_figures_stay() -> None:
     before = policy().model_copy(update={"status": PolicyStatus(leader="s-0")})
     error = "404 NotFound: the server could not find the resource"
