@@ -101,6 +101,11 @@ class Cluster:
         self.kueue.set_strategy(queue, strategy, self.now)
         self._changed()
 
+    def set_quota(self, quota: TeamQuota) -> None:
+        """The ClusterQueue of this name has this quota."""
+        self.kueue.set_quota(quota, self.now)
+        self._changed()
+
     def resize(self, job: Job, size: int, *, shrinks: bool) -> None:
         """Set the Job's parallelism: fewer pods at once, more when Kueue has admitted them."""
         job.version += 1

@@ -82,8 +82,14 @@ class Kueue:
         self.capacity_changed(now)
 
     def set_strategy(self, name: str, strategy: str, now: float) -> None:
-        queue = self.queues[name]
-        queue.strategy = strategy
+        self.queues[name].strategy = strategy
+        self._is_written(self.queues[name], now)
+
+    def set_quota(self, quota: TeamQuota, now: float) -> None:
+        self.queues[quota.name].quota = quota
+        self._is_written(self.queues[quota.name], now)
+
+    def _is_written(self, queue: Queue, now: float) -> None:
         queue.version += 1
         queue.observed_at = now + OBSERVE_S
         self.capacity_changed(now)
