@@ -4,14 +4,13 @@ Nothing here depends on what a job or its user may change while it runs. A job t
 or none in time, is not treated better than one that does.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
 from scheduler.job_history import JobHistory
 from scheduler.preemptors import ClaimKind, Preemptor
-from scheduler.snapshot import Snapshot
 from scheduler.working_quota import WorkingQuota
 from scheduler.workloads import AdmittedWorkload
 
@@ -35,14 +34,15 @@ class Candidates:
 
 def find_candidates(
     preemptor: Preemptor,
-    snapshot: Snapshot,
+    jobs: Mapping[str, Sequence[AdmittedWorkload]],
     quota: WorkingQuota,
     history: JobHistory,
     now: float,
     min_runtime_s: float,
 ) -> Candidates:
-    """The jobs that Kueue itself might preempt: of its own team those of a lower class, of other
-    teams those whose queue borrows (Kueue: findCandidates in pkg/scheduler/preemption).
+    """Of `jobs`, by queue, those that Kueue itself might preempt: of its own team those of a lower
+    class, of other teams those whose queue borrows (Kueue: findCandidates in
+    pkg/scheduler/preemption).
 
     A job that has run for less than `min_runtime_s`, or that was stopped too often in the last
     hour, is left alone. One exception: an owner that has waited for `min_runtime_s` takes even
@@ -55,7 +55,7 @@ def find_candidates(
     )
     willing = list[AdmittedWorkload]()
     reluctant = list[AdmittedWorkload]()
-    for job in _eligible(preemptor, snapshot, quota, history):
+    for job in _eligible(preemptor, jobs, quota, history):
         # far in the future: a clock was set back, and the job is older than it looks
         is_new = -min_runtime_s <= now - _start(job) < min_runtime_s
         if not is_new and not history.is_over_budget(job.identity):
@@ -71,23 +71,28 @@ def is_foreign(preemptor: Preemptor, job: AdmittedWorkload) -> bool:
 
 
 def _eligible(
-    preemptor: Preemptor, snapshot: Snapshot, quota: WorkingQuota, history: JobHistory
+    preemptor: Preemptor,
+    jobs: Mapping[str, Sequence[AdmittedWorkload]],
+    quota: WorkingQuota,
+    history: JobHistory,
 ) -> Iterator[AdmittedWorkload]:
     spared = history.stopped_for.get(preemptor.workload.identity, frozenset[str | Key]())
-    queues = set(_giving_queues(preemptor, quota))
-    own = preemptor.workload.queue
-    preempts_own_jobs = quota.queues[own].preempts_own_jobs
-    for job in snapshot.admitted:
-        if job.queue == own:
-            may_give = preempts_own_jobs and job.priority < preemptor.workload.priority
-        else:
-            may_give = job.queue in queues
-        if not may_give or not job.active or job.is_evicting:
-            continue
-        if job.uid in spared or job.job in spared:
-            continue
-        if any(job.usage[key] for key in preemptor.missing):
+    for job in _of_giving_queues(preemptor, jobs, quota):
+        is_spared = job.uid in spared or job.job in spared
+        may_give = job.active and not job.is_evicting and not is_spared
+        if may_give and any(job.usage[key] for key in preemptor.missing):
             yield job
+
+
+def _of_giving_queues(
+    preemptor: Preemptor, jobs: Mapping[str, Sequence[AdmittedWorkload]], quota: WorkingQuota
+) -> Iterator[AdmittedWorkload]:
+    own = preemptor.workload.queue
+    if quota.queues[own].preempts_own_jobs:
+        priority = preemptor.workload.priority
+        yield from (job for job in jobs.get(own, ()) if job.priority < priority)
+    for name in _giving_queues(preemptor, quota):
+        yield from jobs.get(name, ())
 
 
 def _giving_queues(preemptor: Preemptor, quota: WorkingQuota) -> Iterator[str]:

@@ -28,6 +28,9 @@ class ResourceQuota:
         return 0 if self.lending_limit is None else max(0, self.nominal - self.lending_limit)
 
 
+NO_QUOTA = ResourceQuota()
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
     """Resources that a Workload gets from one flavor, and the flavors in order of preference."""
@@ -62,7 +65,7 @@ class Queue:
         return frozenset(flavor for group in self.groups for flavor in group.flavors)
 
     def quota(self, key: FlavorResource) -> ResourceQuota:
-        return self.quotas.get(key, ResourceQuota())
+        return self.quotas.get(key, NO_QUOTA)
 
     def owns(self, amounts: Quota) -> bool:
         """Whether the amounts are within the nominal quota."""

@@ -11,6 +11,7 @@ If the pods of the preemptor would find no room on nodes, jobs on the same nodes
 nobody does.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -49,6 +50,9 @@ class TargetChooser:
         self._history = history
         self._now = now
         self._quota = snapshot.quota
+        self._jobs = defaultdict[str, list[AdmittedWorkload]](list)
+        for job in snapshot.admitted:
+            self._jobs[job.queue].append(job)
         # what jobs hold in queues that borrow it
         self._borrowed = dict[FlavorResource, int]()
 
@@ -62,12 +66,14 @@ class TargetChooser:
         if self._is_hopeless(preemptor):
             return PreemptionPlan(preemptor, (), why_none(preemptor, preemptor.missing))
         trial = Trial(preemptor, WorkingQuota(self._quota), None)
+        has_seats = True
         for trial in self._trials(preemptor):
-            if trial.is_enough and trial.has_seats:
+            has_seats = trial.has_seats()
+            if trial.is_enough and has_seats:
                 targets = tuple(self._with_grace(target) for target in trial.targets.values())
                 return PreemptionPlan(preemptor, targets, why(preemptor, targets))
         missing = trial.quota.missing(preemptor.workload.queue, preemptor.request)
-        if not missing and not trial.has_seats:
+        if not missing and not has_seats:
             return PreemptionPlan(preemptor, (), why_no_node(preemptor))
         return PreemptionPlan(preemptor, (), why_none(preemptor, missing))
 
@@ -77,7 +83,7 @@ class TargetChooser:
         working = WorkingQuota(self._quota)
         candidates = find_candidates(
             preemptor,
-            self._snapshot,
+            self._jobs,
             working,
             self._history,
             self._now,
@@ -142,7 +148,7 @@ def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
         if trial.is_enough:
             _take_finer(trial, job, before, queues[name])
         if not may_go_on or trial.size(job) <= job.smallest_size:
-            queues[name].remove(job)
+            queues[name].pop()
 
     _in_turn(trial, queues, shrink_next)
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scheduler.candidates import is_foreign
 from scheduler.preemption_plan import Target
@@ -45,10 +45,14 @@ class Trial:
         """Whether the preemptor fits, and takes from other teams only what it may."""
         if not self.quota.fits(self._own, self.preemptor.request) or not self._is_rightful():
             return False
-        return not self._needs_seats or self.has_seats
+        return not self._needs_seats or self._seats is None or self._seats.are_enough
 
-    @property
     def has_seats(self) -> bool:
+        """Whether the preemptor's pods have room on nodes. Without `needs_seats`: once, at the end,
+        for what all targets leave."""
+        if not self._needs_seats:
+            for target in self.targets.values():
+                self._release_seats(target, 1)
         return self._seats is None or self._seats.are_enough
 
     def _is_rightful(self) -> bool:
@@ -114,25 +118,28 @@ class Trial:
             self._giving[job.queue] += sign
             if not self._giving[job.queue]:
                 del self._giving[job.queue]
+        if self._needs_seats:
+            self._release_seats(target, sign)
+
+    def _release_seats(self, target: Target, sign: int) -> None:
         if self._seats:
-            for node, pods in leaving(job, target.size).items():
-                self._seats.release(node, per_pod(job), pods * sign)
+            for node, pods in leaving(target.job, target.size).items():
+                self._seats.release(node, per_pod(target.job), pods * sign)
 
     def shrink(self, job: AdmittedWorkload, rival: Rank | None, *, below_nominal: bool) -> bool:
         """The job shrinks until it is enough, or until the queue `rival` should give instead, or as
         far as it may. Returns False if it may not shrink any further."""
-        options = [size for size in reversed(job.allowed_sizes) if size < self.size(job)]
-        may = self._tries(job, lambda: self._may_stay_so(job, below_nominal=below_nominal))
         before = self.size(job)
-        # the options that are allowed come first
-        allowed = options[: bisect_right(options, False, key=lambda size: not may(size))]
-        if not allowed:
-            self.give(job, before)
-            return False
+        options = [size for size in reversed(job.allowed_sizes) if size < before]
         suffices = self._tries(job, lambda: self.is_enough or self._is_behind(job.queue, rival))
-        first = bisect_left(allowed, True, key=suffices)
-        self.give(job, allowed[min(first, len(allowed) - 1)])
-        return True
+        first = min(_first(options, suffices), len(options) - 1)
+        may = self._tries(job, lambda: self._may_stay_so(job, below_nominal=below_nominal))
+        if may(options[first]):
+            return True
+        # the options that are allowed come first
+        count = bisect_right(options[:first], False, key=lambda size: not may(size))
+        self.give(job, options[count - 1] if count else before)
+        return False
 
     def grow_back(self, job: AdmittedWorkload) -> None:
         """The job gets back what the others make needless: all of it, or the largest size with
@@ -150,7 +157,7 @@ class Trial:
         before = self.size(job)
         options = [size for size in reversed(job.allowed_sizes) if size < before]
         enough = self._tries(job, lambda: self.is_enough)
-        first = bisect_left(options, True, key=enough)
+        first = _first(options, enough)
         self.give(job, before)
         return options[first] if first < len(options) else None
 
@@ -190,3 +197,14 @@ class Trial:
         quotas = self.quota.queues[job.queue].quotas
         keys = [key for key in self.preemptor.missing if key in quotas and job.usage[key]]
         return all(self.quota.used(job.queue, key) >= quotas[key].nominal for key in keys)
+
+
+def _first(options: Sequence[int], passes: Callable[[int], bool]) -> int:
+    """The index of the first option that passes, of options of which all later ones pass too; their
+    number if none does. Cheap if it is one of the first."""
+    low = 0
+    high = 0
+    while high < len(options) and not passes(options[high]):
+        low = high + 1
+        high = 2 * high + 1
+    return bisect_left(options, True, low, min(high, len(options)), key=passes)

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.candidates import Candidates, find_candidates, stop_order, weight
+from scheduler.candidates import (
+    Candidates,
+    by_queue,
+    find_candidates,
+    shrink_order,
+    stop_order,
+    weight,
+)
 from scheduler.job_history import STOPS_PER_HOUR, JobHistory
 from scheduler.preemptors import ClaimKind, Preemptor
 from scheduler.snapshot import Snapshot
@@ -26,7 +33,8 @@ def candidates_of(
     current: Snapshot, preemptor: Preemptor, history: JobHistory | None = None
 ) -> Candidates:
     quota = WorkingQuota(current.quota)
-    return find_candidates(preemptor, current, quota, history or JobHistory(), NOW, 60)
+    jobs = by_queue(current.admitted, shrink_order)
+    return find_candidates(preemptor, jobs, quota, history or JobHistory(), NOW, 60)
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet", "TrainJob", ""])
