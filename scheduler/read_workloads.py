@@ -30,8 +30,9 @@ def replaced_slice(workload: Workload) -> Key | None:
 
 
 def _job_key(workload: Workload) -> Key:
+    """A Workload without owner is named by itself."""
     job = owner(workload)
-    return workload.metadata.namespace, job.name if job else ""
+    return workload.metadata.namespace, job.name if job else workload.metadata.name
 
 
 def order_time(workload: Workload) -> float:
