@@ -1,26 +1,31 @@
-"""The benchmarks of the scheduler: `python -m tests.bench.scheduler [passes] [victims]`.
+"""The benchmarks of the scheduler: `python -m tests.bench.scheduler [PART …]`.
 
 passes: the picture and the plan at 100, 1,000 and 10,000 Workloads.
 victims: the plan of a claim on 100 to 1,000 jobs.
+owner: seconds until an owner has its quota back, beside stock Kueue; needs the local cluster.
+rate: Kueue's admissions a second with Cede beside it; needs the local cluster.
 """
 
 import argparse
+import asyncio
 import json
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from tests.bench.scheduler import victims
+from tests.bench.scheduler import admission_rate, time_to_owner, victims
 from tests.bench.scheduler.pictures import SCENARIOS, SIZES
 from tests.paths import TREE
 
 GOAL_PASS_P99_MS = 50.0
 GOAL_PEAK_MB = 400.0
 GOAL_VICTIMS_MS = 250.0
+GOAL_STEP_S = 0.4
+"""A step of the job of examples/gpt, on eight accelerators of the local cluster."""
 
 
-def measure_passes(seconds: float) -> bool:
+def measure_passes(options: argparse.Namespace) -> bool:
     """Prints a row for each cluster. Each is measured in a process of its own."""
     columns = (
         "workloads",
@@ -39,7 +44,7 @@ def measure_passes(seconds: float) -> bool:
     for size in SIZES:
         for scenario in SCENARIOS:
             command = [sys.executable, "-m", "tests.bench.scheduler.passes"]
-            command += [str(size.workloads), scenario, "--seconds", str(seconds)]
+            command += [str(size.workloads), scenario, "--seconds", str(options.seconds)]
             process = subprocess.run(command, cwd=TREE, text=True, capture_output=True, check=True)
             row = json.loads(process.stdout)
             print_row([row[column] for column in columns])
@@ -49,7 +54,7 @@ def measure_passes(seconds: float) -> bool:
     return met
 
 
-def measure_victims(seconds: float) -> bool:
+def measure_victims(_: argparse.Namespace) -> bool:
     print_row(("victims", "elastic", "median_ms", "max_ms"))
     met = True
     for count in victims.COUNTS:
@@ -62,23 +67,60 @@ def measure_victims(seconds: float) -> bool:
     return met
 
 
+def measure_owner(options: argparse.Namespace) -> bool:
+    cases = time_to_owner.CASES[: options.cases]
+    samples = asyncio.run(time_to_owner.measure(cases, options.times))
+    print_row(("claim", "side", "n", "median_s", "min_s", "max_s", "ratio", "stages"))
+    met = True
+    for case, sides in samples.items():
+        stock = statistics.median(sample.wait for sample in sides["kueue"])
+        for side, values in sides.items():
+            waits = [sample.wait for sample in values]
+            median = statistics.median(waits)
+            figures = (len(waits), *(f"{s:.2f}" for s in (median, min(waits), max(waits))))
+            stages = [
+                f"{stage} {statistics.median(value.stages[stage] for value in values):.2f}"
+                for stage in values[0].stages
+            ]
+            print_row((case, side, *figures, f"{median / stock:.2f}", ", ".join(stages)))
+            met &= median <= stock + GOAL_STEP_S
+    print(f"goal: the median of stock Kueue and one step ({GOAL_STEP_S:g} s)")
+    return met
+
+
+def measure_rate(options: argparse.Namespace) -> bool:
+    beside, alone = admission_rate.measure(options.times)
+    print_row(("side", "n", "median_per_s", "min", "max"))
+    for side, rates in (("with Cede", beside), ("without", alone)):
+        figures = [f"{r:.1f}" for r in (statistics.median(rates), min(rates), max(rates))]
+        print_row((side, len(rates), *figures))
+    ratio = admission_rate.ratio(beside, alone)
+    print(f"ratio {ratio:.2f}; goal: ≥ {admission_rate.GOAL_RATIO}")
+    return ratio >= admission_rate.GOAL_RATIO
+
+
 def print_row(cells: Iterable[object]) -> None:
     print(" ".join(f"{cell!s:>12}" for cell in cells), flush=True)
 
 
-PARTS: dict[str, Callable[[float], bool]] = {
+PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "passes": measure_passes,
     "victims": measure_victims,
+    "owner": measure_owner,
+    "rate": measure_rate,
 }
+WITHOUT_CLUSTER = ("passes", "victims")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables. Returns 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=list(PARTS), help="by default all")
+    parser.add_argument("parts", nargs="*", choices=list(PARTS), help="default: passes victims")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row of `passes`")
+    parser.add_argument("--times", type=int, default=5, help="samples of `owner` and `rate`")
+    parser.add_argument("--cases", type=int, default=None, help="the first cases of `owner` only")
     options = parser.parse_args(arguments)
-    results = [PARTS[part](options.seconds) for part in options.parts or PARTS]
+    results = [PARTS[part](options) for part in options.parts or WITHOUT_CLUSTER]
     return 0 if all(results) else 1
 
 

@@ -1,13 +1,24 @@
 """Times the plan of one claim that needs all of many jobs to stop or shrink."""
 
 import time
+from dataclasses import replace
 
 from cede.api.policy import PolicySpec
 from cede.api.resources import Resources
 from scheduler.actions import OpenCession
+from scheduler.free_capacity import NodeRoom
 from scheduler.plan import plan
 from scheduler.snapshot import Snapshot
-from tests.builders.scheduler import GPU, NOW, admitted, cohort_quota, pending, queue, snapshot
+from scheduler.workloads import AdmittedWorkload
+from tests.builders.scheduler import (
+    FLAVOR,
+    NOW,
+    admitted,
+    cohort_quota,
+    pending,
+    queue,
+    snapshot,
+)
 
 COUNTS = (100, 300, 600, 1000)
 SIZE = 4
@@ -17,12 +28,19 @@ SIZE = 4
 def picture(count: int, *, elastic: bool) -> Snapshot:
     """`vision` owns all that `research` uses, and claims what all of its jobs can give."""
     sizes = (SIZE // 2, SIZE) if elastic else ()
-    jobs = [admitted(f"job-{n:04}", size=SIZE, allowed_sizes=sizes) for n in range(count)]
+    jobs = [victim(number, sizes) for number in range(count)]
+    nodes = tuple(NodeRoom(f"node-{n}", {"type": FLAVOR}, Resources()) for n in range(count))
     claim = count * SIZE // (2 if elastic else 1)
     used = count * SIZE
     quota = cohort_quota(queue("vision", nominal=used), queue("research", nominal=0, used=used))
-    request = Resources({GPU: claim})
-    return snapshot(quota, pending=[pending(requested=request, pods=claim)], admitted=jobs)
+    return snapshot(quota, pending=[pending(pods=claim)], admitted=jobs, nodes=nodes)
+
+
+def victim(number: int, sizes: tuple[int, ...]) -> AdmittedWorkload:
+    """A job on a node of its own."""
+    node = f"node-{number}"
+    job = admitted(f"job-{number:04}", size=SIZE, allowed_sizes=sizes, pods_per_node={node: SIZE})
+    return replace(job, node_of_index=dict.fromkeys(range(SIZE), node))
 
 
 def measure(count: int, *, elastic: bool, times: int = 5) -> list[float]:
