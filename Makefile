@@ -28,9 +28,10 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 		$(PYTHON_) $(FAST) tests/laws tests/unit --ignore=tests/unit/elastic_runtime; \
 		code=$$?; wait $$! && exit $$code
 
-test-long: setup-cluster  ## endurance: 500 resizes with kills, many random histories; 45 min
+test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 2 h
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
+	@CEDE_TRADING_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
 	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
 		-m "not cluster and not gpu and not processes"
@@ -48,7 +49,7 @@ bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on 
 bench-runtime: setup-python  ## elastic_runtime beside torchft, NVRx, torchrun and DCP
 	@$(PYTHON_) -m tests.bench.runtime $(ARGS)
 
-bench-scheduler: setup-python  ## passes of the scheduler with up to 10,000 Workloads
+bench-scheduler: setup-python  ## passes of the scheduler; ARGS="owner rate": on the local cluster
 	@$(PYTHON_) -m tests.bench.scheduler $(ARGS)
 
 lint: setup-python  ## ruff, mypy --strict, the import laws

@@ -89,10 +89,10 @@ class Rigid:
     def workload(self) -> Json:
         """Its Workload, always the same one; empty before Kueue has made it."""
         items: list[Json] = self.cluster.kubectl_json("get", "workloads", "-n", BORROWER)["items"]
-        mine = [item for item in items if "it" in item["metadata"]["name"].split("-")]
+        candidates = [item for item in items if "it" in item["metadata"]["name"].split("-")]
         if self.uid:
-            mine = [item for item in mine if item["metadata"]["uid"] == self.uid]
-        return mine[0] if mine else {}
+            candidates = [item for item in candidates if item["metadata"]["uid"] == self.uid]
+        return candidates[0] if candidates else {}
 
     def is_admitted(self) -> bool:
         return condition_of(self.workload(), "Admitted").get("status") == "True"

@@ -12,7 +12,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests.bench.scheduler import admission_rate, time_to_owner, victims
 from tests.bench.scheduler.pictures import SCENARIOS, SIZES
@@ -77,22 +77,28 @@ def measure_owner(options: argparse.Namespace) -> bool:
         for side, values in sides.items():
             waits = [sample.wait for sample in values]
             median = statistics.median(waits)
-            figures = (len(waits), *(f"{s:.2f}" for s in (median, min(waits), max(waits))))
-            stages = [
-                f"{stage} {statistics.median(value.stages[stage] for value in values):.2f}"
-                for stage in values[0].stages
-            ]
-            print_row((case, side, *figures, f"{median / stock:.2f}", ", ".join(stages)))
+            spread = (median, min(waits), max(waits))
+            figures = (len(waits), *(f"{seconds:.2f}" for seconds in spread))
+            stages = ", ".join(median_stages(values))
+            print_row((case, side, *figures, f"{median / stock:.2f}", stages))
             met &= median <= stock + GOAL_STEP_S
     print(f"goal: the median of stock Kueue and one step ({GOAL_STEP_S:g} s)")
     return met
+
+
+def median_stages(samples: Sequence[time_to_owner.Sample]) -> Iterator[str]:
+    """Each stage with its median."""
+    for stage in samples[0].stages:
+        seconds = [sample.stages.get(stage, 0.0) for sample in samples]
+        yield f"{stage} {statistics.median(seconds):.2f}"
 
 
 def measure_rate(options: argparse.Namespace) -> bool:
     beside, alone = admission_rate.measure(options.times)
     print_row(("side", "n", "median_per_s", "min", "max"))
     for side, rates in (("with Cede", beside), ("without", alone)):
-        figures = [f"{r:.1f}" for r in (statistics.median(rates), min(rates), max(rates))]
+        spread = (statistics.median(rates), min(rates), max(rates))
+        figures = [f"{rate:.1f}" for rate in spread]
         print_row((side, len(rates), *figures))
     ratio = admission_rate.ratio(beside, alone)
     print(f"ratio {ratio:.2f}; goal: ≥ {admission_rate.GOAL_RATIO}")

@@ -1,0 +1,216 @@
+"""Teams trade accelerators while components, nodes and the API server fail at random.
+
+The long form: CEDE_TRADING_SECONDS=3600 pytest tests/e2e/test_trading.py -s
+"""
+
+import copy
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.e2e.training import Training
+from tests.paths import TREE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+# the fixture of tests/conftest.py
+Cluster = Any
+SECONDS = float(os.environ.get("CEDE_TRADING_SECONDS", "60"))
+SEED = int(os.environ.get("CEDE_TRADING_SEED", "1"))
+EXAMPLES = TREE / "examples"
+TEAMS = ("vision", "research")
+CLASSES = ("inference", "training", "sweep")
+NODE = "n2"
+COMPONENTS = {
+    names.SCHEDULER: names.SYSTEM_NAMESPACE,
+    names.WEBHOOK: names.SYSTEM_NAMESPACE,
+    names.QUOTA_CONTROLLER: names.SYSTEM_NAMESPACE,
+    "kueue": "kueue-system",
+}
+QUIET_S = 240
+"""Until everything is as it should be, after the last fault."""
+
+
+class Trade:
+    """What happens to the cluster, chosen by a seed. Nothing fails for longer than its own call."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.chance = random.Random(SEED)  # noqa: S311
+        self.done = Counter[str]()
+        self._submitted = 0
+
+    def run(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            happening = self.chance.choice(
+                [self.submit] * 6 + [self.delete] * 2 + [self.kill, self.cut_node, self.pause_api]
+            )
+            # a command may meet the fault before it
+            with suppress(AssertionError):
+                happening()
+                self.done[happening.__name__] += 1
+            time.sleep(self.chance.uniform(1, 6))
+
+    def submit(self) -> None:
+        """A job of any class, for some seconds."""
+        self._submitted += 1
+        job: Json = copy.deepcopy(yaml.safe_load((EXAMPLES / "claim.yaml").read_text()))
+        pods = self.chance.randint(1, 4)
+        labels = {names.PRIORITY_CLASS: self.chance.choice(CLASSES)}
+        team = self.chance.choice(TEAMS)
+        job["metadata"] = {
+            "name": f"small-{self._submitted}",
+            "namespace": team,
+            "labels": labels,
+        }
+        job["spec"] |= {"parallelism": pods, "completions": pods, "backoffLimit": 100}
+        [container] = job["spec"]["template"]["spec"]["containers"]
+        seconds = self.chance.randint(3, 25)
+        container["command"] = ["python", "-c", f"import time; time.sleep({seconds})"]
+        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+
+    def delete(self) -> None:
+        """One of the jobs, wherever it is."""
+        listing = self.cluster.kubectl("get", "jobs", "-n", "vision", "-o", "name").split()
+        if listing:
+            job = self.chance.choice(listing)
+            self.cluster.kubectl("delete", "-n", "vision", job, "--wait=false")
+
+    def kill(self) -> None:
+        component, namespace = self.chance.choice(list(COMPONENTS.items()))
+        selector = f"app.kubernetes.io/name={component}"
+        force = ("--grace-period=0", "--force")
+        self.cluster.kubectl("delete", "pod", "-n", namespace, "-l", selector, *force)
+
+    def cut_node(self) -> None:
+        """Its network, for some seconds: fewer than Kubernetes needs to give it up."""
+        self.cluster.cut(NODE)
+        try:
+            time.sleep(self.chance.uniform(1, 10))
+        finally:
+            self.cluster.heal(NODE)
+
+    def pause_api(self) -> None:
+        pid = api_server()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(self.chance.uniform(1, 8))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def api_server() -> int:
+    for status in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if status.read_text().strip() == "kube-apiserver":
+                return int(status.parent.name)
+    raise AssertionError("no API server runs")
+
+
+@pytest.fixture
+def gpt(cluster: Cluster) -> Iterator[Training]:
+    """An elastic job of research that trains on all eight accelerators."""
+    files = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml", EXAMPLES / "gpt" / "job.yaml")
+    for file in files[:2]:
+        cluster.kubectl("apply", "-f", str(file))
+    teams = [f"computeallocation/{team}" for team in TEAMS]
+    cluster.kubectl("wait", *teams, "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("apply", "-f", str(files[2]))
+    training = Training(cluster, "research", "gpt")
+    cluster.until(training.trains_on(8), "research to train on 8", 180)
+    yield training
+    cluster.without_teams()
+
+
+def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: Training) -> None:
+    trade = Trade(cluster)
+    trade.run(SECONDS)
+    for team in TEAMS:
+        small = cluster.kubectl("get", "jobs", "-n", team, "-o", "name").split()
+        others = [job for job in small if not job.endswith("/gpt")]
+        if others:
+            cluster.kubectl("delete", "-n", team, *others, "--wait=true", "--timeout=120s")
+    cluster.until(gpt.trains_on(8), "research to train on 8 again", QUIET_S)
+    cluster.until(lambda: not open_cessions(cluster), "every Cession to end", 60)
+    cluster.until(lambda: not strict_queues(cluster), "every queue to be BestEffortFIFO", 60)
+    summary = f"{dict(trade.done)}, {len(cessions(cluster))} Cessions, {dict(evictions(cluster))}"
+    print(summary)
+    assert reserved(cluster) <= 8, summary
+    assert not inactive(cluster), summary
+    stops = Counter(stopped_job(t) for c in cessions(cluster) for t in c["status"]["targets"])
+    unknown = {
+        (job, reason): count
+        for (job, reason), count in evictions(cluster).items()
+        if reason != "EvictedDueToDeactivated" or count > stops[job]
+    }
+    assert not unknown, f"evicted without a Cession: {unknown}; {summary}"
+    assert gpt.check_nothing_lost() > 0
+
+
+def cessions(cluster: Cluster) -> list[Json]:
+    return list(cluster.kubectl_json("get", "cessions")["items"])
+
+
+def open_cessions(cluster: Cluster) -> list[str]:
+    return [
+        str(cession["metadata"]["name"])
+        for cession in cessions(cluster)
+        if not cession.get("status", {}).get("completionTime")
+    ]
+
+
+def stopped_job(target: Json) -> str:
+    """The job that was stopped; empty if it shrank."""
+    return str(target["job"]) if target.get("stopped") else ""
+
+
+def strict_queues(cluster: Cluster) -> list[str]:
+    return [
+        str(queue["metadata"]["name"])
+        for queue in cluster.kubectl_json("get", "clusterqueues")["items"]
+        if queue["spec"]["queueingStrategy"] == "StrictFIFO"
+    ]
+
+
+def reserved(cluster: Cluster) -> int:
+    """Accelerators that Kueue counts as in use."""
+    return sum(
+        int(resource["total"])
+        for queue in cluster.kubectl_json("get", "clusterqueues")["items"]
+        for flavor in queue["status"].get("flavorsReservation", [])
+        for resource in flavor["resources"]
+        if resource["name"] == names.GPU
+    )
+
+
+def inactive(cluster: Cluster) -> list[str]:
+    return [
+        str(workload["metadata"]["name"])
+        for workload in cluster.kubectl_json("get", "workloads", "-A")["items"]
+        if not workload["spec"].get("active", True)
+    ]
+
+
+def evictions(cluster: Cluster) -> Counter[tuple[str, str]]:
+    """(job, reason) of every eviction by Kueue, as its events count them."""
+    counts = Counter[tuple[str, str]]()
+    for event in cluster.kubectl_json("get", "events", "-A")["items"]:
+        regarding = event.get("involvedObject", {})
+        reason = str(event.get("reason", ""))
+        if regarding.get("kind") == "Workload" and reason.startswith("EvictedDueTo"):
+            # job-NAME-SUFFIX
+            job = str(regarding["name"]).removeprefix("job-").rpartition("-")[0]
+            counts[job, reason] += int(event.get("count") or 1)
+    return counts
