@@ -26,7 +26,7 @@ from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
 from webhook.team import Team, is_accelerator
 
 VOLUME = "cede-control"
-PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE, SHRUNK_AT)
+PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE)
 """Annotations that the user's own file does not have. `kubectl replace` must not remove them."""
 
 
@@ -81,6 +81,11 @@ def _restore_annotations(job: Json, old: Json) -> None:
         value = get_annotation(old, name)
         if value and not get_annotation(job, name):
             ensure_dict(job, "metadata", "annotations")[name] = value
+    # only the scheduler writes it: without it a job would grow again at once
+    annotations = ensure_dict(job, "metadata", "annotations")
+    annotations.pop(SHRUNK_AT, None)
+    if shrunk_at := get_annotation(old, SHRUNK_AT):
+        annotations[SHRUNK_AT] = shrunk_at
 
 
 def _restore_after_replace(job: Json, old: Json) -> None:

@@ -149,6 +149,13 @@ def _changed_sizes_complaints(job: Json, old: Json) -> Iterator[str]:
             f"metadata.annotations[{SIZES}] does not contain {size}, the present size of the job: "
             f"add {size}"
         )
+    lost = [option for option in previous if option < (size or 0) and option not in allowed]
+    if lost:
+        yield (
+            f"metadata.annotations[{SIZES}] does not contain {_shorten(tuple(lost))}: a job keeps "
+            f"the sizes to which it may shrink for the owners of its capacity. Add them, or delete "
+            f"the job and create it again"
+        )
     if allowed[0] < previous[0]:
         yield (
             f"metadata.annotations[{SIZES}] allows {allowed[0]}, but the job's pods were created "

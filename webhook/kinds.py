@@ -132,6 +132,13 @@ def get_controller(job: Json) -> tuple[str, str] | None:
     return None
 
 
+def is_running(job: Json) -> bool:
+    """True for an object that Kueue queues as a whole and has admitted: it is not suspended."""
+    spec = get_dict(job, "spec")
+    suspend = get_dict(spec, "runPolicy").get("suspend", spec.get("suspend"))
+    return get_group_kind(job) in JOBS and suspend is False
+
+
 def is_controlled_pod(job: Json) -> bool:
     """True for a pod that a controller created and configures."""
     return get_group_kind(job) == POD and get_controller(job) is not None

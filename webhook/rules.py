@@ -6,7 +6,7 @@ from cede.api.names import GRACE, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_rules import change_complaints, job_complaints
-from webhook.json_fields import get_dict, get_group_kind
+from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
     get_label_by_path,
@@ -14,6 +14,7 @@ from webhook.kinds import (
     is_controlled_pod,
     is_controller_forged,
     is_in_scope,
+    is_running,
 )
 from webhook.node_fit import pod_size_complaints
 from webhook.team import Team
@@ -39,6 +40,7 @@ def complaints(request: AdmissionRequest) -> list[str]:
     return [
         *(complaint for complaint in current if complaint not in previous),
         *change_complaints(request.object, request.old),
+        *_raised_class_complaints(request.object, request.old, request.team),
     ]
 
 
@@ -77,6 +79,20 @@ def _priority_complaints(job: Json, team: Team) -> Iterator[str]:
                 f"{path} is {name!r}, which is above what team {team.name} may use: use "
                 f"{_join_with_or(allowed)}"
             )
+
+
+def _raised_class_complaints(job: Json, old: Json, team: Team) -> Iterator[str]:
+    """A job that runs keeps at most the class with which it was admitted: jobs of the lowest class
+    give way first, and Kueue would follow the label at once."""
+    before = get_label(old, PRIORITY_CLASS)
+    after = get_label(job, PRIORITY_CLASS)
+    if not is_running(old) or team.classes.get(after, 0) <= team.classes.get(before, 0):
+        return
+    yield (
+        f"metadata.labels[{PRIORITY_CLASS}] is {after!r}, which is above {before!r}, with which "
+        f"the job was admitted: keep {before!r} while it runs, or delete the job and create it "
+        f"again"
+    )
 
 
 def _pod_priority_complaints(job: Json) -> Iterator[str]:

@@ -219,6 +219,17 @@ def test_kubectl_replace_with_the_users_file_undoes_nothing() -> None:
     assert update(old, deepcopy(file)) == old
 
 
+@pytest.mark.parametrize("before", ["", "2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize("after", ["", "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"])
+def test_only_the_scheduler_notes_when_a_job_shrank(before: str, after: str) -> None:
+    old = running_job(elastic_job(), 3)
+    new = deepcopy(old)
+    for job, text in ((old, before), (new, after)):
+        if text:
+            job["metadata"]["annotations"]["cede.dev/shrunk-at"] = text
+    assert update(old, new) == old
+
+
 def test_a_change_of_the_template_is_left_for_the_api_server_to_refuse() -> None:
     old = running_job(elastic_job(), 3)
     file = elastic_job()

@@ -261,8 +261,14 @@ def test_a_job_cannot_become_elastic_or_plain_later() -> None:
     [
         pytest.param("2-9", [], id="wider"),
         pytest.param("1-8", ["allows 1, but the job's pods were created"], id="a smaller smallest"),
-        pytest.param("2,4,8", [], id="fewer, with the present one"),
-        pytest.param("6-8", ["does not contain 4"], id="without the present size"),
+        pytest.param("2,3,4,8", [], id="fewer, all of them above the present one"),
+        pytest.param("2,4,8", ["does not contain 3: a job keeps"], id="coarser below"),
+        pytest.param("4-8", ["does not contain 2, 3: a job keeps"], id="a larger smallest"),
+        pytest.param(
+            "6-8",
+            ["does not contain 4", "does not contain 2, 3: a job keeps"],
+            id="without the present size",
+        ),
         pytest.param("2-4", [f"{DESIRED_SIZE} is 8"], id="without the desired size"),
         pytest.param("many", [f"{SIZES}: 'many' is "], id="not a list"),
     ],

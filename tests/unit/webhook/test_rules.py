@@ -215,3 +215,29 @@ def test_system_priority_classes_are_refused(job: Json, path: str) -> None:
     assert complaints(AdmissionRequest(job, team=TEAM)) == [
         f"{path} is 'system-cluster-critical', which is reserved for system pods: remove it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("suspend", "before", "after", "refused"),
+    [
+        pytest.param(False, "sweep", "training", True, id="raised while it runs"),
+        pytest.param(False, "training", "sweep", False, id="lowered while it runs"),
+        pytest.param(True, "sweep", "training", False, id="raised while it waits"),
+        pytest.param(None, "sweep", "training", False, id="nobody knows whether it runs"),
+    ],
+)
+def test_a_running_job_keeps_the_class_of_its_admission(
+    suspend: bool | None, before: str, after: str, refused: bool
+) -> None:
+    """Also a JobSet, and a kind whose field is in runPolicy."""
+    for spec in ({"suspend": suspend}, {"runPolicy": {"suspend": suspend}}):
+        old = plain_job(labels={PRIORITY: before})
+        old["spec"].pop("suspend", None)
+        if suspend is not None:
+            old["spec"] |= spec
+        new = deepcopy(old)
+        new["metadata"]["labels"][PRIORITY] = after
+        texts = complaints(AdmissionRequest(new, old, "mara", TEAM))
+        assert [f"'{after}', which is above '{before}'" in text for text in texts] == [
+            True
+        ] * refused
