@@ -83,12 +83,19 @@ class Queue:
         return any(self.usage[key] > self.quota(key).nominal for key in keys)
 
 
+CohortKey = tuple[str, FlavorResource]
+
+
 @dataclass(frozen=True, slots=True)
 class CohortQuota:
     """All ClusterQueues, and the quota that the Cohort itself owns."""
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     cohort_nominal: Quota = field(default_factory=Counter)
+    # by (cohort, key), filled when they are first asked for: what the members lend together, and
+    # what they use of it
+    _lendable_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+    _lent_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
 
     def available(self, name: str, key: FlavorResource) -> int:
         """How much more the queue may use now. Below zero if more is in use than exists."""
@@ -155,18 +162,29 @@ class CohortQuota:
     def _with_usage(self, name: str, amounts: Quota, sign: int) -> "CohortQuota":
         queue = self.queues[name]
         usage: Quota = Counter(queue.usage)
+        lent_sums = dict(self._lent_sums)
         for key, amount in amounts.items():
+            local = queue.quota(key).local
+            before = max(0, usage[key] - local)
             usage[key] += sign * amount
-        return replace(self, queues={**self.queues, name: replace(queue, usage=usage)})
+            if (queue.cohort, key) in lent_sums:
+                lent_sums[queue.cohort, key] += max(0, usage[key] - local) - before
+        queues = {**self.queues, name: replace(queue, usage=usage)}
+        return replace(self, queues=queues, _lent_sums=lent_sums)
 
     def _lendable(self, cohort: str, key: FlavorResource) -> int:
-        quotas = [queue.quota(key) for queue in self._members(cohort)]
-        return self.cohort_nominal[key] + sum(quota.nominal - quota.local for quota in quotas)
+        if (cohort, key) not in self._lendable_sums:
+            quotas = [queue.quota(key) for queue in self._members(cohort)]
+            own = sum(quota.nominal - quota.local for quota in quotas)
+            self._lendable_sums[cohort, key] = self.cohort_nominal[key] + own
+        return self._lendable_sums[cohort, key]
 
     def _lent(self, cohort: str, key: FlavorResource) -> int:
-        return sum(
-            max(0, queue.usage[key] - queue.quota(key).local) for queue in self._members(cohort)
-        )
+        if (cohort, key) not in self._lent_sums:
+            self._lent_sums[cohort, key] = sum(
+                max(0, queue.usage[key] - queue.quota(key).local) for queue in self._members(cohort)
+            )
+        return self._lent_sums[cohort, key]
 
     def _members(self, cohort: str) -> Iterator[Queue]:
         return (queue for queue in self.queues.values() if queue.cohort == cohort)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -95,6 +96,9 @@ class Controller:
         # by the event loop's clock
         self._followed_at = float("-inf")
         self._metrics = CessionMetrics()
+        # two threads may take a snapshot
+        self._memory = snapshot.Memory()
+        self._memory_lock = threading.Lock()
         # since when our counts of quota differ from Kueue's
         self._differing_since: dict[Count, float] = {}
 
@@ -123,7 +127,7 @@ class Controller:
         policy = self.policy.spec if self.policy else NO_POLICY
         now = self._clock()
         SNAPSHOT_AGE.set(max(cache.age_s for cache in self.caches))
-        current, decision = await run_in_thread(lambda: _decide(objects, policy, now))
+        current, decision = await run_in_thread(lambda: self._decide(objects, policy, now))
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
         self._log_why(decision)
@@ -170,11 +174,21 @@ class Controller:
 
     async def _follow(self) -> None:
         objects = self.observe()
-        self._follow_jobs_of(await run_in_thread(lambda: snapshot.take(objects)))
+        self._follow_jobs_of(await run_in_thread(lambda: self._take(objects)))
 
     def _follow_jobs_of(self, current: Snapshot) -> None:
         self.runtimes.follow(_endpoints(current))
         self._followed_at = asyncio.get_running_loop().time()
+
+    def _decide(self, objects: RawObjects, policy: PolicySpec, now: float) -> tuple[Snapshot, Plan]:
+        with PASS_SECONDS.labels("snapshot").time():
+            current = self._take(objects)
+        with PASS_SECONDS.labels("plan").time():
+            return current, plan(current, policy, now)
+
+    def _take(self, objects: RawObjects) -> Snapshot:
+        with self._memory_lock:
+            return snapshot.take(objects, self._memory)
 
     def _check_age(self) -> None:
         oldest = max(self.caches, key=lambda cache: cache.age_s)
@@ -198,13 +212,6 @@ class Controller:
             self._last_why = decision.why
             for why in decision.why:
                 log.info("planned", extra={"why": why})
-
-
-def _decide(objects: RawObjects, policy: PolicySpec, now: float) -> tuple[Snapshot, Plan]:
-    with PASS_SECONDS.labels("snapshot").time():
-        current = snapshot.take(objects)
-    with PASS_SECONDS.labels("plan").time():
-        return current, plan(current, policy, now)
 
 
 def _endpoints(current: Snapshot) -> Iterable[Endpoint]:

@@ -1,14 +1,15 @@
 """PURE. What is free on the nodes."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from cede.api import names
-from cede.api.kueue import Node, Pod
+from cede.api.kueue import Node
 from cede.api.objects import is_true
-from cede.api.pods import pod_requests
 from cede.api.resources import Resources, parse
+from scheduler.memory import Kept
+from scheduler.pod_index import PodIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +22,15 @@ class NodeRoom:
     free: Resources = field(default_factory=Resources)
 
 
-def read_nodes(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[NodeRoom, ...]:
+def read_nodes(nodes: Iterable[Node], pods: PodIndex, kept: Kept[NodeRoom]) -> Iterator[NodeRoom]:
     """The nodes that are Ready and schedulable, with what is free on each."""
-    requested: dict[str, Resources] = defaultdict(Resources)
-    for pod in pods:
-        if pod.spec.nodeName and pod.status.phase in ("Pending", "Running"):
-            requested[pod.spec.nodeName] += pod_requests(pod.spec)
-    return tuple(
-        NodeRoom(
-            name=node.metadata.name,
-            labels=node.metadata.labels,
-            free=_free(node, requested[node.metadata.name]),
-        )
-        for node in nodes
-        if not node.spec.unschedulable and is_true(node.status.conditions, names.READY)
-    )
+    for node in nodes:
+        if not node.spec.unschedulable and is_true(node.status.conditions, names.READY):
+            requested = pods.requested(node.metadata.name)
+            yield kept.get(node.metadata.name, (node, requested), partial(_room, node, requested))
 
 
-def _free(node: Node, requested: Resources) -> Resources:
+def _room(node: Node, requested: Mapping[str, int]) -> NodeRoom:
     free = parse(node.status.allocatable)
     free.subtract(requested)
-    return free
+    return NodeRoom(node.metadata.name, node.metadata.labels, free)

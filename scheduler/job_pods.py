@@ -1,12 +1,12 @@
 """PURE. What the pods and the runtime of a job show."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cede.api import names
-from cede.api.kueue import Job, Pod
-from cede.api.objects import Meta, condition, is_true
+from cede.api.kueue import Pod
+from cede.api.objects import condition, is_true
 from elastic_runtime.contract import Status
 
 
@@ -28,73 +28,57 @@ class JobPods:
     unplaced: int = 0
 
 
-def pods_by_job(
-    pods: Iterable[Pod], jobs: Mapping[str, Job], statuses: Mapping[str, Status]
-) -> dict[str, JobPods]:
-    """By the uid of the object that owns the pods: a Job, or what owns the Job, such as a JobSet.
+NO_PODS = JobPods()
 
-    A group of pods that belongs together has the key `group_key`.
-    """
-    ready = Counter[str]()
-    addresses = dict[str, str]()
-    per_node: dict[str, Counter[str]] = defaultdict(Counter)
-    node_of_index: dict[str, dict[int, str]] = defaultdict(dict)
-    indexes: dict[str, set[int]] = defaultdict(set)
-    unplaced = Counter[str]()
+
+def read_job_pods(pods: Iterable[Pod]) -> JobPods:
+    """What the pods of one owner show. Pods that have ended do not count."""
+    ready = 0
+    address = ""
+    per_node = Counter[str]()
+    node_of_index = dict[int, str]()
+    indexes = set[int]()
+    unplaced = 0
     for pod in pods:
-        owner = _owner_of(pod, jobs)
-        if not owner or pod.status.phase not in ("Pending", "Running"):
+        if pod.status.phase not in ("Pending", "Running"):
             continue
         if pod.spec.nodeName:
-            per_node[owner][pod.spec.nodeName] += 1
-            node_of_index[owner][_index(pod)] = pod.spec.nodeName
+            per_node[pod.spec.nodeName] += 1
+            node_of_index[_index(pod)] = pod.spec.nodeName
         if is_true(pod.status.conditions, names.READY):
-            ready[owner] += 1
+            ready += 1
             # the Job controller does not count a pod that is being deleted
             if not pod.metadata.deletionTimestamp:
-                indexes[owner].add(_index(pod))
+                indexes.add(_index(pod))
         if _is_unplaced(pod):
-            unplaced[owner] += 1
+            unplaced += 1
         if _is_pod_0(pod):
-            addresses[owner] = pod.status.podIP
-    uids = {*ready, *addresses, *per_node, *unplaced, *statuses}
-    return {
-        uid: JobPods(
-            ready=ready[uid],
-            address=addresses.get(uid, ""),
-            runtime=statuses.get(uid),
-            per_node=per_node.get(uid, Counter()),
-            node_of_index=node_of_index.get(uid, {}),
-            ready_indexes=frozenset(indexes.get(uid, ())),
-            unplaced=unplaced[uid],
-        )
-        for uid in uids
-    }
+            address = pod.status.podIP
+    return JobPods(
+        ready=ready,
+        address=address,
+        per_node=per_node,
+        node_of_index=node_of_index,
+        ready_indexes=frozenset(indexes),
+        unplaced=unplaced,
+    )
 
 
-def group_key(namespace: str, group: str) -> str:
-    """Kueue's Workload of a group of pods has the group's name."""
-    return f"{namespace}/{group}"
-
-
-def _owner_of(pod: Pod, jobs: Mapping[str, Job]) -> str:
-    labels = pod.metadata.labels
-    group = labels.get(names.POD_GROUP)
-    if group:
-        return group_key(pod.metadata.namespace, group)
-    # anybody may write a label, and the uids of Jobs are no secret
-    uid = _controller_uid(pod.metadata)
-    job = jobs.get(uid)
-    if job is None:
-        return uid
-    if job.metadata.namespace != pod.metadata.namespace:
-        return ""
-    return _controller_uid(job.metadata) or uid
-
-
-def _controller_uid(metadata: Meta) -> str:
-    owners = metadata.ownerReferences
-    return next((reference.uid for reference in owners if reference.controller), "")
+def combined(parts: Sequence[JobPods], runtime: Status | None) -> JobPods:
+    """What several owners show together, such as the Jobs of a JobSet. Their indexes are no indexes
+    of the whole."""
+    if len(parts) == 1:
+        return replace(parts[0], runtime=runtime)
+    per_node = Counter[str]()
+    for part in parts:
+        per_node.update(part.per_node)
+    return JobPods(
+        ready=sum(part.ready for part in parts),
+        address=next((part.address for part in parts if part.address), ""),
+        runtime=runtime,
+        per_node=per_node,
+        unplaced=sum(part.unplaced for part in parts),
+    )
 
 
 def _index(pod: Pod) -> int:

@@ -67,11 +67,13 @@ def remaining_counts(workload: Workload) -> dict[str, int]:
 def read_pending(
     workload: Workload,
     queue: str,
-    with_quota: set[Key],
-    pod_sets: tuple[PodSetRequest, ...],
+    pod_sets: tuple[PodSetRequest, ...] = (),
     ineligible: str = "",
+    *,
+    is_scale_up: bool = False,
 ) -> PendingWorkload:
-    """`with_quota` are the keys of the Workloads that have quota."""
+    """A job that was stopped after it grew keeps the annotation and replaces nothing: then it is no
+    scale-up."""
     priority_class = workload.spec.priorityClassRef
     return PendingWorkload(
         key=workload.metadata.key,
@@ -83,8 +85,7 @@ def read_pending(
         job=_job_key(workload),
         job_uid=identity(workload),
         priority_class=priority_class.name if priority_class else "",
-        # a job that was stopped after it grew keeps the annotation and replaces nothing
-        is_scale_up=replaced_slice(workload) in with_quota,
+        is_scale_up=is_scale_up,
         active=workload.spec.active,
         stopped_for=workload.metadata.labels.get(names.STOPPED_FOR, ""),
         pod_sets=pod_sets,

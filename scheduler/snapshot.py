@@ -1,7 +1,10 @@
 """PURE. One frozen snapshot of the cluster, built from the objects in the caches."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -14,6 +17,7 @@ from cede.api.kueue import (
     Node,
     Pod,
     ResourceFlavor,
+    ResourceFlavorSpec,
     Workload,
 )
 from cede.api.objects import Key, is_true
@@ -25,10 +29,13 @@ from scheduler.cluster_quota import read_cohort_quota
 from scheduler.cohort import CohortQuota, Queue
 from scheduler.disagreement import Count, distrusted, find_disagreements
 from scheduler.eligibility import why_ineligible
+from scheduler.flavors import Flavors
 from scheduler.free_capacity import NodeRoom, read_nodes
-from scheduler.job_pods import JobPods, group_key, pods_by_job
+from scheduler.job_pods import JobPods, combined
 from scheduler.kueue_timeouts import KueueTimeouts, read_timeouts
+from scheduler.memory import Kept, ReadObjects
 from scheduler.observations import Observed
+from scheduler.pod_index import PodIndex, controller_uid
 from scheduler.pod_sets import read_pod_sets
 from scheduler.read_workloads import (
     has_quota,
@@ -86,73 +93,151 @@ class Snapshot:
     timeouts: KueueTimeouts = field(default_factory=KueueTimeouts)
 
 
-def take(objects: RawObjects) -> Snapshot:
+class _WorkloadFacts(NamedTuple):
+    has_quota: bool
+    is_finished: bool
+    # the Workload that it replaces
+    replaces: Key | None
+
+
+def _read_facts(workload: Workload) -> _WorkloadFacts:
+    is_finished = is_true(workload.status.conditions, names.FINISHED)
+    return _WorkloadFacts(has_quota(workload), is_finished, replaced_slice(workload))
+
+
+class Memory:
+    """What `take` read before: it reads only what changed. One pass at a time may use it."""
+
+    def __init__(self) -> None:
+        self.facts = ReadObjects(_read_facts)
+        self.pods = PodIndex()
+        self.nodes = Kept[NodeRoom]()
+        self.admitted = Kept[AdmittedWorkload]()
+        self.pending = Kept[PendingWorkload]()
+        self.flavors = Kept[Mapping[str, ResourceFlavorSpec]]()
+
+    def end_pass(self) -> None:
+        for kept in (self.nodes, self.admitted, self.pending, self.flavors):
+            kept.end_pass()
+
+
+def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     """Workloads of queues outside the Cohort are left out."""
-    with_quota = [workload for workload in objects.workloads if has_quota(workload)]
-    replaced = {replaced_slice(workload) for workload in with_quota}
-    # a slice whose replacement has quota counts no more; Kueue finishes it a moment later
-    current = [workload for workload in objects.workloads if workload.metadata.key not in replaced]
-    admitted = _admitted(objects, current)
+    memory = memory or Memory()
+    memory.facts.update(objects.workloads)
+    memory.pods.update(objects.pods)
+    with_quota = [pair for pair in memory.facts if pair[1].has_quota]
+    replaced = {facts.replaces for _, facts in with_quota}
+    admitted = _admitted(objects, memory, replaced)
     quota = read_cohort_quota(
         objects.cluster_queues, objects.cohorts, objects.allocations, admitted
     )
-    keys_with_quota = {workload.metadata.key for workload in with_quota}
+    by_key = {workload.metadata.key: workload for workload, _ in with_quota}
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
-    return Snapshot(
+    current = Snapshot(
         quota=quota,
-        pending=tuple(_pending(objects, current, keys_with_quota, quota.queues)),
+        pending=tuple(_pending(objects, memory, by_key, replaced, quota.queues)),
         admitted=tuple(workload for workload in admitted if workload.queue in quota.queues),
-        finished=frozenset(w.metadata.uid for w in objects.workloads if _is_finished(w)),
+        finished=frozenset(w.metadata.uid for w, facts in memory.facts if facts.is_finished),
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
-        nodes=read_nodes(objects.nodes, objects.pods),
+        nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
     )
+    memory.end_pass()
+    return current
 
 
-def _is_finished(workload: Workload) -> bool:
-    return is_true(workload.status.conditions, names.FINISHED)
-
-
-def _admitted(objects: RawObjects, current: Iterable[Workload]) -> list[AdmittedWorkload]:
+def _admitted(
+    objects: RawObjects, memory: Memory, replaced: Collection[Key | None]
+) -> list[AdmittedWorkload]:
+    """Without slices whose replacement has quota: Kueue finishes them a moment later."""
     jobs = {job.metadata.uid: job for job in objects.jobs}
-    pods = pods_by_job(objects.pods, jobs, objects.statuses)
+    children = _jobs_by_controller(objects.jobs)
     admitted = list[AdmittedWorkload]()
-    for workload in current:
-        if has_quota(workload):
-            group = group_key(*workload.metadata.key)
-            own_pods = pods.get(identity(workload)) or pods.get(group) or JobPods()
-            admitted.append(read_admitted(workload, jobs.get(identity(workload)), own_pods))
-    return admitted
+    for workload, facts in memory.facts:
+        if not facts.has_quota or workload.metadata.key in replaced:
+            continue
+        uid = identity(workload)
+        job = jobs.get(uid)
+        status = objects.statuses.get(uid)
+        namespace, name = workload.metadata.key
+        # the Workload of a group of pods has the group's name, and nothing controls it
+        owner = name if uid == workload.metadata.uid else uid
+        owners = (owner, *children.get((namespace, uid), ()))
+        parts = [memory.pods.shown(namespace, owner) for owner in owners]
+        sources = (workload, job, status, *parts)
+        read = partial(_read_admitted, workload, job, parts, status)
+        admitted.append(memory.admitted.get(workload.metadata.uid, sources, read))
+    # the order of the memory depends on what changed last
+    return sorted(admitted, key=lambda workload: workload.uid)
+
+
+def _read_admitted(
+    workload: Workload, job: Job | None, parts: Sequence[JobPods], status: Status | None
+) -> AdmittedWorkload:
+    return read_admitted(workload, job, combined(parts, status))
+
+
+def _jobs_by_controller(jobs: Iterable[Job]) -> dict[Key, list[str]]:
+    """The uids of the Jobs that another object made, such as a JobSet, by its uid."""
+    children: dict[Key, list[str]] = defaultdict(list)
+    for job in jobs:
+        if job.metadata.ownerReferences:
+            owner = controller_uid(job.metadata)
+            children[job.metadata.namespace, owner].append(job.metadata.uid)
+    return children
 
 
 def _pending(
     objects: RawObjects,
-    current: Sequence[Workload],
-    with_quota: set[Key],
+    memory: Memory,
+    with_quota: Mapping[Key, Workload],
+    replaced: Collection[Key | None],
     queues: Mapping[str, Queue],
 ) -> list[PendingWorkload]:
     """In Kueue's order, without those of other queues."""
     local_queues = {queue.metadata.key: queue for queue in objects.local_queues}
     cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
-    flavors = {flavor.metadata.name: flavor.spec for flavor in objects.resource_flavors}
-    reserved = {w.metadata.key: w for w in current if has_quota(w)}
+    flavors = memory.flavors.get(
+        "", tuple(objects.resource_flavors), partial(_by_name, objects.resource_flavors)
+    )
     pending = list[PendingWorkload]()
-    for workload in current:
-        local_queue = local_queues.get((workload.metadata.namespace, workload.spec.queueName))
-        name = local_queue.spec.clusterQueue if local_queue else ""
-        if name not in queues or has_quota(workload) or _is_finished(workload):
+    for workload, facts in memory.facts:
+        if facts.has_quota or facts.is_finished or workload.metadata.key in replaced:
             continue
-        counts = remaining_counts(workload)
-        pod_sets = read_pod_sets(workload, counts, queues[name].flavors, flavors)
-        replaced = reserved.get(replaced_slice(workload) or ("", ""))
-        if replaced:
-            pod_sets = added_pods(pod_sets, replaced, queues[name].flavors)
-        ineligible = why_ineligible(workload, local_queue, cluster_queues.get(name))
-        pending.append(read_pending(workload, name, with_quota, pod_sets, ineligible))
+        local_queue = local_queues.get((workload.metadata.namespace, workload.spec.queueName))
+        queue = cluster_queues.get(local_queue.spec.clusterQueue) if local_queue else None
+        if queue is None or queue.metadata.name not in queues:
+            continue
+        old_slice = with_quota.get(facts.replaces) if facts.replaces else None
+        sources = (workload, local_queue, queue, flavors, old_slice)
+        read = partial(_read_pending, workload, local_queue, queue, flavors, old_slice)
+        pending.append(memory.pending.get(workload.metadata.uid, sources, read))
     return sorted(pending, key=kueue_order)
+
+
+def _by_name(flavors: Iterable[ResourceFlavor]) -> dict[str, ResourceFlavorSpec]:
+    return {flavor.metadata.name: flavor.spec for flavor in flavors}
+
+
+def _read_pending(
+    workload: Workload,
+    local_queue: LocalQueue | None,
+    queue: ClusterQueue,
+    flavors: Flavors,
+    old_slice: Workload | None,
+) -> PendingWorkload:
+    names_of_flavors = {f.name for group in queue.spec.resourceGroups for f in group.flavors}
+    pod_sets = read_pod_sets(workload, remaining_counts(workload), names_of_flavors, flavors)
+    if old_slice:
+        pod_sets = added_pods(pod_sets, old_slice, names_of_flavors)
+    ineligible = why_ineligible(workload, local_queue, queue)
+    return read_pending(
+        workload, queue.metadata.name, pod_sets, ineligible, is_scale_up=bool(old_slice)
+    )
 
 
 def kueue_order(workload: PendingWorkload) -> tuple[int, float, str]:

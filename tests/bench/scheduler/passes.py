@@ -49,13 +49,15 @@ class FakeCluster:
         self.timings = list[tuple[float, float]]()
         self._statuses = pictures.statuses(size, scenario)
         self._policy = PolicySpec()
+        self._memory = snapshot.Memory()
         self._chance = random.Random(0)  # noqa: S311
         self._version = 2000
 
     def run_pass(self) -> None:
         self._change()
         start = time.perf_counter()
-        picture = snapshot.take(RawObjects(**self.fields, statuses=self._statuses))
+        objects = RawObjects(**self.fields, statuses=self._statuses)
+        picture = snapshot.take(objects, self._memory)
         taken = time.perf_counter()
         plan(picture, self._policy, NOW)
         planned = time.perf_counter()

@@ -4,6 +4,8 @@ import msgspec
 
 from cede.api.kueue import Node, Pod
 from scheduler.free_capacity import read_nodes
+from scheduler.memory import Kept
+from scheduler.pod_index import PodIndex
 from tests.builders.scheduler import GPU
 
 
@@ -21,10 +23,16 @@ def pod(phase: str) -> Pod:
     return msgspec.convert(body, Pod)
 
 
+def free(nodes: list[Node], pod: Pod) -> list[int]:
+    pods = PodIndex()
+    pods.update([pod])
+    return [room.free[GPU] for room in read_nodes(nodes, pods, Kept())]
+
+
 def test_only_ready_and_schedulable_nodes_have_free_capacity() -> None:
     nodes = [node("n1"), node("n2", "False"), node("n3", unschedulable=True)]
-    assert [room.free[GPU] for room in read_nodes(nodes, [pod("Running")])] == [1]
+    assert free(nodes, pod("Running")) == [1]
 
 
 def test_a_pod_that_has_ended_requests_nothing() -> None:
-    assert [room.free[GPU] for room in read_nodes([node("n1")], [pod("Succeeded")])] == [4]
+    assert free([node("n1")], pod("Succeeded")) == [4]

@@ -1,11 +1,11 @@
-"""Which pods belong to which job, where they run, and how many are ready."""
+"""Where the pods of a job run, and how many are ready."""
 
 import msgspec
 
 from cede.api import names
-from cede.api.kueue import Job, Pod
+from cede.api.kueue import Pod
 from cede.api.objects import Json
-from scheduler.job_pods import group_key, pods_by_job
+from scheduler.job_pods import NO_PODS, combined, read_job_pods
 from tests.builders.scheduler import runtime_status
 
 POD_0 = {names.POD_INDEX: "0"}
@@ -35,50 +35,24 @@ def owned(kind: str, uid: str) -> Json:
 
 def test_the_pods_of_a_job_are_counted_by_node() -> None:
     pods = [pod("u"), pod("u", node="n2", ready=False), pod("u", node="", ready=False)]
-    gpt = pods_by_job(pods, {}, {})["u"]
+    gpt = read_job_pods(pods)
     assert (gpt.ready, gpt.per_node) == (1, {"n1": 1, "n2": 1})
 
 
 def test_pods_that_have_ended_do_not_count() -> None:
-    assert pods_by_job([pod("u", phase="Succeeded")], {}, {}) == {}
+    assert read_job_pods([pod("u", phase="Succeeded")]) == NO_PODS
 
 
 def test_pod_0_is_where_the_runtime_answers() -> None:
-    assert pods_by_job([pod("u", labels=POD_0)], {}, {})["u"].address == "10.0.0.1"
+    assert read_job_pods([pod("u", labels=POD_0)]).address == "10.0.0.1"
 
 
-def test_a_label_alone_makes_no_pod_of_a_job() -> None:
-    """Otherwise a pod of another team could receive the requests to a job."""
-    forged = pod("their-job", labels=POD_0 | {names.POD_JOB_UID: "u"})
-    assert "u" not in pods_by_job([forged], {}, {})
-
-
-def test_a_job_has_no_pods_in_other_namespaces() -> None:
-    job = msgspec.convert({"metadata": {"uid": "u", "namespace": "research"}}, Job)
-    assert pods_by_job([pod("u", namespace="vision", labels=POD_0)], {"u": job}, {}) == {}
-
-
-def test_the_pods_of_a_job_that_a_job_set_owns_belong_to_the_job_set() -> None:
-    metadata = {"uid": "child", "namespace": "research", **owned("JobSet", "set")}
-    child = msgspec.convert({"metadata": metadata}, Job)
-    assert pods_by_job([pod("child")], {"child": child}, {}).keys() == {"set"}
-
-
-def test_pods_that_another_kind_owns_directly_belong_to_it() -> None:
-    body = {"metadata": owned("PyTorchJob", "torch"), "status": {"phase": "Running"}}
-    assert pods_by_job([msgspec.convert(body, Pod)], {}, {}) == {}
-    body["spec"] = {"nodeName": "n1"}
-    assert pods_by_job([msgspec.convert(body, Pod)], {}, {})["torch"].per_node == {"n1": 1}
-
-
-def test_a_group_of_pods_has_the_name_of_its_workload() -> None:
-    assert pods_by_job([pod(labels={names.POD_GROUP: "group"})], {}, {}).keys() == {
-        group_key("research", "group")
-    }
-
-
-def test_a_runtime_that_answers_counts_before_its_pods_are_seen() -> None:
-    assert pods_by_job([], {}, {"u": runtime_status()})["u"].runtime == runtime_status()
+def test_several_owners_together() -> None:
+    """Such as the Jobs of one JobSet."""
+    parts = [read_job_pods([pod("a", labels=POD_0)]), read_job_pods([pod("b", node="n2")])]
+    together = combined(parts, runtime_status())
+    assert (together.ready, together.per_node) == (2, {"n1": 1, "n2": 1})
+    assert (together.address, together.runtime) == ("10.0.0.1", runtime_status())
 
 
 def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
@@ -95,8 +69,9 @@ def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
         for reason in (unscheduled, gated)
     ]
     pods = [indexed("0"), indexed("2"), indexed("3", ready=False)]
-    gpt = pods_by_job([*pods, *(msgspec.convert(body, Pod) for body in bodies)], {}, {})["u"]
+    gpt = read_job_pods([*pods, *(msgspec.convert(body, Pod) for body in bodies)])
     assert (gpt.ready_indexes, gpt.unplaced) == (frozenset({0, 2}), 1)
+    assert gpt.node_of_index == {0: "n1", 2: "n1", 3: "n1"}
 
 
 def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
@@ -109,4 +84,4 @@ def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
-    assert pods_by_job([msgspec.convert(body, Pod)], {}, {})["u"].ready_indexes == frozenset()
+    assert read_job_pods([msgspec.convert(body, Pod)]).ready_indexes == frozenset()

@@ -72,7 +72,7 @@ def test_a_job_whose_sizes_cannot_be_read_is_not_elastic() -> None:
 def test_a_job_of_any_kind_has_one_identity_while_it_waits_and_while_it_runs(kind: str) -> None:
     waiting = workload("a", 8, owners=owners_of_kind(kind))
     running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
-    pending = read_pending(waiting, "research", set(), ())
+    pending = read_pending(waiting, "research")
     admitted = read_admitted(running, None, JobPods())
     assert pending.identity == admitted.identity == identity(waiting) == identity(running)
     assert pending.job == admitted.job
@@ -143,11 +143,9 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
 
 
 # --- pending --------------------------------------------------------------------------------------
-def test_a_slice_is_a_scale_up_while_what_it_replaces_has_quota() -> None:
-    scale_up = workload("b", 8, replaces="a")
-    assert replaced_slice(scale_up) == ("research", "a")
-    assert read_pending(scale_up, "research", {("research", "a")}, ()).is_scale_up
-    assert not read_pending(scale_up, "research", set(), ()).is_scale_up
+def test_a_slice_names_what_it_replaces() -> None:
+    assert replaced_slice(workload("b", 8, replaces="a")) == ("research", "a")
+    assert replaced_slice(workload("b", 8)) is None
 
 
 def test_a_finished_workload_has_no_quota() -> None:

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from cede.api.kueue import ClusterQueue, Job, ResourceFlavor, ResourceFlavorSpec, Workload
+import msgspec
+
+from cede.api.kueue import ClusterQueue, Job, Pod, ResourceFlavor, ResourceFlavorSpec, Workload
 from cede.api.objects import Meta
 from cede.api.pod_templates import PodTemplate, TemplateSpec
-from scheduler.snapshot import RawObjects, Snapshot, take
+from scheduler.snapshot import Memory, RawObjects, Snapshot, take
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.kueue_objects import cluster_queue, job, local_queue, workload
-from tests.builders.scheduler import FLAVOR, KEY, cession
+from tests.builders.scheduler import FLAVOR, KEY, cession, runtime_status
 
 QUEUES = (cluster_queue("research"), cluster_queue("vision"))
 
@@ -125,3 +128,44 @@ def test_cessions_are_ordered_by_age() -> None:
     older.metadata = type(older.metadata)(name="z", creationTimestamp="1970-01-01T00:00:01Z")
     current = take(RawObjects(cessions=[cession(), older]))
     assert [record.metadata.name for record in current.cessions] == ["z", "c-1"]
+
+
+def test_a_snapshot_with_a_memory_is_as_one_without() -> None:
+    """Also after Workloads, Jobs, pods and queues have changed."""
+    memory = Memory()
+    pods = [pod(0), pod(1)]
+    waits, runs = workload("b", 4), workload("a", 8, assigned=8)
+    on_hold = replace(QUEUES[0], spec=replace(QUEUES[0].spec, stopPolicy="Hold"))
+    objects = RawObjects(
+        workloads=[waits, runs],
+        jobs=[job()],
+        pods=pods,
+        local_queues=[local_queue()],
+        cluster_queues=QUEUES,
+    )
+    changes: list[dict[str, Any]] = [
+        {},
+        {"workloads": [waits, workload("a", 8)]},
+        {"workloads": [waits, runs], "jobs": [job(4)]},
+        {"pods": [pods[0], pod(1, ready=False)]},
+        {"cluster_queues": [on_hold, QUEUES[1]]},
+        {"statuses": {"job-uid": runtime_status()}},
+        {"workloads": []},
+    ]
+    for change in changes:
+        objects = replace(objects, **change)
+        assert take(objects, memory) == take(objects)
+
+
+def pod(index: int, *, ready: bool = True) -> Pod:
+    """Of the job gpt."""
+    metadata = {
+        "name": f"gpt-{index}",
+        "namespace": "research",
+        "ownerReferences": [{"kind": "Job", "uid": "job-uid", "controller": True}],
+    }
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": "Running", "conditions": conditions}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": status}, Pod
+    )
