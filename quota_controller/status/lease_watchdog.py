@@ -13,8 +13,9 @@ from cede.api.objects import unix
 
 UNNAMED_LEADER = "nobody yet"
 """The leader while its lease does not name a holder."""
-RETURN_INTERVAL_S = 600.0
-"""Preemption comes back to Cede at most once in this time, so that it does not flap."""
+RETURN_INTERVAL = 5.0
+"""Preemption comes back to Cede at most once in this many times `watchdogSeconds`, 10 minutes by
+default, so that it does not flap."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def observe(
     news = replace(last, last_pass=last_pass, observed=now, holder=holder or last.holder)
     if leads:
         return news
-    if now - last.returned < RETURN_INTERVAL_S:
+    if now - last.returned < RETURN_INTERVAL * watchdog_s:
         return replace(news, leads=False)
     return replace(news, leads=True, returned=now)
 

@@ -10,10 +10,11 @@ from cede.api import names
 from cede.api.kueue import Lease, LeaseSpec
 from cede.api.objects import Meta, rfc3339
 from quota_controller.status import lease_watchdog
-from quota_controller.status.lease_watchdog import RETURN_INTERVAL_S, Leadership
+from quota_controller.status.lease_watchdog import RETURN_INTERVAL, Leadership
 
 NOW = 1_800_000_000.0
 WATCHDOG_S = 120
+RETURN_INTERVAL_S = RETURN_INTERVAL * WATCHDOG_S
 
 
 def lease(last_pass: float | None, holder: str | None = "s-0") -> Lease:
