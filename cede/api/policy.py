@@ -65,8 +65,8 @@ class Preemption(BaseModel):
         ge=15,
         le=86400,
         description=(
-            "If no scheduler of Cede has led for this many seconds, the queues get Kueue's own "
-            "preemption, which stops whole jobs."
+            "If no scheduler of Cede has finished a pass for this many seconds, the queues get "
+            "Kueue's own preemption, which stops whole jobs."
         ),
     )
     model_config = ConfigDict(

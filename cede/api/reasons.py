@@ -87,7 +87,7 @@ class LeaderReason(Reason):
 
     LEADS = ("Leads", "A scheduler leads: jobs cede, and Kueue preempts nothing.")
     OBSERVING = ("Observing", "The mode is Observe: Cede only records, and Kueue preempts.")
-    NO_LEADER = ("NoLeader", "No scheduler has renewed its lease in time: Kueue preempts.")
+    NO_LEADER = ("NoLeader", "No scheduler has finished a pass in time: Kueue preempts.")
 
 
 class KueueReason(Reason):

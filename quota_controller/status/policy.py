@@ -88,8 +88,8 @@ def _leader_verdict(policy: ClusterPolicy, leader: str) -> Verdict:
         return Verdict(
             False,
             LeaderReason.NO_LEADER,
-            f"no scheduler has led for {seconds} s, so Kueue preempts by its own rules and stops "
-            f"whole jobs: check Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}",
+            f"no scheduler has finished a pass for {seconds} s, so Kueue preempts by its own rules "
+            f"and stops whole jobs: check Deployment {names.SCHEDULER} in {names.SYSTEM_NAMESPACE}",
         )
     if policy.spec.mode == "Observe":
         return Verdict(

@@ -27,7 +27,7 @@ async def test_without_a_leader_kueue_preempts_until_one_is_back(world: World) -
     status = world.policy_status()
     assert (status["preemption"], status.get("leader", "")) == ("Kueue", "")
     leads = condition_of(status, "SchedulerLeads")
-    assert "no scheduler has led for 120 s" in leads["message"]
+    assert "no scheduler has finished a pass for 120 s" in leads["message"]
     world.renew_lease("scheduler-1")
     await world.settle()
     assert set(world.queue_spec()["preemption"].values()) == off
