@@ -20,6 +20,7 @@ from cede.kube.connection import connect
 from cede.kube.lease import Times
 from scheduler import snapshot, snapshot_dump
 from scheduler.controller import Controller
+from scheduler.leader_clock import LeaderClock
 from scheduler.plan import plan
 from scheduler.simulate import cli as simulation
 
@@ -76,7 +77,7 @@ def explain(file: str) -> None:
 
 async def dump(client: Client) -> str:
     """The scheduler's input as JSON. It changes nothing, so it needs no lease."""
-    controller = Controller(client, asyncio.Event(), time.time)
+    controller = Controller(client, asyncio.Event(), LeaderClock())
     async with controller.runtimes:
         tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
         for cache in controller.caches:
@@ -92,7 +93,7 @@ async def dump(client: Client) -> str:
 
 async def run(client: Client, flags: service.Flags) -> None:
     """Schedule while this replica leads, until cancelled. Otherwise be ready to."""
-    controller = Controller(client, asyncio.Event(), time.time)
+    controller = Controller(client, asyncio.Event(), LeaderClock())
     async with controller.runtimes, asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.listen())
         await service.run_replica(controller, client, flags, LEADERSHIP)

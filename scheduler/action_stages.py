@@ -5,8 +5,10 @@ from itertools import groupby
 
 from scheduler.actions import (
     Action,
+    AmendCession,
     DeleteCession,
     RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
@@ -17,8 +19,8 @@ from scheduler.actions import (
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
     (RequestSize, ResizeJob, SetWorkloadActive),
-    (UpdateCession,),
-    (RecordEvent,),
+    (UpdateCession, AmendCession),
+    (RecordEvent, RecordWorkloadEvent),
     (DeleteCession,),
 )
 """Kinds of actions that do not depend on each other. An action of any other kind is alone."""
@@ -46,9 +48,9 @@ def _object_of(action: Action) -> object:
     match action:
         case RequestSize() | ResizeJob() | RecordEvent():
             return "job", action.job
-        case SetWorkloadActive():
+        case SetWorkloadActive() | RecordWorkloadEvent():
             return "workload", action.workload
-        case UpdateCession() | DeleteCession():
+        case UpdateCession() | AmendCession() | DeleteCession():
             return "cession", action.name
         case SetQueueingStrategy():
             return "queue", action.queue

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from cede.api.cession import Cession, CessionStatus
+from cede.api.cession import Cession, CessionSpec
+from cede.api.cession_status import CessionStatus
 from cede.api.objects import Key
 from cede.api.reasons import SchedulerEvent
 
@@ -30,6 +31,19 @@ class UpdateCession:
     @property
     def log_fields(self) -> LogFields:
         return {"cession": self.name, "phase": self.status.phase}
+
+
+@dataclass(frozen=True, slots=True)
+class AmendCession:
+    """Write the spec of a Cession with more targets, if it still has the version planned on."""
+
+    name: str
+    version: str
+    spec: CessionSpec
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.name, "round": self.spec.round, "why": self.spec.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +135,29 @@ class RecordEvent:
         return {"job": "/".join(self.job), "event": self.reason}
 
 
+@dataclass(frozen=True, slots=True)
+class RecordWorkloadEvent:
+    """Record a Kubernetes event on a Workload."""
+
+    workload: Key
+    workload_uid: str
+    reason: SchedulerEvent
+    note: str
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"workload": "/".join(self.workload), "event": self.reason, "note": self.note}
+
+
 Action = (
     OpenCession
     | UpdateCession
+    | AmendCession
     | DeleteCession
     | SetQueueingStrategy
     | RequestSize
     | ResizeJob
     | SetWorkloadActive
     | RecordEvent
+    | RecordWorkloadEvent
 )

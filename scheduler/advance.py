@@ -1,96 +1,134 @@
-"""PURE. The actions of one pass for an open Cession. Every action can be repeated without harm.
+"""PURE. The actions of one pass for a Cession that has not ended. Every action can be repeated
+without harm.
 
-1. Observe the targets: which of them were asked, have ceded, are released.
+1. Observe the targets: which of them are needed, were asked, have ceded, are released.
 2. Resize or stop the targets that are ready.
 3. Determine what happened, and look up the next phase in scheduler/cession_lifecycle.py.
 4. Record the new status after all other actions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from cede.api import names
-from cede.api.cession import OPEN, Cession, CessionStatus, TargetStatus
-from cede.api.objects import rfc3339, set_condition, unix
-from cede.api.reasons import CessionPhase, SchedulerEvent
-from scheduler.actions import (
-    Action,
-    RecordEvent,
-    SetWorkloadActive,
-    UpdateCession,
-)
+from cede.api.cession import OPEN, Cession
+from cede.api.objects import unix
+from cede.api.reasons import CessionPhase
+from scheduler.actions import Action
 from scheduler.assignments import assignments
-from scheduler.cession_lifecycle import ADMISSION_TIMEOUT_S, Occurrence, next_phase
+from scheduler.cession_lifecycle import (
+    ADMISSION_TIMEOUT_S,
+    INELIGIBLE_TIMEOUT_S,
+    KUEUE_TIMEOUT_S,
+    Occurrence,
+)
+from scheduler.cession_record import next_status
+from scheduler.preemptor_state import PreemptorState, find_preemptor
+from scheduler.promises import needed_targets, takers
+from scheduler.recording import recording
 from scheduler.reservation import Reservation, prepare
 from scheduler.snapshot import Snapshot
-from scheduler.target_progress import TargetProgress, observe, release
+from scheduler.stage_times import led_s, once
+from scheduler.target_progress import TargetProgress, is_ending, is_overdue, observe, release, watch
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptorState:
-    """The preemptor's Workload as it is now: at most one of the three; none if it was deleted."""
+class Step:
+    """One pass for one Cession."""
 
-    pending: PendingWorkload | None
-    admitted: AdmittedWorkload | None
-    finished: bool
-
-
-def find_preemptor(cession: Cession, snapshot: Snapshot) -> PreemptorState:
-    uid = cession.spec.preemptor.uid
-    return PreemptorState(
-        pending=next((workload for workload in snapshot.pending if workload.uid == uid), None),
-        admitted=next((workload for workload in snapshot.admitted if workload.uid == uid), None),
-        finished=uid in snapshot.finished,
-    )
+    actions: tuple[Action, ...]
+    # the uids of the targets that are asked for another size than their Job has
+    asked: frozenset[str] = frozenset()
+    occurrence: Occurrence | None = None
+    # whether the Cession is still open afterwards
+    is_open: bool = False
 
 
-def advance(cession: Cession, snapshot: Snapshot, now: float) -> list[Action]:
-    """The actions of one pass for an open Cession. The update of its status comes after all actions
-    on jobs, queues and Workloads."""
+def advance(
+    cession: Cession, snapshot: Snapshot, now: float, others: Collection[Cession] = ()
+) -> Step:
+    """One pass. The update of the status comes after all actions on jobs, queues and Workloads.
+    `others` are the other open Cessions, whose promises are kept."""
     preemptor = find_preemptor(cession, snapshot)
-    is_waiting = _is_waiting(cession, preemptor, snapshot)
-    progress = [observe(cession, target, snapshot, now) for target in cession.spec.targets]
+    ineligible_since = _ineligible_since(cession, preemptor, now)
+    is_waiting = _is_waiting(cession, preemptor, snapshot) and not ineligible_since
     reservation = Reservation()
     if is_waiting:
         reservation = prepare(cession, snapshot, now)
+        progress = _observe(cession, snapshot, now, others)
         if reservation.may_release:
-            progress = _release_ready(cession, progress, now)
-    occurrence = _occurrence(cession, preemptor, progress, snapshot, now)
-    status = _next_status(cession, occurrence, progress, now)
+            progress = _release_ready(cession, progress, snapshot, now)
+    else:
+        progress = [watch(cession, target, snapshot, now) for target in cession.spec.targets]
+    occurrence = _occurrence(cession, preemptor, ineligible_since, progress, snapshot, now)
+    statuses = [target.status for target in progress]
+    details = _details(cession, occurrence, preemptor, snapshot)
+    status = next_status(cession, occurrence, statuses, now, details)
+    news = {"ineligibleTime": ineligible_since}
     if is_waiting:
-        status = status.model_copy(update={"reservedTime": reservation.since})
+        news["reservedTime"] = reservation.since
+    status = status.model_copy(update=news)
+    is_open = status.phase in OPEN
+    asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
-    if is_waiting:
+    if is_waiting and is_open:
         actions += reservation.actions
         actions += [action for target in progress for action in target.actions]
-    if preemptor.admitted or status.phase not in OPEN:
-        actions += _reactivate(status, snapshot)
-    if status != cession.status:
-        actions.append(UpdateCession(cession.metadata.name, _described(cession, status, now)))
-        actions += _ceded_events(cession, status)
-    return actions
+    actions += recording(cession, status, now)
+    return Step(tuple(actions), frozenset(asked), occurrence, is_open)
 
 
-def _is_waiting(cession: Cession, preemptor: PreemptorState, snapshot: Snapshot) -> bool:
-    """Whether the preemptor is pending and Kueue would admit it if it fitted."""
-    if preemptor.pending is None or not preemptor.pending.active:
-        return False
-    return cession.spec.preemptor.queue in snapshot.quota.queues
+# --- the targets ----------------------------------------------------------------------------------
+def _observe(
+    cession: Cession, snapshot: Snapshot, now: float, others: Collection[Cession]
+) -> list[TargetProgress]:
+    needed = needed_targets(cession, snapshot, others)
+    return [
+        observe(cession, target, snapshot, now, needed=target.uid in needed)
+        for target in cession.spec.targets
+    ]
 
 
 def _release_ready(
-    cession: Cession, progress: Sequence[TargetProgress], now: float
+    cession: Cession, progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
 ) -> list[TargetProgress]:
-    """Capacity that Kueue does not reserve for the preemptor is released all at once."""
-    if not cession.spec.reserved and not all(target.ready for target in progress):
+    """Capacity that Kueue does not reserve for the preemptor is released all at once: when all
+    targets are ready, and the stops among them are recorded."""
+    needed = [target for target in progress if target.needed]
+    is_burst = not cession.spec.reserved
+    if is_burst and not all(target.ready for target in needed):
         return list(progress)
-    return [release(cession, target, now) if target.ready else target for target in progress]
+    first = [target for target in needed if is_burst and _is_unrecorded_stop(target)]
+    chosen = {target.target.uid for target in first or needed if target.ready}
+    return [
+        release(cession, target, snapshot, now) if target.target.uid in chosen else target
+        for target in progress
+    ]
+
+
+def _is_unrecorded_stop(progress: TargetProgress) -> bool:
+    return progress.target.how == "Stop" and not progress.released and not progress.status.stopped
+
+
+# --- what happened --------------------------------------------------------------------------------
+def _ineligible_since(cession: Cession, preemptor: PreemptorState, now: float) -> str:
+    """Since when Kueue would not try the preemptor; empty if it would, or if it is admitted."""
+    if preemptor.pending is None or not preemptor.pending.ineligible:
+        return ""
+    return once(cession.status.ineligibleTime, now)
+
+
+def _is_waiting(cession: Cession, preemptor: PreemptorState, snapshot: Snapshot) -> bool:
+    """Whether the preemptor is pending for the first time, in a queue that exists."""
+    if not cession.open or preemptor.pending is None or not preemptor.pending.active:
+        return False
+    return cession.spec.preemptor.queue in snapshot.quota.queues
 
 
 def _occurrence(
     cession: Cession,
     preemptor: PreemptorState,
+    ineligible_since: str,
     progress: Sequence[TargetProgress],
     snapshot: Snapshot,
     now: float,
@@ -103,9 +141,29 @@ def _occurrence(
         return Occurrence.PREEMPTOR_FINISHED
     if preemptor.pending is None:
         return Occurrence.PREEMPTOR_DELETED
+    if not cession.open:
+        return Occurrence.ADMISSION_LOST
     if not _is_waiting(cession, preemptor, snapshot):
         return Occurrence.PREEMPTOR_DEACTIVATED
-    return _while_waiting(cession, preemptor.pending, progress, snapshot, now)
+    if ineligible_since:
+        is_over = led_s(ineligible_since, snapshot.led_since, now) > INELIGIBLE_TIMEOUT_S
+        return Occurrence.PREEMPTOR_INELIGIBLE if is_over else None
+    if cession.status.phase is CessionPhase.RELEASED:
+        return _while_released(cession, preemptor.pending, progress, snapshot, now)
+    return _before_release(progress, snapshot, now)
+
+
+def _details(
+    cession: Cession,
+    occurrence: Occurrence | None,
+    preemptor: PreemptorState,
+    snapshot: Snapshot,
+) -> str:
+    if occurrence is Occurrence.CAPACITY_TAKEN:
+        return takers(cession, snapshot)
+    if occurrence is Occurrence.PREEMPTOR_INELIGIBLE and preemptor.pending:
+        return f"Why: {preemptor.pending.ineligible}."
+    return ""
 
 
 def _pods_are_ready(workload: AdmittedWorkload) -> bool:
@@ -113,127 +171,40 @@ def _pods_are_ready(workload: AdmittedWorkload) -> bool:
     return workload.ready_pods >= workload.size > 0 or not workload.job_version
 
 
-def _while_waiting(
+def _is_left(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
+    """Whether capacity of this target is still waited for."""
+    is_done = progress.released or is_overdue(progress, snapshot, now)
+    return progress.needed and not is_done
+
+
+def _before_release(
+    progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
+) -> Occurrence | None:
+    if not any(_is_left(target, snapshot, now) for target in progress):
+        return Occurrence.ALL_RELEASED
+    is_asked = any(target.status.askedTime for target in progress)
+    return Occurrence.TARGET_ASKED if is_asked else None
+
+
+def _while_released(
     cession: Cession,
     pending: PendingWorkload,
     progress: Sequence[TargetProgress],
     snapshot: Snapshot,
     now: float,
 ) -> Occurrence | None:
-    statuses = [target.status for target in progress]
-    match cession.status.phase:
-        case CessionPhase.ADMITTED:
-            return Occurrence.ADMISSION_LOST
-        case CessionPhase.RELEASED:
-            queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-            requests = assignments(pending.pod_sets, queue)
-            fits = any(snapshot.quota.fits(queue.name, request) for request in requests)
-            timed_out = now - _released_at(cession, statuses) > ADMISSION_TIMEOUT_S
-            return Occurrence.ADMISSION_TIMED_OUT if timed_out and not fits else None
-        case _:
-            if all(status.releasedTime for status in statuses):
-                return Occurrence.ALL_RELEASED
-            is_asked = any(status.askedTime for status in statuses)
-            return Occurrence.TARGET_ASKED if is_asked else None
+    if any(_is_left(target, snapshot, now) for target in progress):
+        return Occurrence.TARGETS_NEEDED
+    if any(is_ending(t) and not is_overdue(t, snapshot, now) for t in progress):
+        return None
+    ends = [t.status.goneTime for t in progress if t.status.stopped and t.status.goneTime]
+    since = max([cession.status.releasedTime, *ends], key=unix)
+    waited_s = led_s(since, snapshot.led_since, now)
+    if _fits(pending, snapshot):
+        return Occurrence.NOT_ADMITTED if waited_s > KUEUE_TIMEOUT_S else None
+    return Occurrence.CAPACITY_TAKEN if waited_s > ADMISSION_TIMEOUT_S else None
 
 
-def _released_at(cession: Cession, statuses: Sequence[TargetStatus]) -> float:
-    """Unix seconds of the last release. A stopped job may use its quota until the deadline."""
-    times = [unix(status.releasedTime) for status in statuses]
-    if any(status.stopped for status in statuses):
-        times.append(unix(cession.spec.deadline))
-    return max(times, default=0.0)
-
-
-def _next_status(
-    cession: Cession,
-    occurrence: Occurrence | None,
-    progress: Sequence[TargetProgress],
-    now: float,
-) -> CessionStatus:
-    old = cession.status
-    news: dict[str, object] = {"targets": [target.status for target in progress]}
-    if occurrence is None:
-        return old.model_copy(update=news)
-    stamp = rfc3339(now, micro=True)
-    phase = next_phase(old.phase, occurrence)
-    news |= {"phase": phase, "message": occurrence.sentence}
-    if phase in (CessionPhase.ADMITTED, CessionPhase.COMPLETED):
-        news["admittedTime"] = old.admittedTime or stamp
-    if phase is CessionPhase.COMPLETED and not old.readyTime:
-        waited_s = now - unix(cession.spec.preemptor.creationTime)
-        news |= {"readyTime": stamp, "secondsToReady": f"{waited_s:.1f}"}
-    if phase not in OPEN:
-        news["completionTime"] = old.completionTime or stamp
-    return old.model_copy(update=news)
-
-
-# --- actions --------------------------------------------------------------------------------------
-def _reactivate(status: CessionStatus, snapshot: Snapshot) -> Iterator[Action]:
-    """Let the stopped jobs be admitted again. At the end of a Cession also those that look active:
-    the snapshot may be older than our own stop."""
-    stopped = {target.uid for target in status.targets if target.stopped}
-    is_over = status.phase not in OPEN
-    workloads: list[PendingWorkload | AdmittedWorkload] = [*snapshot.pending, *snapshot.admitted]
-    for workload in workloads:
-        if workload.identity in stopped and (is_over or not workload.active):
-            why = "the preemptor was admitted, or its Cession has ended"
-            yield SetWorkloadActive(workload.key, workload.uid, active=True, why=why)
-
-
-def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
-    """An event on every released target, when the Cession leaves the phases before Released for a
-    phase in which capacity is released."""
-    released = (CessionPhase.RELEASED, CessionPhase.ADMITTED, CessionPhase.COMPLETED)
-    if cession.status.phase in released or status.phase not in released:
-        return
-    preemptor = cession.spec.preemptor
-    progress = {target.uid: target for target in status.targets}
-    for target in cession.spec.targets:
-        if progress[target.uid].releasedTime:
-            change = f"shrank to {target.toSize}" if target.how == "Shrink" else "stopped"
-            step = progress[target.uid].step
-            after_step = f" after step {step}" if step else ""
-            yield RecordEvent(
-                (target.namespace, target.job),
-                target.uid,
-                SchedulerEvent.CEDED,
-                f"{change} for {preemptor.job or preemptor.workload} of {preemptor.queue}"
-                f"{after_step}: {cession.spec.why}",
-            )
-
-
-# --- the written status ---------------------------------------------------------------------------
-READY_BY_PHASE = {
-    CessionPhase.COMPLETED: True,
-    CessionPhase.CANCELLED: False,
-    CessionPhase.FAILED: False,
-}
-"""The condition Ready; in other phases it is unknown."""
-
-
-def _described(cession: Cession, status: CessionStatus, now: float) -> CessionStatus:
-    """The status with its condition and its summary for people."""
-    generation = cession.metadata.generation or 1
-    changes = [
-        f"{target.job} {target.fromSize}→{target.toSize}"
-        if target.how == "Shrink"
-        else f"{target.job} stops"
-        for target in cession.spec.targets
-    ]
-    conditions = set_condition(
-        status.conditions,
-        names.READY,
-        READY_BY_PHASE.get(status.phase),
-        status.phase,
-        status.message or status.phase.sentence,
-        generation=generation,
-        now=now,
-    )
-    return status.model_copy(
-        update={
-            "targetSummary": ", ".join(changes),
-            "conditions": conditions,
-            "observedGeneration": generation,
-        }
-    )
+def _fits(pending: PendingWorkload, snapshot: Snapshot) -> bool:
+    requests = assignments(pending.pod_sets, snapshot.quota.queues[pending.queue])
+    return any(snapshot.quota.fits(pending.queue, request) for request in requests)

@@ -8,7 +8,7 @@ from prometheus_client import Counter
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, WORKLOADS, Json, Key, rfc3339
+from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, WORKLOADS, Json, Key, Kind, rfc3339
 from cede.api.reasons import SchedulerEvent
 from cede.kube import events
 from cede.kube.client import Client
@@ -27,9 +27,11 @@ from elastic_runtime.contract import SizeRequest
 from scheduler.action_stages import stages
 from scheduler.actions import (
     Action,
+    AmendCession,
     DeleteCession,
     OpenCession,
     RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
@@ -48,6 +50,18 @@ ACTIONS = Counter(
 NOTHING = RawObjects()
 MAX_WRITES = 32
 """At once: 300 jobs of one burst shrink in 10 rounds of requests."""
+
+
+def _reference(kind: Kind, key: Key, uid: str) -> Json:
+    """The object that an event is about."""
+    namespace, name = key
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+    }
 
 
 class Applier:
@@ -132,6 +146,12 @@ class Applier:
                 await self._keep(
                     self._client.patch(CESSIONS, ("", action.name), body, subresource="status")
                 )
+            case AmendCession():
+                body = {
+                    "metadata": {"resourceVersion": action.version},
+                    "spec": action.spec.model_dump(),
+                }
+                await self._keep(self._client.patch(CESSIONS, ("", action.name), body))
             case DeleteCession():
                 await self._client.delete(CESSIONS, ("", action.name), uid=action.uid)
             case SetQueueingStrategy():
@@ -157,6 +177,9 @@ class Applier:
                 )
             case RecordEvent():
                 self._record_on_job(action.job, action.job_uid, action.reason, action.note)
+            case RecordWorkloadEvent():
+                key, uid = action.workload, action.workload_uid
+                self._record_on_workload(key, uid, action.reason, action.note)
 
     async def _open(self, cession: Cession) -> None:
         """Create the record, then an event on the preemptor's Workload. All that the Cession asks
@@ -169,14 +192,9 @@ class Applier:
             self._client.create(CESSIONS, {"metadata": metadata, "spec": cession.spec.model_dump()})
         )
         preemptor = cession.spec.preemptor
-        workload = {
-            "apiVersion": WORKLOADS.api_version,
-            "kind": WORKLOADS.kind,
-            "name": preemptor.workload,
-            "namespace": preemptor.namespace,
-            "uid": preemptor.uid,
-        }
-        self._record(workload, SchedulerEvent.CESSION_OPENED, cession.spec.why)
+        key = (preemptor.namespace, preemptor.workload)
+        reason = SchedulerEvent.CESSION_OPENED
+        self._record_on_workload(key, preemptor.uid, reason, cession.spec.why)
 
     async def _keep(self, write: Awaitable[Json]) -> None:
         cession = Cession.model_validate(await write)
@@ -195,18 +213,11 @@ class Applier:
         note = f"to {action.size} pods: {action.why}"
         self._record_on_job(action.job, action.job_uid, reason, note)
 
-    def _record_on_job(
-        self, job: tuple[str, str], uid: str, reason: SchedulerEvent, note: str
-    ) -> None:
-        namespace, name = job
-        regarding = {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
-        }
-        self._record(regarding, reason, note)
+    def _record_on_job(self, job: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
+        self._record(_reference(JOBS, job, uid), reason, note)
+
+    def _record_on_workload(self, key: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
+        self._record(_reference(WORKLOADS, key, uid), reason, note)
 
     def _record(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:
         self._events.append(lambda: self._write_event(regarding, reason, note))

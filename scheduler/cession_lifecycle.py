@@ -6,6 +6,10 @@ from cede.api.reasons import CessionPhase, Reason
 
 ADMISSION_TIMEOUT_S = 10.0
 """If the preemptor still does not fit by then, something else took the released capacity."""
+KUEUE_TIMEOUT_S = 60.0
+"""If Kueue does not admit a preemptor that fits by then, it does not because of something else."""
+INELIGIBLE_TIMEOUT_S = 10.0
+"""If Kueue would still not try the preemptor by then, nobody needs to release capacity for it."""
 
 
 class Occurrence(Reason):
@@ -17,7 +21,12 @@ class Occurrence(Reason):
     )
     ALL_RELEASED = (
         "AllReleased",
-        "All targets have released their capacity; Kueue admits the preemptor next.",
+        "All targets that are needed have released their capacity; Kueue admits the preemptor "
+        "next.",
+    )
+    TARGETS_NEEDED = (
+        "TargetsNeeded",
+        "What was released does not suffice any more; further targets are asked.",
     )
     PREEMPTOR_ADMITTED = (
         "PreemptorAdmitted",
@@ -34,41 +43,61 @@ class Occurrence(Reason):
         "The preemptor was deactivated or its ClusterQueue was deleted; targets that were not "
         "resized keep their size.",
     )
-    ADMISSION_TIMED_OUT = (
-        "AdmissionTimedOut",
-        f"{ADMISSION_TIMEOUT_S:.0f} s after the release the preemptor does not fit; the scheduler "
-        f"plans again.",
+    PREEMPTOR_INELIGIBLE = (
+        "PreemptorIneligible",
+        f"For {INELIGIBLE_TIMEOUT_S:.0f} s Kueue would not have tried to admit the preemptor; "
+        f"targets that were not resized keep their size.",
+    )
+    OBSERVING = (
+        "ModeObserve",
+        "The mode is Observe, or there is no ClusterPolicy: nothing is taken from any job.",
+    )
+    CAPACITY_TAKEN = (
+        "CapacityTaken",
+        f"{ADMISSION_TIMEOUT_S:.0f} s after the release the preemptor does not fit, and no more "
+        f"targets may be added; the scheduler plans again after a pause.",
+    )
+    NOT_ADMITTED = (
+        "NotAdmitted",
+        f"For {KUEUE_TIMEOUT_S:.0f} s the preemptor has fitted, and Kueue has not admitted it; "
+        f"the scheduler plans again after a pause.",
     )
     ADMISSION_LOST = (
         "AdmissionLost",
-        "The preemptor was admitted and evicted again; the scheduler plans again.",
+        "The preemptor was admitted and evicted again; the scheduler plans again after a pause.",
+    )
+    BROKEN = (
+        "Broken",
+        "The scheduler cannot continue this Cession; it plans again after a pause.",
     )
 
 
-FROM_ANY_OPEN_PHASE: dict[Occurrence, CessionPhase] = {
-    Occurrence.PREEMPTOR_ADMITTED: CessionPhase.ADMITTED,
-    Occurrence.PREEMPTOR_READY: CessionPhase.COMPLETED,
-    Occurrence.PREEMPTOR_FINISHED: CessionPhase.COMPLETED,
-    Occurrence.PREEMPTOR_DELETED: CessionPhase.CANCELLED,
-    Occurrence.PREEMPTOR_DEACTIVATED: CessionPhase.CANCELLED,
-}
-"""What others can do at any time."""
+FOLLOWED = (*OPEN, CessionPhase.ADMITTED)
+"""The phases in which something can still happen."""
+BEFORE_RELEASE = (CessionPhase.PENDING, CessionPhase.ASKED)
+RELEASED = (CessionPhase.RELEASED,)
 
-FROM_PHASE: dict[tuple[CessionPhase, Occurrence], CessionPhase] = {
-    (CessionPhase.PENDING, Occurrence.TARGET_ASKED): CessionPhase.ASKED,
-    # no target has a runtime to ask, or all ended by themselves
-    (CessionPhase.PENDING, Occurrence.ALL_RELEASED): CessionPhase.RELEASED,
-    (CessionPhase.ASKED, Occurrence.TARGET_ASKED): CessionPhase.ASKED,
-    (CessionPhase.ASKED, Occurrence.ALL_RELEASED): CessionPhase.RELEASED,
-    (CessionPhase.RELEASED, Occurrence.ADMISSION_TIMED_OUT): CessionPhase.FAILED,
-    (CessionPhase.ADMITTED, Occurrence.ADMISSION_LOST): CessionPhase.FAILED,
-}
+ROWS: tuple[tuple[tuple[CessionPhase, ...], Occurrence, CessionPhase], ...] = (
+    (BEFORE_RELEASE, Occurrence.TARGET_ASKED, CessionPhase.ASKED),
+    (BEFORE_RELEASE, Occurrence.ALL_RELEASED, CessionPhase.RELEASED),
+    (RELEASED, Occurrence.TARGETS_NEEDED, CessionPhase.ASKED),
+    (FOLLOWED, Occurrence.PREEMPTOR_ADMITTED, CessionPhase.ADMITTED),
+    (FOLLOWED, Occurrence.PREEMPTOR_READY, CessionPhase.COMPLETED),
+    (FOLLOWED, Occurrence.PREEMPTOR_FINISHED, CessionPhase.COMPLETED),
+    (FOLLOWED, Occurrence.PREEMPTOR_DELETED, CessionPhase.CANCELLED),
+    (FOLLOWED, Occurrence.PREEMPTOR_DEACTIVATED, CessionPhase.CANCELLED),
+    (OPEN, Occurrence.PREEMPTOR_INELIGIBLE, CessionPhase.CANCELLED),
+    (FOLLOWED, Occurrence.OBSERVING, CessionPhase.CANCELLED),
+    (RELEASED, Occurrence.CAPACITY_TAKEN, CessionPhase.FAILED),
+    (RELEASED, Occurrence.NOT_ADMITTED, CessionPhase.FAILED),
+    ((CessionPhase.ADMITTED,), Occurrence.ADMISSION_LOST, CessionPhase.FAILED),
+    (FOLLOWED, Occurrence.BROKEN, CessionPhase.FAILED),
+)
+"""The phases in which something can happen, and the phase that follows."""
 
-TRANSITIONS: dict[tuple[CessionPhase, Occurrence], CessionPhase] = {
-    (phase, occurrence): following
-    for phase in OPEN
-    for occurrence, following in FROM_ANY_OPEN_PHASE.items()
-} | FROM_PHASE
+TRANSITIONS = {
+    (phase, occurrence): following for phases, occurrence, following in ROWS for phase in phases
+}
 
 
 def next_phase(phase: CessionPhase, occurrence: Occurrence) -> CessionPhase:
@@ -79,8 +108,10 @@ def next_phase(phase: CessionPhase, occurrence: Occurrence) -> CessionPhase:
 
 
 def phase_table() -> str:
-    """The transitions as a Markdown table, for docs/architecture.md."""
-    rows = [("Phase", "What happened", "Next phase"), ("---", "---", "---")]
-    rows += [(phase, what.sentence, after) for (phase, what), after in FROM_PHASE.items()]
-    rows += [("any open", what.sentence, after) for what, after in FROM_ANY_OPEN_PHASE.items()]
+    """What happened × phase → the next phase, as a Markdown table for docs/architecture.md."""
+    rows = [("What happened", *(f"in {phase}" for phase in FOLLOWED))]
+    rows.append(tuple("---" for _ in rows[0]))
+    for occurrence in Occurrence:
+        cells = [TRANSITIONS.get((phase, occurrence), "–") for phase in FOLLOWED]
+        rows.append((occurrence.sentence, *cells))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from cede.api import names
@@ -42,7 +42,8 @@ from elastic_runtime.contract import State
 from scheduler import snapshot
 from scheduler.apply import Applier
 from scheduler.disagreement import Count, believed, remember
-from scheduler.metrics import PASS_SECONDS, SNAPSHOT_AGE, CessionMetrics
+from scheduler.leader_clock import LeaderClock
+from scheduler.metrics import PASS_SECONDS, PLAN_FAULTS, SNAPSHOT_AGE, CessionMetrics
 from scheduler.plan import Plan, plan
 from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
@@ -78,9 +79,9 @@ class Controller:
     """Caches of everything that the scheduler reads. What it remembers from pass to pass, it also
     finds again after a restart."""
 
-    def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
+    def __init__(self, client: Client, wake: asyncio.Event, clock: LeaderClock) -> None:
         self.wake = wake
-        self._root_key = RootKey(client, clock)
+        self._root_key = RootKey(client, clock.now)
         self.runtimes = RuntimeClient(
             lambda: self._root_key.value, wake.set, refused=self._root_key.doubt
         )
@@ -89,8 +90,8 @@ class Controller:
             name: Cache(client, kind, cls, changed=wake.set) for name, (kind, cls) in KINDS.items()
         }
         self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
-        self._applier = Applier(client, self.runtimes, clock)
-        self._last_why: tuple[str, ...] = ()
+        self._applier = Applier(client, self.runtimes, clock.now)
+        self._last_plan = Plan(())
         # whether every runtime has answered once, or failed to
         self._has_polled = False
         # by the event loop's clock
@@ -123,17 +124,20 @@ class Controller:
         self._check_age()
         if not self._has_polled:
             await self.poll_runtimes()
+        self._clock.note_pass()
         objects = self.observe()
         policy = self.policy.spec if self.policy else NO_POLICY
-        now = self._clock()
+        now = self._clock.now()
         SNAPSHOT_AGE.set(max(cache.age_s for cache in self.caches))
         current, decision = await run_in_thread(lambda: self._decide(objects, policy, now))
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
-        self._log_why(decision)
+        await self._report(decision)
         with PASS_SECONDS.labels("actions").time():
             await self._applier.apply(decision.actions, objects)
         self._follow_jobs_of(current)
+        if all(cession.ended for cession in current.cessions):
+            self._clock.adjust()
         is_busy = bool(decision.actions) or any(cession.open for cession in current.cessions)
         return BUSY_INTERVAL_S if is_busy else QUIET_INTERVAL_S
 
@@ -146,7 +150,8 @@ class Controller:
             policies=self._policies.all(),
             statuses=self.runtimes.statuses(),
             observations=self.runtimes.observations(),
-            believed=believed(self._differing_since, self._clock()),
+            led_since=self._clock.led_since,
+            believed=believed(self._differing_since, self._clock.now()),
         )
 
     async def poll_runtimes(self) -> None:
@@ -198,7 +203,7 @@ class Controller:
             )
 
     def _remember_disagreements(self, current: Snapshot) -> None:
-        now = self._clock()
+        now = self._clock.now()
         before = believed(self._differing_since, now)
         self._differing_since = remember(self._differing_since, current.disagreements, now)
         for queue, (flavor, resource) in believed(self._differing_since, now) - before:
@@ -207,11 +212,19 @@ class Controller:
                 extra={"queue": queue, "flavor": flavor, "resource": resource},
             )
 
-    def _log_why(self, decision: Plan) -> None:
-        if decision.why != self._last_why:
-            self._last_why = decision.why
+    async def _report(self, decision: Plan) -> None:
+        """What is new since the last plan: the reasons and the faults in the log, the notices as
+        events."""
+        last = self._last_plan
+        self._last_plan = decision
+        if decision.why != last.why:
             for why in decision.why:
                 log.info("planned", extra={"why": why})
+        for fault in decision.faults:
+            PLAN_FAULTS.inc()
+            if fault not in last.faults:
+                log.error("not planned", extra={"subject": fault.subject, "reason": fault.reason})
+        await self._applier.apply(note for note in decision.notices if note not in last.notices)
 
 
 def _endpoints(current: Snapshot) -> Iterable[Endpoint]:

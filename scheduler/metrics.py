@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from cede.api.cession import Cession, Target, TargetStatus
+from cede.api.cession import Cession, Target
+from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix
 from scheduler.observations import Observed
 from scheduler.snapshot import Snapshot
@@ -23,7 +24,7 @@ NOT_ACCELERATORS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 CESSIONS = Counter(
     "cede_cessions_total", "Cessions that ended, by outcome and reason.", ["outcome", "reason"]
 )
-OPEN_CESSIONS = Gauge("cede_open_cessions", "Cessions that have not ended.")
+OPEN_CESSIONS = Gauge("cede_open_cessions", "Cessions whose preemptor is not admitted yet.")
 SECONDS_TO_OWNER = Histogram(
     "cede_seconds_to_owner",
     "From the creation of a preemptor to its pods being ready.",
@@ -60,6 +61,10 @@ PASS_SECONDS = Histogram(
     "Of each pass: the snapshot, the plan, and performing its actions.",
     ["part"],
     buckets=SECONDS_OF_COMPUTING,
+)
+PLAN_FAULTS = Counter(
+    "cede_plan_faults_total",
+    "Cessions, preemptors and other parts of a plan that an error left out of it.",
 )
 SNAPSHOT_AGE = Gauge(
     "cede_snapshot_age_seconds", "How long ago the server confirmed the oldest copy of a kind."
@@ -118,7 +123,7 @@ class CessionMetrics:
         if status.readyTime and not (before and before.status.readyTime):
             _observe_stage("ready", status.admittedTime, status.readyTime)
             SECONDS_TO_OWNER.observe(float(status.secondsToReady or 0))
-        if not cession.open and (before is None or before.open):
+        if cession.ended and not (before and before.ended):
             CESSIONS.labels(status.phase, cession.spec.reason).inc()
 
     def _count_target(self, cession: Cession, target: Target, old: TargetStatus) -> None:

@@ -69,6 +69,8 @@ class RawObjects:
     statuses: Mapping[str, Status] = field(default_factory=dict)
     # by Job uid: what was seen of its runtime
     observations: Mapping[str, Observed] = field(default_factory=dict)
+    # Unix seconds since when this scheduler leads; 0.0 if it does not
+    led_since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Snapshot:
     disagreement: frozenset[FlavorResource] = frozenset()
     # the counts in question, with their ClusterQueues
     disagreements: frozenset[Count] = frozenset()
+    # Unix seconds since when this scheduler leads: stages of a Cession are timed from then on
+    led_since: float = 0.0
     timeouts: KueueTimeouts = field(default_factory=KueueTimeouts)
 
 
@@ -143,6 +147,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
+        led_since=objects.led_since,
         nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
     )

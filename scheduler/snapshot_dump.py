@@ -20,7 +20,7 @@ STATUSES = "statuses"
 OBSERVATIONS = "observations"
 BELIEVED = "believed"
 MAPS = (STATUSES, OBSERVATIONS)
-NOT_OBJECTS = (*MAPS, BELIEVED)
+NOT_OBJECTS = (*MAPS, BELIEVED, "led_since")
 
 
 def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:

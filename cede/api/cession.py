@@ -4,17 +4,15 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed
+from cede.api.cession_status import MAX_TARGETS, CessionStatus, TargetStatus
+from cede.api.crd_schema import ATOMIC, Column, Crd
 from cede.api.objects import CESSIONS, Meta
 from cede.api.reasons import CessionPhase, CessionReason
 
-OPEN = (
-    CessionPhase.PENDING,
-    CessionPhase.ASKED,
-    CessionPhase.RELEASED,
-    CessionPhase.ADMITTED,
-)
-"""The phases in which work is left to do. No other plan may use the released capacity."""
+OPEN = (CessionPhase.PENDING, CessionPhase.ASKED, CessionPhase.RELEASED)
+"""The phases before Kueue admits the preemptor. No other plan may use the released capacity."""
+ENDED = (CessionPhase.COMPLETED, CessionPhase.CANCELLED, CessionPhase.FAILED)
+"""The phases in which the record does not change any more."""
 
 
 class Preemptor(BaseModel):
@@ -89,10 +87,17 @@ class Target(BaseModel):
             "it again later; an elastic job is asked to save first."
         )
     )
+    graceSeconds: int = Field(
+        default=60,
+        description=(
+            "Seconds from the request until the job is resized or stopped even if it has not "
+            "ceded. Only the time in which a scheduler leads is counted."
+        ),
+    )
 
 
 class CessionSpec(BaseModel):
-    """The plan. It never changes."""
+    """The plan. It changes only by more targets, when the released capacity did not suffice."""
 
     preemptor: Preemptor = Field(description="The pending Workload that needs capacity.")
     reason: CessionReason = Field(
@@ -110,16 +115,13 @@ class CessionSpec(BaseModel):
     )
     targets: list[Target] = Field(
         default_factory=list,
-        max_length=256,
+        max_length=MAX_TARGETS,
         json_schema_extra=ATOMIC,
         description="The jobs that release capacity for the preemptor.",
     )
-    deadline: str = Field(
-        max_length=32,
-        description=(
-            "The end of the grace period (RFC 3339). After it, targets are resized or stopped "
-            "even if they have not ceded."
-        ),
+    round: int = Field(
+        default=1,
+        description="How often targets were chosen: 1, and 1 more each time targets were added.",
     )
     reserved: bool = Field(
         default=True,
@@ -131,113 +133,6 @@ class CessionSpec(BaseModel):
     )
     why: str = Field(
         default="", max_length=2048, description="The plan and its reason in one sentence."
-    )
-
-
-class TargetStatus(BaseModel):
-    """The progress of one target. All times are RFC 3339, empty until it happens."""
-
-    uid: str = Field(max_length=64, description="The uid of the target in spec.targets.")
-    job: str = Field(default="", max_length=253, description="The name of the Job.")
-    askedTime: str = Field(
-        default="", max_length=32, description="When the job's runtime accepted the new size."
-    )
-    cededTime: str = Field(
-        default="",
-        max_length=32,
-        description=(
-            "When the job's runtime reported that the pods above the new size hold no training "
-            "state any more."
-        ),
-    )
-    step: int = Field(
-        default=0, description="The last training step before the job ceded; 0 until then."
-    )
-    durableStep: int = Field(
-        default=0, description="The newest step that was saved when the job ceded; 0 until then."
-    )
-    releasedTime: str = Field(
-        default="", max_length=32, description="When the Job was resized or stopped."
-    )
-    forcedTime: str = Field(
-        default="",
-        max_length=32,
-        description=(
-            "When the Job was resized or stopped because the deadline passed before it had "
-            "ceded; empty if it ceded in time."
-        ),
-    )
-    stopped: bool = Field(
-        default=False,
-        description=(
-            "True if this Cession stops the job: it sets spec.active of the job's Workload to "
-            "false, and to true again at its end."
-        ),
-    )
-
-
-class CessionStatus(BaseModel):
-    """What happened so far. All times are RFC 3339, empty until it happens."""
-
-    observedGeneration: int = Field(
-        default=0, description="The generation of the spec that this status describes."
-    )
-    phase: CessionPhase = Field(
-        default=CessionPhase.PENDING,
-        description=(
-            "Pending: no target has been asked yet. Asked: a target is finishing its step. "
-            "Released: all targets were resized or stopped. Admitted: Kueue admitted the "
-            "preemptor. Completed: the preemptor's pods were ready. Cancelled: the preemptor was "
-            "deleted or deactivated. Failed: the preemptor was not admitted, and the scheduler "
-            "plans again."
-        ),
-    )
-    conditions: Conditions = Field(
-        default_factory=list,
-        description=(
-            "Ready is True when the preemptor runs, False when the Cession was cancelled or "
-            "failed, Unknown before. Its reason is the phase."
-        ),
-    )
-    targets: list[TargetStatus] = Field(
-        default_factory=list,
-        max_length=256,
-        json_schema_extra=keyed("uid"),
-        description="The progress of every target.",
-    )
-    reservedTime: str = Field(
-        default="",
-        max_length=32,
-        description=(
-            "Since when Kueue keeps released capacity for the preemptor. Targets release theirs "
-            "a moment later."
-        ),
-    )
-    admittedTime: str = Field(
-        default="", max_length=32, description="When Kueue admitted the preemptor."
-    )
-    readyTime: str = Field(
-        default="", max_length=32, description="When the preemptor's pods were ready."
-    )
-    completionTime: str = Field(
-        default="",
-        max_length=32,
-        description="When the Cession ended, as Completed, Cancelled or Failed.",
-    )
-    secondsToReady: str = Field(
-        default="",
-        max_length=16,
-        description=(
-            "Seconds from the creation of the preemptor to its pods being ready; empty until then."
-        ),
-    )
-    targetSummary: str = Field(
-        default="",
-        max_length=1024,
-        description="The targets and their sizes in one line, such as gpt 8→4.",
-    )
-    message: str = Field(
-        default="", max_length=2048, description="What happened last, in one sentence."
     )
 
 
@@ -282,8 +177,13 @@ class Cession(BaseModel):
 
     @property
     def open(self) -> bool:
-        """Whether work is left to do. If so, no other plan may use the released capacity."""
+        """Whether the preemptor is not admitted yet. No other plan may use what is released."""
         return self.status.phase in OPEN
+
+    @property
+    def ended(self) -> bool:
+        """Whether its phase is final."""
+        return self.status.phase in ENDED
 
     def target_status(self, uid: str) -> TargetStatus:
         """The progress of the target with this uid."""

@@ -161,10 +161,10 @@ class CessionPhase(Reason):
     COMPLETED = ("Completed", "The preemptor's pods were ready.")
     CANCELLED = (
         "Cancelled",
-        "The preemptor or its ClusterQueue was deleted, or the preemptor was deactivated; targets "
-        "that were not resized keep their size.",
+        "The preemptor was deleted or may not run, or the mode is Observe; targets that were not "
+        "resized keep their size.",
     )
-    FAILED = ("Failed", "The preemptor was not admitted; the scheduler plans again.")
+    FAILED = ("Failed", "The preemptor was not admitted; the scheduler plans again after a pause.")
 
 
 class SchedulerEvent(Reason):
@@ -176,4 +176,17 @@ class SchedulerEvent(Reason):
     )
     CEDED = ("Ceded", "The job released capacity for the Workload of another job.")
     SHRUNK = ("Shrunk", "The job was set to fewer pods.")
+    CESSION_FAILED = (
+        "CessionFailed",
+        "The Workload was not admitted; the message says why. The scheduler plans again after a "
+        "pause.",
+    )
+    OBSERVED = (
+        "Observed",
+        "The mode is Observe: the message says which jobs would be asked in mode Enforce.",
+    )
+    NOT_PLANNED = (
+        "NotPlanned",
+        "The scheduler cannot plan for the Workload because of an error; its log has the details.",
+    )
     RESIZED = ("Resized", "The job was set to more pods, or its growth was withdrawn.")

@@ -241,7 +241,7 @@ def _as_target(cession: Cession, uid: str) -> str:
             f"{result}."
         )
     if target.forcedTime:
-        return f"The deadline passed before it had ceded; it {result}."
+        return f"Its grace period passed before it had ceded; it {result}."
     if target.stopped:
         return "It was stopped without a request, because it is not elastic."
     if target.releasedTime:

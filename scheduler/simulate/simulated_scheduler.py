@@ -1,13 +1,17 @@
 """PURE. Cede's scheduler on the simulated cluster: its own plan, and its actions."""
 
+from dataclasses import replace
+
 from cede.api.cession import Cession
 from cede.api.objects import Meta, rfc3339
 from cede.api.policy import PolicySpec
 from scheduler.actions import (
     Action,
+    AmendCession,
     DeleteCession,
     OpenCession,
     RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
@@ -30,6 +34,7 @@ class SimulatedScheduler:
         self.passes = 0
         # False: no scheduler leads
         self.leads = True
+        self._led_since = cluster.now
         self._picture = Picture(cluster)
         self._planned_version = -1
         self._due = 0.0
@@ -42,10 +47,19 @@ class SimulatedScheduler:
         """One pass."""
         self.passes += 1
         current = self._picture.take(self.cessions.values())
+        current = replace(current, led_since=self._led_since)
         decision = plan(current, self.policy, self.cluster.now)
+        if decision.faults:
+            raise RuntimeError(f"the scheduler could not plan: {decision.faults}")
         for action in decision.actions:
             self._perform(action)
         return decision
+
+    def lead(self, *, leads: bool) -> None:
+        """Whether a scheduler leads from now on: another one, if none did before."""
+        if leads and not self.leads:
+            self._led_since = self.cluster.now
+        self.leads = leads
 
     def _tick(self) -> None:
         """A pass after every change, and soon again while a Cession is open, as in the real
@@ -71,6 +85,10 @@ class SimulatedScheduler:
                         update={"status": action.status}
                     )
                     self.cessions[action.name] = changed
+            case AmendCession():
+                if action.name in self.cessions:
+                    changed = self.cessions[action.name].model_copy(update={"spec": action.spec})
+                    self.cessions[action.name] = changed
             case DeleteCession():
                 self.cessions.pop(action.name, None)
             case SetQueueingStrategy():
@@ -89,7 +107,7 @@ class SimulatedScheduler:
                 workload = self._workload(action.workload[1])
                 if workload:
                     self.cluster.set_active(workload, active=action.active, cession=action.cession)
-            case RecordEvent():
+            case RecordEvent() | RecordWorkloadEvent():
                 pass
             case _:
                 raise TypeError(

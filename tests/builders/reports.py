@@ -122,7 +122,6 @@ def stopping_cession(completed: str = "") -> Json:
         "preemptor": preemptor,
         "targets": [target],
         "reason": "ReclaimOwnQuota",
-        "deadline": rfc3339(0),
         "why": "it is theirs",
     }
     status = {

@@ -195,6 +195,7 @@ def snapshot(
     nodes: tuple[NodeRoom, ...] = NODES,
     disagreement: frozenset[FlavorResource] = frozenset(),
     is_reserved: bool = False,
+    led_since: float = 0.0,
     timeouts: KueueTimeouts | None = None,
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use, and keep capacity for the
@@ -216,6 +217,7 @@ def snapshot(
         cessions=tuple(cessions),
         nodes=nodes,
         disagreement=disagreement,
+        led_since=led_since,
         timeouts=timeouts or KueueTimeouts(),
     )
 
@@ -224,7 +226,7 @@ def cession(
     phase: str = "Pending",
     to_size: int = 4,
     how: str = "Shrink",
-    deadline: float = NOW + 30,
+    grace_s: int = 30,
     *,
     reserved: bool = True,
     **status: object,
@@ -240,6 +242,7 @@ def cession(
         "fromSize": 8,
         "toSize": to_size,
         "how": how,
+        "graceSeconds": grace_s,
     }
     preemptor = {
         "namespace": "vision",
@@ -254,7 +257,6 @@ def cession(
         "reason": CessionReason.RECLAIM_OWN_QUOTA,
         "need": [{"flavor": FLAVOR, "resource": GPU, "amount": "4"}],
         "targets": [target],
-        "deadline": rfc3339(deadline),
         "reserved": reserved,
         "why": "because",
     }

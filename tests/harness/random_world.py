@@ -151,7 +151,7 @@ class World:
 
     def _lead(self, leads: bool) -> None:
         self._note(f"scheduler leads: {leads}")
-        self.scheduler.leads = leads
+        self.scheduler.lead(leads=leads)
 
     def _lose_runtime(self) -> None:
         jobs = [job for job in self.jobs if job.ended is None and job.is_elastic]

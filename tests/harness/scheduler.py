@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -21,6 +20,7 @@ from cede.api.objects import (
 from cede.kube import loop
 from cede.kube.client import Client
 from scheduler.controller import Controller
+from scheduler.leader_clock import LeaderClock
 from tests.builders.kueue_objects import owners_of_kind
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kueue import (
@@ -38,7 +38,7 @@ from tests.fakes.runtime import ROOT_KEY
 
 async def schedule(client: Client) -> None:
     """What a leader does, without the lease."""
-    controller = Controller(client, asyncio.Event(), time.time)
+    controller = Controller(client, asyncio.Event(), LeaderClock())
     async with controller.runtimes, asyncio.TaskGroup() as tasks:
         for cache in controller.caches:
             tasks.create_task(cache.run())

@@ -33,7 +33,7 @@ MIN_PASSES = 5
 def decoded(size: Size, scenario: Scenario) -> dict[str, Any]:
     """By the field of RawObjects: the objects as the caches hold them."""
     decoders = {name: decoder(cls) for name, (_, cls) in KINDS.items()}
-    fields: dict[str, list[Any]] = {name: [] for name in KINDS}
+    fields: dict[str, Any] = {name: [] for name in KINDS}
     for name, obj in pictures.objects(size, scenario):
         if name in fields:
             fields[name].append(decoders[name](msgspec.json.encode(obj)))

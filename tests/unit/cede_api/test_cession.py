@@ -3,15 +3,16 @@
 import pytest
 from pydantic import ValidationError
 
-from cede.api.cession import OPEN, Cession
+from cede.api.cession import Cession
 from cede.api.reasons import CessionPhase
 from tests.builders.scheduler import cession
 
 
 @pytest.mark.parametrize("phase", CessionPhase)
-def test_a_cession_is_open_until_it_has_ended(phase: CessionPhase) -> None:
-    assert cession(phase).open == (phase in OPEN)
-    assert (phase in OPEN) == (phase not in {"Completed", "Cancelled", "Failed"})
+def test_a_cession_is_open_until_the_preemptor_is_admitted(phase: CessionPhase) -> None:
+    record = cession(phase)
+    assert record.open == (phase in {"Pending", "Asked", "Released"})
+    assert record.ended == (phase in {"Completed", "Cancelled", "Failed"})
 
 
 def test_a_new_cession_is_pending() -> None:

@@ -1,21 +1,26 @@
 """One pass for an open Cession: everything that can happen, in every phase in which it can."""
 
+from dataclasses import replace
+
 import pytest
 
-from cede.api.cession import OPEN, Cession, CessionStatus
+from cede.api.cession import OPEN, Cession
+from cede.api.cession_status import CessionStatus
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase, SchedulerEvent
 from elastic_runtime.contract import State, Status
+from scheduler import advance as advance_module
 from scheduler.actions import (
     Action,
     RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
 )
-from scheduler.advance import advance
+from scheduler.cession_lifecycle import FOLLOWED
 from scheduler.snapshot import Snapshot
 from tests.builders.scheduler import (
     NOW,
@@ -32,12 +37,21 @@ ASKED = runtime_status(8, wanted=4, cession="c-1", state=State.RESIZING)
 CEDED = runtime_status(4, wanted=4, cession="c-1", step=17)
 
 
+def advance(record: Cession, current: Snapshot, now: float = NOW) -> list[Action]:
+    return list(advance_module.advance(record, current, now).actions)
+
+
 def kinds(actions: list[Action]) -> list[str]:
     return [type(action).__name__ for action in actions]
 
 
 def recorded(actions: list[Action]) -> CessionStatus:
     return next(action.status for action in actions if isinstance(action, UpdateCession))
+
+
+def phases(actions: list[Action]) -> set[CessionPhase]:
+    """Of the updates."""
+    return {action.status.phase for action in actions if isinstance(action, UpdateCession)}
 
 
 def full(runtime: Status | None = None, *, is_reserved: bool = True) -> Snapshot:
@@ -77,13 +91,36 @@ def test_an_answer_to_another_cession_does_not_count() -> None:
     assert not resizes(cession("Asked"), full(older))
 
 
+REQUESTED = {"uid": "job-uid-gpt", "requestedTime": rfc3339(NOW - 31)}
+
+
 @pytest.mark.parametrize(
     "runtime", [pytest.param(None, id="no answer"), pytest.param(ASKED, id="still saving")]
 )
-def test_after_the_deadline_a_job_is_resized_by_force(runtime: Status | None) -> None:
-    actions = advance(cession("Asked", deadline=NOW - 1), full(runtime), NOW)
+def test_after_its_grace_period_a_job_is_resized_by_force(runtime: Status | None) -> None:
+    actions = advance(cession("Asked", targets=[REQUESTED]), full(runtime), NOW)
     assert [action for action in actions if isinstance(action, ResizeJob)]
     assert recorded(actions).targets[0].forcedTime == rfc3339(NOW, micro=True)
+
+
+def test_a_new_leader_gives_the_full_grace_period_again() -> None:
+    """Nobody led when it passed: the job may not have been asked."""
+    current = replace(full(None), led_since=NOW - 1)
+    actions = advance(cession("Asked", targets=[REQUESTED]), current, NOW)
+    (request,) = [action for action in actions if isinstance(action, RequestSize)]
+    assert request.deadline_s == pytest.approx(29)
+    assert not [action for action in actions if isinstance(action, ResizeJob)]
+
+
+def test_a_long_grace_period_of_one_target_does_not_delay_another() -> None:
+    record = cession("Asked", targets=[REQUESTED])
+    slow = {"job": "bert", "uid": "job-uid-bert", "graceSeconds": 600}
+    record.spec.targets.append(record.spec.targets[0].model_copy(update=slow))
+    jobs = [admitted(), admitted("bert")]
+    strict = queue("vision", strategy="StrictFIFO")
+    quota = cohort_quota(strict, queue("research", used=16))
+    current = snapshot(quota, admitted=jobs, pending=[pending(pods=8)])
+    assert [resize.job[1] for resize in resizes(record, current)] == ["gpt"]
 
 
 def test_without_a_reservation_all_targets_are_resized_together() -> None:
@@ -102,6 +139,21 @@ def test_without_a_reservation_all_targets_are_resized_together() -> None:
     assert [resize.job[1] for resize in resizes(record, both)] == ["gpt", "bert"]
 
 
+def test_a_burst_waits_until_its_stops_are_recorded() -> None:
+    """Then resizes and stops happen in one pass."""
+    record = cession("Asked", reserved=False)
+    stop = {"job": "rigid", "uid": "job-uid-rigid", "toSize": 0, "how": "Stop"}
+    record.spec.targets.append(record.spec.targets[0].model_copy(update=stop))
+    rigid = admitted("rigid", allowed_sizes=(), address="")
+    strict = queue("vision", nominal=12, strategy="StrictFIFO")
+    quota = cohort_quota(strict, queue("research", used=16))
+    current = snapshot(quota, admitted=[admitted(runtime=CEDED), rigid], pending=[pending(pods=12)])
+    first = advance(record, current)
+    assert not {"ResizeJob", "SetWorkloadActive"} & set(kinds(first))
+    record.status = recorded(first)
+    assert {"ResizeJob", "SetWorkloadActive"} <= set(kinds(advance(record, current)))
+
+
 def test_a_job_that_is_not_elastic_is_stopped_after_that_is_recorded() -> None:
     rigid = snapshot(
         admitted=[admitted(allowed_sizes=(), address="")], pending=[pending()], is_reserved=True
@@ -117,13 +169,14 @@ def test_a_job_that_is_not_elastic_is_stopped_after_that_is_recorded() -> None:
 # --- released -------------------------------------------------------------------------------------
 def shrunk(*, claim_fits: bool = True) -> Snapshot:
     """The target has the new size. If the claim does not fit, something else took the capacity."""
-    thief = [] if claim_fits else [admitted("thief", "vision", size=4)]
+    thief = [] if claim_fits else [admitted("thief", "vision", size=4, reserved_since=NOW - 30)]
     return snapshot(admitted=[admitted(size=4), *thief], pending=[pending()])
 
 
 def released(seconds_ago: float) -> Cession:
-    target = {"uid": "job-uid-gpt", "releasedTime": rfc3339(NOW - seconds_ago)}
-    return cession("Released", targets=[target])
+    time = rfc3339(NOW - seconds_ago)
+    target = {"uid": "job-uid-gpt", "releasedTime": time}
+    return cession("Released", targets=[target], releasedTime=time)
 
 
 def test_when_all_targets_are_resized_the_cession_is_released() -> None:
@@ -151,10 +204,34 @@ def test_a_released_cession_fails_if_the_preemptor_does_not_fit_in_time() -> Non
     assert recorded(actions).phase == "Failed"
 
 
-def test_a_released_cession_waits_for_kueue_as_long_as_the_preemptor_fits() -> None:
-    actions = advance(released(seconds_ago=600), shrunk(), NOW)
-    updates = [action for action in actions if isinstance(action, UpdateCession)]
-    assert {update.status.phase for update in updates} <= {CessionPhase.RELEASED}
+def test_a_released_cession_waits_a_bounded_time_for_kueue_if_the_preemptor_fits() -> None:
+    assert phases(advance(released(50), shrunk())) <= {CessionPhase.RELEASED}
+    over = advance(released(61), shrunk())
+    assert recorded(over).phase == "Failed"
+    assert "Kueue has not admitted it" in recorded(over).message
+
+
+def test_time_without_a_leader_does_not_fail_a_released_cession() -> None:
+    current = replace(shrunk(claim_fits=False), led_since=NOW - 1)
+    assert phases(advance(released(600), current)) <= {CessionPhase.RELEASED}
+
+
+def test_a_failed_cession_names_the_jobs_that_took_the_capacity() -> None:
+    actions = advance(released(60), shrunk(claim_fits=False))
+    (event,) = [action for action in actions if isinstance(action, RecordWorkloadEvent)]
+    assert event.workload == ("vision", "job-claim")
+    assert event.reason is SchedulerEvent.CESSION_FAILED
+    assert "thief (vision)" in event.note
+
+
+def test_a_stopped_job_is_given_time_to_end_before_its_capacity_is_missed() -> None:
+    """Its pods may save until the end of their grace period."""
+    time = rfc3339(NOW - 20)
+    target = {"uid": "job-uid-gpt", "stopped": True, "stoppedTime": time, "releasedTime": time}
+    record = cession("Released", 0, "Stop", targets=[target], releasedTime=time)
+    current = snapshot(admitted=[admitted(active=False)], pending=[pending()], is_reserved=True)
+    assert not [a for a in advance(record, current) if isinstance(a, UpdateCession)]
+    assert recorded(advance(record, current, NOW + 41)).phase == "Failed"
 
 
 # --- the preemptor --------------------------------------------------------------------------------
@@ -166,7 +243,7 @@ def test_a_cession_completes_once_the_preemptors_pods_are_ready() -> None:
     assert (done.phase, done.secondsToReady) == ("Completed", "2.0")
 
 
-@pytest.mark.parametrize("phase", OPEN)
+@pytest.mark.parametrize("phase", FOLLOWED)
 def test_a_deleted_preemptor_cancels_the_cession_in_every_phase(phase: str) -> None:
     actions = advance(cession(phase), snapshot(admitted=[admitted()]), NOW)
     assert recorded(actions).phase == "Cancelled"
@@ -174,24 +251,13 @@ def test_a_deleted_preemptor_cancels_the_cession_in_every_phase(phase: str) -> N
 
 
 @pytest.mark.parametrize("phase", OPEN)
-def test_a_deactivated_preemptor_cancels_the_cession_in_every_phase(phase: str) -> None:
+def test_a_deactivated_preemptor_cancels_an_open_cession(phase: str) -> None:
     current = snapshot(admitted=[admitted()], pending=[pending(active=False)])
     assert recorded(advance(cession(phase), current, NOW)).phase == "Cancelled"
 
 
 def test_an_admitted_preemptor_that_is_pending_again_fails_the_cession() -> None:
     assert recorded(advance(cession("Admitted"), shrunk(), NOW)).phase == "Failed"
-
-
-def test_a_stopped_job_may_run_again_once_the_preemptor_is_admitted() -> None:
-    stopped = {"uid": "job-uid-gpt", "stopped": True, "releasedTime": rfc3339(NOW)}
-    inactive = pending("gpt", "research", active=False, job_uid="job-uid-gpt")
-    actions = advance(
-        cession("Released", to_size=0, how="Stop", targets=[stopped]),
-        snapshot(admitted=[admitted("claim", "vision", 4)], pending=[inactive]),
-        NOW,
-    )
-    assert [action for action in actions if isinstance(action, SetWorkloadActive) and action.active]
 
 
 # --- again ----------------------------------------------------------------------------------------

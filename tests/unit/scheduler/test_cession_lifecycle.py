@@ -2,25 +2,30 @@
 
 import pytest
 
-from cede.api.cession import OPEN
+from cede.api.cession import ENDED, OPEN
 from cede.api.reasons import CessionPhase
 from scheduler.cession_lifecycle import (
-    FROM_ANY_OPEN_PHASE,
+    FOLLOWED,
+    ROWS,
     TRANSITIONS,
     Occurrence,
     next_phase,
     phase_table,
 )
 
+IN_EVERY_PHASE = [occurrence for phases, occurrence, _ in ROWS if phases == FOLLOWED]
+CELLS = [(phase, occurrence) for phase in CessionPhase for occurrence in Occurrence]
 
-def test_every_open_phase_leads_somewhere_and_no_other_does() -> None:
-    assert {phase for phase, _ in TRANSITIONS} == set(OPEN)
+
+def test_every_phase_that_is_followed_leads_somewhere_and_no_other_does() -> None:
+    assert {phase for phase, _ in TRANSITIONS} == set(FOLLOWED) == set(CessionPhase) - set(ENDED)
 
 
-@pytest.mark.parametrize("phase", OPEN)
-def test_what_others_do_has_a_row_in_every_open_phase(phase: CessionPhase) -> None:
-    occurrences = {occurrence for before, occurrence in TRANSITIONS if before is phase}
-    assert occurrences >= set(FROM_ANY_OPEN_PHASE)
+@pytest.mark.parametrize("phase", FOLLOWED)
+def test_from_every_phase_an_end_is_reached(phase: CessionPhase) -> None:
+    """Whatever others do to the preemptor, or an error in the scheduler."""
+    following = {TRANSITIONS[phase, occurrence] for occurrence in IN_EVERY_PHASE}
+    assert following == {CessionPhase.ADMITTED, *ENDED}
 
 
 def test_every_occurrence_and_every_phase_is_in_the_table() -> None:
@@ -28,14 +33,26 @@ def test_every_occurrence_and_every_phase_is_in_the_table() -> None:
     assert {*TRANSITIONS.values(), CessionPhase.PENDING} == set(CessionPhase)
 
 
-def test_what_cannot_happen_in_a_phase_is_refused() -> None:
-    with pytest.raises(ValueError, match="AdmissionLost cannot happen to a Cession in phase Asked"):
-        next_phase(CessionPhase.ASKED, Occurrence.ADMISSION_LOST)
+@pytest.mark.parametrize(("phase", "occurrence"), CELLS)
+def test_every_cell_leads_to_one_phase_or_is_refused(
+    phase: CessionPhase, occurrence: Occurrence
+) -> None:
+    """An admitted preemptor never needs capacity again in the same Cession."""
+    if (phase, occurrence) not in TRANSITIONS:
+        with pytest.raises(ValueError, match=f"{occurrence} cannot happen .* in phase {phase}"):
+            next_phase(phase, occurrence)
+        return
+    following = next_phase(phase, occurrence)
+    assert phase in OPEN or following not in OPEN
+    assert following is not CessionPhase.PENDING
 
 
-def test_the_printed_table_has_a_row_for_every_transition() -> None:
+def test_the_printed_table_has_a_row_for_every_occurrence() -> None:
     lines = phase_table().splitlines()
-    assert lines[0] == "| Phase | What happened | Next phase |"
-    assert lines[2].startswith("| Pending | At least one target accepted its new size")
-    assert lines[2].endswith("| Asked |")
-    assert "| any open | The pods of the preemptor are ready. | Completed |" in lines
+    assert lines[0] == "| What happened | in Pending | in Asked | in Released | in Admitted |"
+    assert len(lines) == 2 + len(Occurrence)
+    ready = (
+        "| The pods of the preemptor are ready. | Completed | Completed | Completed | Completed |"
+    )
+    assert ready in lines
+    assert sum(line.count("–") for line in lines) == 4 * len(Occurrence) - len(TRANSITIONS)

@@ -16,6 +16,7 @@ from cede.kube.errors import NotFound, Unreachable
 from scheduler.__main__ import run
 from scheduler.apply import ACTIONS
 from scheduler.controller import Controller
+from scheduler.leader_clock import LeaderClock
 from scheduler.root_key import ROOT_SECRET
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import Runtime, loopback_address
@@ -75,7 +76,7 @@ async def test_a_standby_leads_soon_after_the_leader_has_died(server: ApiServer)
 @asynccontextmanager
 async def controlling(server: ApiServer) -> AsyncIterator[Controller]:
     async with server.client("cede-scheduler") as client:
-        controller = Controller(client, asyncio.Event(), time.time)
+        controller = Controller(client, asyncio.Event(), LeaderClock())
         async with controller.runtimes:
             tasks = [asyncio.create_task(cache.run()) for cache in controller.caches]
             for cache in controller.caches:

@@ -1,6 +1,6 @@
 """What recorded Cessions say about a job: stops, missed deadlines, and for whom."""
 
-from cede.api.cession import TargetStatus
+from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec, Preemption
 from scheduler.job_history import LATE_ANSWERS_PER_DAY, STOPS_PER_HOUR, JobHistory, read_history

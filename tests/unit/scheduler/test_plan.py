@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from cede.api.cession import Cession, TargetStatus
-from cede.api.objects import Meta
+from cede.api.cession import Cession
+from cede.api.cession_status import TargetStatus
+from cede.api.objects import Meta, rfc3339
 from cede.api.policy import PolicySpec, Preemption
-from cede.api.reasons import CessionPhase
+from cede.api.reasons import SchedulerEvent
+from scheduler import plan as plan_module
 from scheduler.actions import (
     Action,
     DeleteCession,
@@ -17,10 +17,12 @@ from scheduler.actions import (
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
+    SetWorkloadActive,
+    UpdateCession,
 )
+from scheduler.advance import Step, advance
 from scheduler.plan import plan
 from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import (
     GPU,
     KEY,
@@ -97,6 +99,75 @@ def test_mode_observe_explains_what_it_would_do_and_does_nothing() -> None:
     decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), observe, NOW)
     assert not decision.actions
     assert "nothing is done" in decision.why[0]
+
+
+def test_a_cession_that_cannot_be_advanced_is_closed_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its stopped job may run again. The reason is in its message and in the plan."""
+    stopped = {"uid": "job-uid-gpt", "stopped": True, "releasedTime": rfc3339(NOW)}
+    broken = cession("Released", 0, "Stop", targets=[stopped])
+    good = cession("Asked").model_copy(update={"metadata": Meta(name="c-2")})
+
+    def advance_or_raise(record: Cession, *arguments: object) -> Step:
+        if record is broken:
+            raise KeyError("no such flavor")
+        return advance(record, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(plan_module, "advance", advance_or_raise)
+    inactive = pending("gpt", "research", active=False, stopped_for="c-0")
+    current = snapshot(pending=[pending(), inactive], cessions=[broken, good])
+    decision = plan(current, POLICY, NOW)
+    phases = {a.name: a.status for a in decision.actions if isinstance(a, UpdateCession)}
+    assert phases["c-1"].phase == "Failed"
+    assert "no such flavor" in phases["c-1"].message
+    assert phases["c-2"].phase == "Released"
+    assert [a.active for a in decision.actions if isinstance(a, SetWorkloadActive)] == [True]
+    assert [fault.subject for fault in decision.faults] == ["Cession c-1"]
+
+
+def test_an_error_in_growth_leaves_the_rest_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("no nodes")
+
+    monkeypatch.setattr(plan_module, "grow", refuse)
+    decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), POLICY, NOW)
+    assert opened(list(decision.actions))
+    assert [fault.subject for fault in decision.faults] == ["growth"]
+
+
+# --- mode Observe ---------------------------------------------------------------------------------
+OBSERVE = POLICY.model_copy(update={"mode": "Observe"})
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Asked", "Released", "Admitted"])
+def test_in_mode_observe_every_cession_ends_and_gives_back(phase: str) -> None:
+    """The runtime that it asked is asked for the size of its Job again."""
+    job = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=8))
+    current = snapshot(quota, admitted=[job], pending=[pending()], cessions=[cession(phase)])
+    actions = plan(current, OBSERVE, NOW).actions
+    (update,) = [action for action in actions if isinstance(action, UpdateCession)]
+    assert update.status.phase == "Cancelled"
+    assert SetQueueingStrategy("vision", "BestEffortFIFO", "7") in actions
+    assert [action.size for action in actions if isinstance(action, RequestSize)] == [8]
+
+
+def test_in_mode_observe_no_job_is_resized_or_asked() -> None:
+    """Not when more is used than exists, not when it could grow."""
+    over = cohort_quota(queue("vision", 0), queue("research", nominal=2, used=6))
+    idle = admitted("idle", size=2, runtime=runtime_status(2, wanted=4))
+    for quota in (over, None):
+        current = snapshot(quota, admitted=[admitted(size=4), idle])
+        assert plan(current, POLICY, NOW).actions
+        assert plan(current, OBSERVE, NOW).actions == ()
+
+
+def test_mode_observe_reports_what_it_would_do() -> None:
+    decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), OBSERVE, NOW)
+    (notice,) = decision.notices
+    assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.OBSERVED)
+    assert notice.note == decision.why[0]
 
 
 # --- several at once ------------------------------------------------------------------------------
@@ -185,90 +256,3 @@ def test_a_cession_is_deleted_thirty_days_after_its_creation() -> None:
     )
     actions = planned(snapshot(cessions=[old]), now=31 * 86400.0)
     assert actions == [DeleteCession("c-0", "u")]
-
-
-# --- no thrashing ---------------------------------------------------------------------------------
-def after(current: Snapshot, made: Cession) -> Snapshot:
-    """The cluster after the Cession: every target has shrunk or stopped, the preemptor runs."""
-    to_sizes = {target.uid: target.toSize for target in made.spec.targets}
-    stopped = [job for job in current.admitted if to_sizes.get(job.identity) == 0]
-    jobs = [
-        _resized(job, to_sizes[job.identity]) if job.identity in to_sizes else job
-        for job in current.admitted
-        if job not in stopped
-    ]
-    owner = next(w for w in current.pending if w.uid == made.spec.preemptor.uid)
-    owner_runs = admitted(
-        owner.job[1],
-        owner.queue,
-        owner.requested[GPU],
-        (),
-        priority=owner.priority,
-        job_uid=owner.job_uid,
-    )
-    returning = [
-        pending(job.job[1], job.queue, job.size, job.priority, job_uid=job.job_uid)
-        for job in stopped
-    ]
-    made.status.phase = CessionPhase.COMPLETED
-    made.status.targets = [
-        TargetStatus(uid=target.uid, stopped=target.how == "Stop", releasedTime="x")
-        for target in made.spec.targets
-    ]
-    others = [workload for workload in current.pending if workload.uid != owner.uid]
-    return snapshot(
-        admitted=[*jobs, replace(owner_runs, uid=owner.uid)],
-        pending=[*others, *returning],
-        cessions=[*current.cessions, made],
-    )
-
-
-def _resized(job: AdmittedWorkload, size: int) -> AdmittedWorkload:
-    return admitted(
-        job.job[1],
-        job.queue,
-        size,
-        job.allowed_sizes,
-        priority=job.priority,
-        shrunk_at=NOW,
-        runtime=runtime_status(size, wanted=size),
-    )
-
-
-shapes = st.lists(
-    st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from([10, 50, 90])),
-    min_size=1,
-    max_size=4,
-)
-
-
-@settings(deadline=None)
-@given(
-    borrowers=shapes,
-    own=st.integers(0, 3),
-    pods=st.integers(1, 4),
-    priority=st.sampled_from([10, 50, 90]),
-)
-def test_after_a_cession_nothing_preempts_and_nothing_grows_back(
-    borrowers: list[tuple[int, bool, int]], own: int, pods: int, priority: int
-) -> None:
-    """The cooldown holds."""
-    jobs = [
-        admitted(
-            str(i),
-            "research",
-            size,
-            tuple(range(1, size + 1)) if elastic else (),
-            priority=job_priority,
-            runtime=runtime_status(size, wanted=size),
-        )
-        for i, (size, elastic, job_priority) in enumerate(borrowers)
-    ]
-    own_job = [admitted("own", "vision", own, (), priority=50)] if own else []
-    current = snapshot(admitted=[*jobs, *own_job], pending=[pending(pods=pods, priority=priority)])
-    made = opened(planned(current))
-    if not made:
-        return
-    actions = planned(after(current, made[0]), now=NOW + 1)
-    assert not opened(actions)
-    assert not resizes(actions)

@@ -1,10 +1,14 @@
 """The progress of one target: what is asked of it, and when it is ready to be released."""
 
+import pytest
+
 from cede.api.cession import Cession
+from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
 from elastic_runtime.contract import State
 from scheduler.actions import RequestSize, ResizeJob, SetWorkloadActive
-from scheduler.target_progress import STOP_AFTER_DEADLINE_S, TargetProgress, observe, release
+from scheduler.snapshot import Snapshot
+from scheduler.target_progress import STOP_AFTER_RESIZE_S, TargetProgress, observe, release
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import NOW, admitted, cession, runtime_status, snapshot
 
@@ -12,10 +16,22 @@ STAMP = rfc3339(NOW, micro=True)
 CEDED = runtime_status(4, wanted=4, cession="c-1", step=17, durable_step=15)
 
 
-def progress(job: AdmittedWorkload | None, record: Cession | None = None) -> TargetProgress:
+def picture(job: AdmittedWorkload | None, led_since: float = 0.0) -> Snapshot:
+    return snapshot(admitted=[job] if job else [], led_since=led_since)
+
+
+def progress(
+    job: AdmittedWorkload | None, record: Cession | None = None, now: float = NOW
+) -> TargetProgress:
     record = record or cession()
-    jobs = [job] if job else []
-    return observe(record, record.spec.targets[0], snapshot(admitted=jobs), NOW)
+    return observe(record, record.spec.targets[0], picture(job), now)
+
+
+def released(
+    job: AdmittedWorkload, record: Cession, now: float = NOW, led_since: float = 0.0
+) -> TargetProgress:
+    current = picture(job, led_since)
+    return release(record, observe(record, record.spec.targets[0], current, now), current, now)
 
 
 def test_a_runtime_that_was_not_asked_gets_a_request_with_the_time_left() -> None:
@@ -56,32 +72,69 @@ def test_a_job_without_a_runtime_is_ready_at_once() -> None:
 
 # --- release --------------------------------------------------------------------------------------
 def test_a_job_that_ceded_is_resized_and_not_forced() -> None:
-    target = release(cession(), progress(admitted(runtime=CEDED)), NOW)
+    target = released(admitted(runtime=CEDED), cession())
     (resize,) = target.actions
     assert isinstance(resize, ResizeJob)
     assert (resize.size, resize.why) == (4, "for claim of vision")
-    assert target.status.forcedTime == ""
+    assert (target.status.resizedTime, target.status.forcedTime) == (STAMP, "")
 
 
 def test_a_job_that_has_not_ceded_is_forced() -> None:
-    late = cession(deadline=NOW - 1)
-    assert release(late, progress(admitted(), late), NOW).status.forcedTime == STAMP
+    assert released(admitted(), requested(31)).status.forcedTime == STAMP
 
 
-def test_a_job_that_cannot_be_resized_is_stopped_after_the_deadline() -> None:
+def requested(seconds_ago: float, **times: str) -> Cession:
+    target = {"uid": "job-uid-gpt", "requestedTime": rfc3339(NOW - seconds_ago)} | times
+    return cession("Asked", targets=[target])
+
+
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_a_job_that_ceded_is_shrunk_however_long_nobody_led(hours: int) -> None:
+    """The clock of the new leader may differ by an hour, too."""
+    record = requested(600, cededTime=rfc3339(NOW - 590))
+    now = NOW + 3600 * hours
+    target = released(admitted(runtime=CEDED), record, now, led_since=now)
+    assert isinstance(target.actions[-1], ResizeJob)
+    assert not target.status.stopped
+
+
+def test_a_job_is_stopped_when_a_resize_had_no_effect_while_we_led() -> None:
     """First that is recorded, then its Workload is deactivated."""
-    late = cession(deadline=NOW - STOP_AFTER_DEADLINE_S)
-    target = release(late, progress(admitted(runtime=CEDED), late), NOW)
-    assert (target.actions, target.status.stopped) == ((), True)
-    late.status.targets = [target.status]
-    target = release(late, progress(admitted(runtime=CEDED), late), NOW)
+    resized = rfc3339(NOW - STOP_AFTER_RESIZE_S)
+    record = requested(60, resizedTime=resized)
+    assert not released(admitted(runtime=CEDED), record, led_since=NOW - 1).status.stopped
+    target = released(admitted(runtime=CEDED), record)
+    assert (target.actions[1:], target.status.stopped) == ((), True)
+    record.status.targets = [target.status]
+    target = released(admitted(runtime=CEDED), record)
     assert target.actions == (
-        SetWorkloadActive(
-            ("research", "job-gpt"), "uid-gpt", False, "for claim of vision", late.metadata.name
-        ),
+        SetWorkloadActive(("research", "job-gpt"), "uid-gpt", False, "for claim of vision", "c-1"),
     )
+    assert target.status.stoppedTime == STAMP
 
 
 def test_a_released_target_needs_no_action() -> None:
-    target = progress(admitted(size=4))
-    assert release(cession(), target, NOW) == target
+    target = released(admitted(size=4), cession())
+    assert (target.actions, target.status.releasedTime) == ((), STAMP)
+
+
+def test_the_end_of_the_pods_is_noted() -> None:
+    assert progress(admitted(size=4, ready_pods=6)).status.goneTime == ""
+    assert progress(admitted(size=4, ready_pods=4)).status.goneTime == STAMP
+    assert progress(None).status.goneTime == STAMP
+
+
+# --- not needed, or needed again ------------------------------------------------------------------
+def test_a_target_that_is_not_needed_is_forgotten() -> None:
+    record = requested(5, askedTime=rfc3339(NOW - 4))
+    current = picture(admitted(runtime=CEDED))
+    target = observe(record, record.spec.targets[0], current, NOW, needed=False)
+    assert (target.status, target.actions) == (TargetStatus(uid="job-uid-gpt"), ())
+    assert not target.needed
+
+
+def test_a_job_that_came_back_at_its_old_size_is_asked_again() -> None:
+    record = requested(60, cededTime="x", releasedTime=rfc3339(NOW - 50))
+    target = progress(admitted(), record)
+    assert isinstance(target.actions[0], RequestSize)
+    assert (target.status.cededTime, target.status.requestedTime) == ("", STAMP)

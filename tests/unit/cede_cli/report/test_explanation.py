@@ -157,7 +157,7 @@ def elastic_job(sizes: str = "2-8") -> Job:
         ),
         (
             {"askedTime": "x", "forcedTime": "x"},
-            "The deadline passed before it had ceded; it keeps training.",
+            "Its grace period passed before it had ceded; it keeps training.",
         ),
         (
             {"stopped": True, "releasedTime": "x"},

@@ -1,0 +1,151 @@
+"""PURE. The status of a Cession: what happened so far, for each target and as a whole."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field, model_serializer
+
+from cede.api.crd_schema import ATOMIC, Conditions
+from cede.api.objects import Json
+from cede.api.reasons import CessionPhase
+
+MAX_TARGETS = 1000
+"""Targets of one Cession. With names of 253 characters, so many still fit into one object."""
+
+
+class TargetStatus(BaseModel):
+    """The progress of one target. All times are RFC 3339, empty until it happens."""
+
+    uid: str = Field(max_length=64, description="The uid of the target in spec.targets.")
+    requestedTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "When the scheduler first asked for the job's capacity. Empty again if the preemptor "
+            "does not need it any more."
+        ),
+    )
+    askedTime: str = Field(
+        default="", max_length=32, description="When the job's runtime accepted the new size."
+    )
+    cededTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "When the job's runtime reported that the pods above the new size hold no training "
+            "state any more."
+        ),
+    )
+    step: int = Field(
+        default=0, description="The last training step before the job ceded; 0 until then."
+    )
+    durableStep: int = Field(
+        default=0, description="The newest step that was saved when the job ceded; 0 until then."
+    )
+    resizedTime: str = Field(
+        default="", max_length=32, description="When the scheduler first resized the Job."
+    )
+    stoppedTime: str = Field(
+        default="", max_length=32, description="When the scheduler stopped the Job."
+    )
+    releasedTime: str = Field(
+        default="",
+        max_length=32,
+        description="When the Job had its new size, or its Workload was inactive.",
+    )
+    goneTime: str = Field(
+        default="", max_length=32, description="When the pods that were released had ended."
+    )
+    forcedTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "When the Job was resized or stopped because its grace period passed before it had "
+            "ceded; empty if it ceded in time."
+        ),
+    )
+    stopped: bool = Field(
+        default=False,
+        description=(
+            "True if this Cession stops the job: it sets spec.active of the job's Workload to "
+            "false, and to true again at its end."
+        ),
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: Any) -> Json:
+        """Only what happened: a Cession may have a thousand targets."""
+        full: Json = serialize(self)
+        return {name: value for name, value in full.items() if value or name == "uid"}
+
+
+class CessionStatus(BaseModel):
+    """What happened so far. All times are RFC 3339, empty until it happens."""
+
+    observedGeneration: int = Field(
+        default=0, description="The generation of the spec that this status describes."
+    )
+    phase: CessionPhase = Field(
+        default=CessionPhase.PENDING,
+        description=(
+            "Pending: no target has been asked yet. Asked: a target is finishing its step. "
+            "Released: all targets were resized or stopped. Admitted: Kueue admitted the "
+            "preemptor. Completed: the preemptor's pods were ready. Cancelled: the preemptor was "
+            "deleted or may not run, or the mode is Observe. Failed: the preemptor was not "
+            "admitted; the scheduler plans again after a pause."
+        ),
+    )
+    conditions: Conditions = Field(
+        default_factory=list,
+        description=(
+            "Ready is True when the preemptor runs, False when the Cession was cancelled or "
+            "failed, Unknown before. Its reason is the phase."
+        ),
+    )
+    targets: list[TargetStatus] = Field(
+        default_factory=list,
+        max_length=MAX_TARGETS,
+        json_schema_extra=ATOMIC,
+        description="The progress of every target.",
+    )
+    ineligibleTime: str = Field(
+        default="",
+        max_length=32,
+        description="Since when Kueue would not try the preemptor; empty if it would.",
+    )
+    reservedTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "Since when Kueue keeps released capacity for the preemptor. Targets release theirs "
+            "a moment later."
+        ),
+    )
+    releasedTime: str = Field(
+        default="", max_length=32, description="When all targets that are needed were released."
+    )
+    admittedTime: str = Field(
+        default="", max_length=32, description="When Kueue admitted the preemptor."
+    )
+    readyTime: str = Field(
+        default="", max_length=32, description="When the preemptor's pods were ready."
+    )
+    completionTime: str = Field(
+        default="",
+        max_length=32,
+        description="When the Cession ended, as Completed, Cancelled or Failed.",
+    )
+    secondsToReady: str = Field(
+        default="",
+        max_length=16,
+        description=(
+            "Seconds from the creation of the preemptor to its pods being ready; empty until then."
+        ),
+    )
+    targetSummary: str = Field(
+        default="",
+        max_length=1024,
+        description="The targets and their sizes in one line, such as gpt 8→4.",
+    )
+    message: str = Field(
+        default="", max_length=2048, description="What happened last, in one sentence."
+    )
