@@ -48,7 +48,9 @@ def teams(cluster: Cluster) -> Iterator[None]:
 def jobs(cluster: Cluster, teams: None) -> Iterator[Cluster]:
     yield cluster
     for namespace in ("research", "vision"):
-        cluster.kubectl("delete", "jobs,pods", "-n", namespace, "--all", "--wait=true")
+        cluster.kubectl("delete", "jobs", "-n", namespace, "--all", "--wait=true")
+        # Kueue's finalizer stays on the pods of a group while their Workload exists
+        cluster.kubectl("delete", "workloads,pods", "-n", namespace, "--all", "--wait=true")
 
 
 def fixed_size_job(**container: Any) -> Json:

@@ -48,7 +48,7 @@ class Case:
         return f"{self.claim} from {jobs}"
 
 
-CASES = tuple(Case(claim, victims) for claim in (1, 4, 8) for victims in ((8,), (4, 4)))
+CASES = tuple(Case(claim, victims) for victims in ((8,), (4, 4)) for claim in (4, 1, 8))
 
 
 @dataclass(frozen=True)
