@@ -36,6 +36,8 @@ def measure_passes(options: argparse.Namespace) -> bool:
         "plan_p50_ms",
         "pass_p50_ms",
         "pass_p99_ms",
+        "cpu_p50_ms",
+        "cpu_p99_ms",
         "peak_mb",
         "answers_lost",
     )

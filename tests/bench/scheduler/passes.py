@@ -47,6 +47,8 @@ class FakeCluster:
         self.fields = decoded(size, scenario)
         # milliseconds of the picture and of the plan, for each pass
         self.timings = list[tuple[float, float]]()
+        # processor time of each pass, which other load of the machine hardly changes
+        self.cpu_ms = list[float]()
         self._statuses = pictures.statuses(size, scenario)
         self._policy = PolicySpec()
         self._memory = snapshot.Memory()
@@ -55,6 +57,7 @@ class FakeCluster:
 
     def run_pass(self) -> None:
         self._change()
+        cpu = time.thread_time()
         start = time.perf_counter()
         objects = RawObjects(**self.fields, statuses=self._statuses)
         picture = snapshot.take(objects, self._memory)
@@ -62,6 +65,7 @@ class FakeCluster:
         plan(picture, self._policy, NOW)
         planned = time.perf_counter()
         self.timings.append((1000 * (taken - start), 1000 * (planned - taken)))
+        self.cpu_ms.append(1000 * (time.thread_time() - cpu))
 
     def _change(self) -> None:
         """Some objects get a new version, as if another condition had changed."""
@@ -88,11 +92,13 @@ def measure(size: Size, scenario: Scenario, seconds: float) -> dict[str, object]
     objects_mb = peak_memory_mb()
     cluster.run_pass()
     cluster.timings.clear()
+    cluster.cpu_ms.clear()
     end = time.perf_counter() + seconds
     while len(cluster.timings) < MIN_PASSES or time.perf_counter() < end:
         cluster.run_pass()
     takes, plans = zip(*cluster.timings, strict=True)
     passes = [take + plan for take, plan in cluster.timings]
+    cpu_ms = list(cluster.cpu_ms)
     peak_mb = peak_memory_mb()
     return {
         "workloads": size.workloads,
@@ -103,6 +109,8 @@ def measure(size: Size, scenario: Scenario, seconds: float) -> dict[str, object]
         "plan_p50_ms": round(quantile(plans, 0.5), 1),
         "pass_p50_ms": round(quantile(passes, 0.5), 1),
         "pass_p99_ms": round(quantile(passes, 0.99), 1),
+        "cpu_p50_ms": round(quantile(cpu_ms, 0.5), 1),
+        "cpu_p99_ms": round(quantile(cpu_ms, 0.99), 1),
         "objects_mb": round(objects_mb),
         "peak_mb": round(peak_mb),
         "answers_lost": answers.count_lost(cluster.run_pass, seconds),
