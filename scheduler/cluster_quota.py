@@ -22,7 +22,9 @@ def read_cohort_quota(
     """The queues of our Cohort, and those that the quota_controller made."""
     usage: dict[str, Quota] = defaultdict(Counter)
     for workload in admitted:
-        usage[workload.queue] += workload.usage
+        used = usage[workload.queue]
+        for key, value in workload.usage.items():
+            used[key] += value
     never_preempt_own = {
         allocation.metadata.name
         for allocation in allocations

@@ -31,7 +31,9 @@ def find_disagreements(
     jobs = [job for job in admitted if job.queue in quota.queues]
     counted: dict[str, Quota] = defaultdict(Counter)
     for job in jobs:
-        counted[job.queue].update(job.counted)
+        total = counted[job.queue]
+        for key, value in job.counted.items():
+            total[key] += value
     differing = {
         (queue.metadata.name, key)
         for queue in queues

@@ -32,14 +32,14 @@ NO_PODS = JobPods()
 
 
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
-    """What the pods of one owner show. Pods that have ended do not count."""
+    """What the pods of one owner show, in whatever order. Pods that have ended do not count."""
     ready = 0
     address = ""
     per_node = Counter[str]()
     node_of_index = dict[int, str]()
     indexes = set[int]()
     unplaced = 0
-    for pod in pods:
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
         if pod.status.phase not in ("Pending", "Running"):
             continue
         if pod.spec.nodeName:

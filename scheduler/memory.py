@@ -4,8 +4,9 @@ A cache replaces an object that changes, so the same object always reads the sam
 Workloads and 50,000 pods, reading everything takes half a second (`make bench-scheduler`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import is_
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from operator import is_, is_not
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,24 +18,39 @@ class ReadObjects(Generic[T, V]):
 
     def __init__(self, read: Callable[[T], V]) -> None:
         self._read = read
+        self._objects: list[T] = []
         # by id(), which stays unique because the object is kept
         self._values: dict[int, tuple[T, V]] = {}
 
-    def update(self, objects: Iterable[T]) -> tuple[list[tuple[T, V]], list[tuple[T, V]]]:
+    def update(self, objects: Sequence[T]) -> tuple[list[tuple[T, V]], list[tuple[T, V]]]:
         """Reads what is new. Returns what was removed and what was added.
 
         Nothing changes if one object cannot be read.
         """
-        current = {id(obj): obj for obj in objects}
-        new = {
-            key: (obj, self._read(obj)) for key, obj in current.items() if key not in self._values
-        }
-        removed = [self._values.pop(key) for key in self._values.keys() - current.keys()]
-        self._values |= new
-        return removed, list(new.values())
+        old, new = _differing(self._objects, objects)
+        added = {key: (new[key], self._read(new[key])) for key in new.keys() - old.keys()}
+        removed = [self._values.pop(key) for key in old.keys() - new.keys()]
+        self._values |= added
+        self._objects = list(objects)
+        return removed, list(added.values())
 
     def __iter__(self) -> Iterator[tuple[T, V]]:
         return iter(self._values.values())
+
+
+def _differing(before: Sequence[T], objects: Sequence[T]) -> tuple[dict[int, T], dict[int, T]]:
+    """By id(), at least those objects that are only in one of the two.
+
+    Most often a few objects were replaced at their places. Without a loop in Python, 50,000 are
+    compared in 2 ms.
+    """
+    if len(before) == len(objects):
+        places = list(compress(range(len(objects)), map(is_not, before, objects)))
+        before = [before[place] for place in places]
+        objects = [objects[place] for place in places]
+    return dict(zip(map(id, before), before, strict=True)), dict(
+        zip(map(id, objects), objects, strict=True)
+    )
 
 
 class Kept(Generic[V]):

@@ -1,7 +1,7 @@
 """PURE. The pods by node and by owner. Only pods that changed are read again."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cede.api import names
@@ -32,7 +32,7 @@ class PodIndex:
         self._by_owner: dict[Key, dict[int, Pod]] = defaultdict(dict)
         self._shown: dict[Key, JobPods] = {}
 
-    def update(self, pods: Iterable[Pod]) -> None:
+    def update(self, pods: Sequence[Pod]) -> None:
         removed, added = self._facts.update(pods)
         for pod, facts in removed:
             self._by_owner[facts.owner].pop(id(pod))

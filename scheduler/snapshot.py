@@ -98,6 +98,9 @@ class Snapshot:
 
 
 class _WorkloadFacts(NamedTuple):
+    key: Key
+    # of its job
+    identity: str
     has_quota: bool
     is_finished: bool
     # the Workload that it replaces
@@ -106,7 +109,13 @@ class _WorkloadFacts(NamedTuple):
 
 def _read_facts(workload: Workload) -> _WorkloadFacts:
     is_finished = is_true(workload.status.conditions, names.FINISHED)
-    return _WorkloadFacts(has_quota(workload), is_finished, replaced_slice(workload))
+    return _WorkloadFacts(
+        key=workload.metadata.key,
+        identity=identity(workload),
+        has_quota=has_quota(workload),
+        is_finished=is_finished,
+        replaces=replaced_slice(workload),
+    )
 
 
 class Memory:
@@ -136,7 +145,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     quota = read_cohort_quota(
         objects.cluster_queues, objects.cohorts, objects.allocations, admitted
     )
-    by_key = {workload.metadata.key: workload for workload, _ in with_quota}
+    by_key = {facts.key: workload for workload, facts in with_quota}
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     current = Snapshot(
@@ -163,12 +172,12 @@ def _admitted(
     children = _jobs_by_controller(objects.jobs)
     admitted = list[AdmittedWorkload]()
     for workload, facts in memory.facts:
-        if not facts.has_quota or workload.metadata.key in replaced:
+        if not facts.has_quota or facts.key in replaced:
             continue
-        uid = identity(workload)
+        uid = facts.identity
         job = jobs.get(uid)
         status = objects.statuses.get(uid)
-        namespace, name = workload.metadata.key
+        namespace, name = facts.key
         # the Workload of a group of pods has the group's name, and nothing controls it
         owner = name if uid == workload.metadata.uid else uid
         owners = (owner, *children.get((namespace, uid), ()))
@@ -211,9 +220,9 @@ def _pending(
     )
     pending = list[PendingWorkload]()
     for workload, facts in memory.facts:
-        if facts.has_quota or facts.is_finished or workload.metadata.key in replaced:
+        if facts.has_quota or facts.is_finished or facts.key in replaced:
             continue
-        local_queue = local_queues.get((workload.metadata.namespace, workload.spec.queueName))
+        local_queue = local_queues.get((facts.key[0], workload.spec.queueName))
         queue = cluster_queues.get(local_queue.spec.clusterQueue) if local_queue else None
         if queue is None or queue.metadata.name not in queues:
             continue

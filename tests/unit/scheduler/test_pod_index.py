@@ -23,7 +23,7 @@ def pod(
     """It requests one accelerator."""
     reference = {"kind": "Job", "name": "x", "uid": owner, "controller": True}
     metadata = {
-        "name": "p",
+        "name": f"p-{node}",
         "namespace": namespace,
         "labels": labels or {},
         "ownerReferences": [reference] if owner else [],
