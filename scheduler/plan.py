@@ -12,15 +12,18 @@ from scheduler.advance import Step, advance
 from scheduler.cession_lifecycle import Occurrence
 from scheduler.faults import Fault, Faults
 from scheduler.growth import grow
+from scheduler.growth_claims import claim_growth
+from scheduler.job_history import read_history
 from scheduler.missing_pods import shrink_missing
 from scheduler.opening import Decision, amend, decide
 from scheduler.overuse import shrink_overuse
 from scheduler.preemptor_state import find_preemptor
-from scheduler.promises import target_uids
+from scheduler.promises import after_cessions, target_uids
 from scheduler.recording import end
 from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
 from scheduler.stopped_jobs import run_again
+from scheduler.targets import TargetChooser
 from scheduler.upkeep import align_runtimes, delete_ended
 
 
@@ -117,14 +120,18 @@ def _step(
 def _grown(
     snapshot: Snapshot, served: Sequence[Cession], policy: PolicySpec, now: float
 ) -> Iterator[Action]:
+    """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
     unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
-    return grow(
-        snapshot,
-        policy,
-        now,
-        promised={need.flavor for cession in unserved for need in cession.spec.need},
-        claims={cession.spec.preemptor.uid for cession in unserved},
-    )
+    promised = {need.flavor for cession in unserved for need in cession.spec.need}
+    claims = {cession.spec.preemptor.uid for cession in unserved}
+    grown = list(grow(snapshot, policy, now, promised=promised, claims=claims))
+    if grown:
+        return iter(grown)
+    after = after_cessions(snapshot, served)
+    history = read_history(snapshot.cessions, now)
+    choose = TargetChooser(after, policy, history, now).choose
+    queues = {cession.spec.preemptor.queue for cession in served}
+    return claim_growth(after, policy, now, choose, promised=promised, busy_queues=queues)
 
 
 # --- mode Observe ---------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """PURE. Which pending Workloads may take capacity from other jobs, and what each of them lacks."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +11,7 @@ from scheduler.cohort import Queue
 from scheduler.job_history import JobHistory
 from scheduler.snapshot import Snapshot
 from scheduler.working_quota import WorkingQuota
-from scheduler.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.workloads import PendingWorkload
 
 
 class ClaimKind(StrEnum):
@@ -72,7 +71,7 @@ def preemptors(
         if queue.name in done or not queue.managed or workload.ineligible:
             continue
         if workload.is_scale_up:
-            yield from _growth(snapshot, quota, workload)
+            yield from _growth(quota, queue, workload)
             continue
         was_stopped = workload.identity in stopped
         # it may not take from everybody, so it speaks for itself only
@@ -137,27 +136,10 @@ def _claims(
 
 
 # --- growth ---------------------------------------------------------------------------------------
-def _growth(
-    snapshot: Snapshot, quota: WorkingQuota, workload: PendingWorkload
-) -> Iterator[Preemptor]:
+def _growth(quota: WorkingQuota, queue: Queue, workload: PendingWorkload) -> Iterator[Preemptor]:
     """The claim of a scale-up slice, within what its team owns."""
-    job = next((job for job in snapshot.admitted if job.job_uid == workload.job_uid), None)
-    if job is None:
-        return
-    request = growth_request(workload, job)
-    missing = quota.missing(workload.queue, request)
-    if missing and quota.owns_with(workload.queue, request):
-        yield Preemptor(workload, request, missing, reserved=False, kind=ClaimKind.GROWTH)
-
-
-def growth_request(workload: PendingWorkload, job: AdmittedWorkload) -> Quota:
-    """What the slice needs beyond what its job has. Kueue keeps a growing job on its flavor."""
-    flavors = {resource: flavor for flavor, resource in job.usage}
-    request = Counter(
-        {
-            (flavors[resource], resource): amount - job.usage[flavors[resource], resource]
-            for resource, amount in workload.requested.items()
-            if resource in flavors
-        }
-    )
-    return +request
+    for request in assignments(workload.pod_sets, queue):
+        missing = quota.missing(queue.name, request)
+        if missing and quota.owns_with(queue.name, request):
+            yield Preemptor(workload, request, missing, reserved=False, kind=ClaimKind.GROWTH)
+            return

@@ -12,7 +12,6 @@ from scheduler.assignments import assignments
 from scheduler.cohort import CohortQuota
 from scheduler.preemption_plan import Target as Release
 from scheduler.preemptor_state import find_preemptor
-from scheduler.preemptors import growth_request
 from scheduler.snapshot import Snapshot
 from scheduler.working_quota import WorkingQuota
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
@@ -53,9 +52,6 @@ def quota_after(snapshot: Snapshot, open_cessions: Collection[Cession]) -> Cohor
 def request_of(cession: Cession, pending: PendingWorkload, snapshot: Snapshot) -> Quota:
     """What the preemptor requests, on the flavors for which the Cession was planned; empty if its
     queue does not have them any more."""
-    growing = next((job for job in snapshot.admitted if job.job_uid == pending.job_uid), None)
-    if pending.is_scale_up and growing:
-        return growth_request(pending, growing)
     needed = {(need.flavor, need.resource) for need in cession.spec.need}
     requests = assignments(pending.pod_sets, snapshot.quota.queues[pending.queue])
     return next((request for request in requests if needed <= request.keys()), Counter())

@@ -97,19 +97,21 @@ def _pending(cluster: Cluster) -> Iterable[PendingWorkload]:
 
 def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
     job = workload.job
+    # a slice asks for what it adds
+    count = workload.count - (workload.replaces.count if workload.replaces else 0)
     return PendingWorkload(
         key=(job.spec.team, workload.name),
         uid=workload.uid,
         queue=job.spec.team,
         priority=job.spec.priority,
         created=rfc3339(workload.created, micro=True),
-        requested=Resources({RESOURCE: workload.count}),
+        requested=Resources({RESOURCE: count}),
         job=(job.spec.team, job.spec.name),
         job_uid=job.uid,
         is_scale_up=workload.replaces is not None,
         active=workload.active,
         stopped_for=workload.stopped_for,
-        pod_sets=(PodSetRequest("main", workload.count, Resources({RESOURCE: 1})),),
+        pod_sets=(PodSetRequest("main", count, Resources({RESOURCE: 1})),),
         ineligible=INELIGIBLE if queue.on_hold else "",
         queued_at=workload.created,
     )

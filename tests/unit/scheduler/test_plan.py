@@ -198,26 +198,6 @@ def test_what_one_cession_releases_is_not_available_to_another() -> None:
     assert opened(planned(current)) == []
 
 
-def test_nothing_grows_into_what_a_preemptor_waits_for() -> None:
-    job = admitted("other", size=2, runtime=runtime_status(2, wanted=2))
-    waiting = snapshot(
-        cohort_quota(queue("vision", used=2), queue("research", used=2)),
-        admitted=[job],
-        pending=[pending()],
-        cessions=[cession("Asked")],
-    )
-    assert not resizes(planned(waiting))
-
-
-def test_jobs_grow_while_the_pods_of_a_preemptor_start() -> None:
-    owner = admitted("claim", "vision", 4, (), ready_pods=0)
-    job = admitted("other", "speech", 2, runtime=runtime_status(2, wanted=2))
-    quota = cohort_quota(queue("vision", used=4), queue("research"), queue("speech", used=2))
-    record = cession("Admitted")
-    current = snapshot(quota, admitted=[owner, job], cessions=[record])
-    assert [action.size for action in resizes(planned(current))] == [8]
-
-
 def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
     stopped = TargetStatus(uid="job-uid-gpt", stopped=True)
     record = cession("Completed", to_size=0, how="Stop", targets=[stopped])

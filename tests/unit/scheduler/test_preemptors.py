@@ -42,7 +42,12 @@ FULL = (admitted(size=8),)
             id="the first speaks for all that request the same",
         ),
         pytest.param([pending("a", active=False)], [], id="not an inactive Workload"),
-        pytest.param([pending("a", is_scale_up=True)], [], id="not a scale-up slice"),
+        pytest.param(
+            [pending("a", is_scale_up=True)], [("a", False)], id="a growth within its team's own"
+        ),
+        pytest.param(
+            [pending("a", pods=5, is_scale_up=True)], [], id="not a growth beyond its team's own"
+        ),
         pytest.param(
             [pending("a", requested=Resources({"cpu": 1}))],
             [],

@@ -1,0 +1,84 @@
+"""Growth within a plan: what is promised to a preemptor stays free, and an owner's growth is a
+claim."""
+
+from dataclasses import replace
+
+from cede.api.cession import Cession
+from cede.api.objects import rfc3339
+from cede.api.policy import PolicySpec, Preemption
+from scheduler.actions import Action, OpenCession, ResizeJob
+from scheduler.plan import plan
+from scheduler.snapshot import Snapshot
+from tests.builders.scheduler import (
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    runtime_status,
+    snapshot,
+)
+
+POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
+
+
+def planned(current: Snapshot, now: float = NOW) -> list[Action]:
+    return list(plan(current, POLICY, now).actions)
+
+
+def opened(actions: list[Action]) -> list[Cession]:
+    return [action.cession for action in actions if isinstance(action, OpenCession)]
+
+
+def resizes(actions: list[Action]) -> list[ResizeJob]:
+    return [action for action in actions if isinstance(action, ResizeJob)]
+
+
+def test_nothing_grows_into_what_a_preemptor_waits_for() -> None:
+    job = admitted("other", size=2, runtime=runtime_status(2, wanted=2))
+    waiting = snapshot(
+        cohort_quota(queue("vision", used=2), queue("research", used=2)),
+        admitted=[job],
+        pending=[pending()],
+        cessions=[cession("Asked")],
+    )
+    assert not resizes(planned(waiting))
+
+
+def test_an_elastic_owner_takes_its_own_quota_back() -> None:
+    """First its size is raised. Then its slice is a preemptor, and is not withdrawn."""
+    quota = cohort_quota(queue("vision", 8, used=2), queue("research", 0, used=6))
+    owner = admitted("speech", "vision", 2, desired_size=6, runtime=runtime_status(2, wanted=2))
+    borrower = admitted(size=6, runtime=runtime_status(6, wanted=6))
+    lent = snapshot(quota, admitted=[owner, borrower])
+    assert [(a.job[1], a.size) for a in resizes(planned(lent))] == [("speech", 6)]
+
+    growing = replace(owner, parallelism=6)
+    scale_up = pending(
+        "speech", "vision", 4, job_uid=owner.job_uid, is_scale_up=True, created=rfc3339(NOW)
+    )
+    waits = replace(lent, admitted=(growing, borrower), pending=(scale_up,))
+    (made,) = opened(planned(waits))
+    assert [(t.job, t.toSize) for t in made.spec.targets] == [("gpt", 2)]
+
+    served = replace(waits, cessions=(made,))
+    later = planned(served, NOW + 20)
+    assert not [action for action in resizes(later) if action.job[1] == "speech"]
+
+
+def test_in_mode_observe_no_growth_is_claimed() -> None:
+    quota = cohort_quota(queue("vision", 8, used=2), queue("research", 0, used=6))
+    owner = admitted("speech", "vision", 2, runtime=runtime_status(2, wanted=2))
+    current = snapshot(quota, admitted=[owner, admitted(size=6)])
+    observing = POLICY.model_copy(update={"mode": "Observe"})
+    assert not resizes(list(plan(current, observing, NOW).actions))
+
+
+def test_jobs_grow_while_the_pods_of_a_preemptor_start() -> None:
+    owner = admitted("claim", "vision", 4, (), ready_pods=0)
+    job = admitted("other", "speech", 2, runtime=runtime_status(2, wanted=2))
+    quota = cohort_quota(queue("vision", used=4), queue("research"), queue("speech", used=2))
+    record = cession("Admitted")
+    current = snapshot(quota, admitted=[owner, job], cessions=[record])
+    assert [action.size for action in resizes(planned(current))] == [8]
