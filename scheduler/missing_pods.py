@@ -36,7 +36,7 @@ def shrink_missing(
         if job.identity in targets or not _misses_pods(job):
             continue
         timeout_s = snapshot.timeouts.timeout_s(job)
-        size, why = _new_size(job, now - job.unready_since, timeout_s)
+        size, why = _new_size(snapshot, job, now - job.unready_since, timeout_s)
         if size < job.size:
             is_late = 0 < FORCE_AT * timeout_s <= now - job.unready_since
             yield _shrink(job, size, why, is_late=is_late)
@@ -48,7 +48,9 @@ def _misses_pods(job: AdmittedWorkload) -> bool:
     return bool(job.allowed_sizes and job.unready_since and job.missing_pods) and is_staying
 
 
-def _new_size(job: AdmittedWorkload, missing_s: float, timeout_s: float) -> tuple[int, str]:
+def _new_size(
+    snapshot: Snapshot, job: AdmittedWorkload, missing_s: float, timeout_s: float
+) -> tuple[int, str]:
     """The size at which all pods of the job can be ready, and why; the present size if there is
     none, or if it is too soon.
 
@@ -57,16 +59,25 @@ def _new_size(job: AdmittedWorkload, missing_s: float, timeout_s: float) -> tupl
     another reason, on a lost node or without their image, find no other place. Then only the pods
     below the lowest missing index are kept.
     """
-    if job.unplaced_pods and (_trains_on(job) or 0 in job.missing_pods):
-        wait_s = min(PLACEMENT_WAIT_S, SHRINK_AT * timeout_s or PLACEMENT_WAIT_S)
-        if missing_s >= wait_s:
-            limit = job.size - job.unplaced_pods
-            return _allowed(job, limit), f"no node has room for {job.unplaced_pods} of its pods"
-    elif timeout_s and missing_s >= SHRINK_AT * timeout_s and _trains_on(job):
+    wait_s = min(PLACEMENT_WAIT_S, SHRINK_AT * timeout_s or PLACEMENT_WAIT_S)
+    if job.unplaced_pods and missing_s >= wait_s and (_trains_on(job) or 0 in job.missing_pods):
+        size = _allowed(job, job.size - job.unplaced_pods)
+        if _makes_room(snapshot, job, size):
+            return size, f"no node has room for {job.unplaced_pods} of its pods"
+    if timeout_s and missing_s >= SHRINK_AT * timeout_s and _trains_on(job):
         indexes = ", ".join(map(str, job.missing_pods[:8]))
         why = f"pods {indexes} are missing for {missing_s:.0f} s, and Kueue evicts it whole at"
         return _allowed(job, job.missing_pods[0]), f"{why} {timeout_s:.0f} s"
     return job.size, ""
+
+
+def _makes_room(snapshot: Snapshot, job: AdmittedWorkload, size: int) -> bool:
+    """Whether the missing pods that the smaller job still needs find room where others leave. A
+    node that is cordoned or not Ready takes no new pod."""
+    needed = sum(1 for index in job.missing_pods if index < size)
+    usable = {node.name for node in snapshot.nodes}
+    freed = sum(1 for index, node in job.node_of_index.items() if index >= size and node in usable)
+    return needed <= freed
 
 
 def _allowed(job: AdmittedWorkload, limit: int) -> int:

@@ -124,6 +124,7 @@ def admitted(
     counted: Quota | None = None,
     is_recovering: bool = True,
     missing_pods: tuple[int, ...] = (),
+    node_of_index: Mapping[int, str] | None = None,
     unplaced_pods: int = 0,
 ) -> AdmittedWorkload:
     """By default it has all its pods, and wants the largest of its sizes."""
@@ -158,6 +159,7 @@ def admitted(
         counted=gpus(size) if counted is None else counted,
         is_recovering=is_recovering,
         missing_pods=missing_pods,
+        node_of_index=node_of_index or {},
         unplaced_pods=unplaced_pods,
     )
 

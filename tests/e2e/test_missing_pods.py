@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cede.api.objects import condition
+from cede.api.objects import Json, condition
 from deploy.demo.figures import merged
 from tests.e2e.training import Training
 from tests.paths import TREE
@@ -89,18 +89,39 @@ def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: 
     cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
 
 
-def test_a_pod_that_no_node_has_room_for_is_given_up(cluster: Cluster, last_step: int) -> None:
-    """The job shrinks to the pods that there is room for, and grows once there is more."""
-    cluster.kubectl("cordon", "n1")
-    cluster.kubectl("cordon", "n2")
+def test_a_job_shrinks_to_the_pods_that_nodes_have_room_for(
+    cluster: Cluster, last_step: int
+) -> None:
+    """A pod is lost, and its node takes no new one. The job gives up its last pod, in whose place
+    the lost one is made again. It grows once there is room."""
+    nodes = {gpt(cluster).node_of(index): index for index in (0, 1, 2)}
+    place = gpt(cluster).node_of(3)
+    lost_on = next(node for node in nodes if node != place)
+    cluster.kubectl("cordon", lost_on)
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(other_pod(place)))
     try:
-        delete_pod(cluster, 1)
-        cluster.until(gpt(cluster).trains_on(3, last_step), "it to train on 3", 60)
+        running = ("wait", "pod/other", "--for=condition=Ready", "--timeout=60s")
+        cluster.kubectl(*running)
+        delete_pod(cluster, nodes[lost_on])
         cluster.until(lambda: size(cluster) == 3, "Cede to shrink it to 3", 90)
+        cluster.until(gpt(cluster).trains_on(3, last_step), "it to train on 3", 60)
+        assert gpt(cluster).node_of(nodes[lost_on]) == place
     finally:
-        cluster.kubectl("uncordon", "n1")
-        cluster.kubectl("uncordon", "n2")
+        cluster.kubectl("delete", "pod", "other", "--grace-period=0", "--force")
+        cluster.kubectl("uncordon", lost_on)
     cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
+
+
+def other_pod(node: str) -> Json:
+    """It takes what the job leaves free on the node."""
+    container = {
+        "name": "other",
+        "image": "docker.io/library/cede-training:dev",
+        "command": ["sleep", "3600"],
+        "resources": {"limits": {"nvidia.com/gpu": 2}},
+    }
+    spec = {"nodeName": node, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other"}, "spec": spec}
 
 
 def size(cluster: Cluster) -> int:

@@ -34,9 +34,16 @@ class Training:
 
     def pod_of(self, index: int) -> str:
         """The name of the running pod with this index. Raises AssertionError if there is none."""
+        return str(self._running(index)["metadata"]["name"])
+
+    def node_of(self, index: int) -> str:
+        """The node of that pod."""
+        return str(self._running(index)["spec"]["nodeName"])
+
+    def _running(self, index: int) -> Any:
         for pod in self.pods():
             if pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(index):
-                return str(pod["metadata"]["name"])
+                return pod
         raise AssertionError(f"{self.job} has no running pod of index {index}")
 
     def signal_worker(self, index: int, signal: str) -> None:

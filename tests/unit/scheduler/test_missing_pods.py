@@ -29,9 +29,11 @@ def misses(
     parallelism: int | None = None,
     active: bool = True,
     runtime: Status | None = None,
+    node: str = "node-1",
 ) -> AdmittedWorkload:
-    """A job of four pods that trains on without the missing ones."""
+    """A job of four pods on a node that trains on without the missing ones."""
     return admitted(
+        node_of_index={index: node for index in range(size) if index not in missing},
         size=size,
         allowed_sizes=allowed_sizes,
         parallelism=parallelism,
@@ -54,7 +56,9 @@ def actions(
     ("job", "timeouts", "expected"),
     [
         pytest.param(misses(unplaced=1), HOUR, [3], id="no room for a pod: one pod less"),
-        pytest.param(misses((1, 2), 1), HOUR, [3], id="the other missing pod is starting"),
+        pytest.param(misses((1, 3), 1), HOUR, [], id="the pod that leaves is missing itself"),
+        pytest.param(misses((3,), 1), HOUR, [3], id="the highest pod: no other has to leave"),
+        pytest.param(misses(unplaced=1, node="cordoned"), HOUR, [], id="no new pod fits there"),
         pytest.param(misses(unplaced=1, allowed_sizes=(2, 4)), HOUR, [2], id="only allowed sizes"),
         pytest.param(misses(unplaced=1, allowed_sizes=(4,)), HOUR, [], id="no smaller size"),
         pytest.param(misses(unplaced=1, seconds=20), HOUR, [], id="it may be placed soon"),
@@ -115,6 +119,7 @@ def test_pod_0_without_room_gets_the_place_of_the_highest_pod() -> None:
         size=4,
         allowed_sizes=(1, 2, 3, 4),
         address="",
+        node_of_index={1: "node-1", 2: "node-1", 3: "node-1"},
         missing_pods=(0,),
         unplaced_pods=1,
         unready_since=NOW - 40,
