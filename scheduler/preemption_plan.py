@@ -53,7 +53,7 @@ def _reason(preemptor: Preemptor, targets: Iterable[Target]) -> CessionReason:
     if foreign == {False}:
         return CessionReason.PRIORITY_IN_TEAM
     if preemptor.kind is ClaimKind.FAIR_SHARE:
-        return CessionReason.FAIR_SHARE
+        return CessionReason.RECLAIM_FAIR_SHARE
     if False in foreign:
         return CessionReason.RECLAIM_AND_PRIORITY
     return CessionReason.RECLAIM_OWN_QUOTA
@@ -65,7 +65,7 @@ CLAIMS = {
     CessionReason.RECLAIM_AND_PRIORITY: (
         "reclaims its team's own quota and has priority over jobs of its team"
     ),
-    CessionReason.FAIR_SHARE: "claims a fair share of what teams borrow",
+    CessionReason.RECLAIM_FAIR_SHARE: "claims a fair share of what teams borrow",
 }
 
 

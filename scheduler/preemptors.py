@@ -18,13 +18,13 @@ class ClaimKind(StrEnum):
     """Why a pending Workload may take capacity."""
 
     # its team owns what it lacks
-    OWN_QUOTA = "OwnQuota"
+    OWN_QUOTA = "own quota"
     # its team would borrow with it, and gives it precedence over its lower classes
-    PRIORITY_IN_TEAM = "PriorityInTeam"
+    PRIORITY_IN_TEAM = "priority in the team"
     # its team would borrow less than the teams that give
-    FAIR_SHARE = "FairShare"
+    FAIR_SHARE = "fair share"
     # an elastic job grows into what its team owns
-    GROWTH = "Growth"
+    GROWTH = "growth"
 
 
 @dataclass(frozen=True, slots=True)

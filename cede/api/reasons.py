@@ -144,8 +144,8 @@ class CessionReason(Reason):
         "Some targets borrow the quota of the preemptor's team; others are jobs of the same team "
         "with lower priority.",
     )
-    FAIR_SHARE = (
-        "FairShare",
+    RECLAIM_FAIR_SHARE = (
+        "ReclaimFairShare",
         "The preemptor's team would borrow no more than the teams that give, measured by their "
         "shares.",
     )

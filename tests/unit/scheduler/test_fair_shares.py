@@ -61,7 +61,7 @@ TEAMS = ("vision", "research")
 def test_a_team_that_borrows_less_takes_by_a_shrink() -> None:
     (plan,) = plans(world(admitted(size=8), claim=pending(pods=4)))
     assert [(target.job.name, target.size) for target in plan.targets] == [("gpt", 4)]
-    assert plan.reason is CessionReason.FAIR_SHARE
+    assert plan.reason is CessionReason.RECLAIM_FAIR_SHARE
 
 
 def test_it_takes_no_more_than_an_equal_share() -> None:

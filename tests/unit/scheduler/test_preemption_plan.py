@@ -19,7 +19,7 @@ OWN = Target(admitted("low", "vision"), 0)
         (ClaimKind.PRIORITY_IN_TEAM, (OWN,), CessionReason.PRIORITY_IN_TEAM),
         (ClaimKind.PRIORITY_IN_TEAM, (OWN, FOREIGN), CessionReason.RECLAIM_AND_PRIORITY),
         (ClaimKind.FAIR_SHARE, (OWN,), CessionReason.PRIORITY_IN_TEAM),
-        (ClaimKind.FAIR_SHARE, (OWN, FOREIGN), CessionReason.FAIR_SHARE),
+        (ClaimKind.FAIR_SHARE, (OWN, FOREIGN), CessionReason.RECLAIM_FAIR_SHARE),
     ],
 )
 def test_the_reason_of_a_plan(
