@@ -23,7 +23,7 @@ from scheduler.cession_lifecycle import (
 )
 from scheduler.cession_record import next_status
 from scheduler.preemptor_state import PreemptorState, find_preemptor
-from scheduler.promises import needed_targets, takers
+from scheduler.promises import needed_targets, suffices, takers
 from scheduler.recording import recording
 from scheduler.reservation import Reservation, prepare
 from scheduler.snapshot import Snapshot
@@ -53,20 +53,29 @@ def advance(
     ineligible_since = _ineligible_since(cession, preemptor, now)
     is_waiting = _is_waiting(cession, preemptor, snapshot) and not ineligible_since
     reservation = Reservation()
+    short_since = ""
     if is_waiting:
+        is_released = cession.status.phase is CessionPhase.RELEASED
+        if not is_released and not suffices(cession, snapshot, others):
+            short_since = once(cession.status.shortTime, now)
         reservation = prepare(cession, snapshot, now)
         progress = _observe(cession, snapshot, now, others)
-        if reservation.may_release:
+        # nobody is stopped for a preemptor that would not fit all the same
+        if reservation.may_release and not short_since:
             progress = _release_ready(cession, progress, snapshot, now)
     else:
         progress = [watch(cession, target, snapshot, now) for target in cession.spec.targets]
     occurrence = _occurrence(cession, preemptor, ineligible_since, progress, snapshot, now)
+    is_short = led_s(short_since, snapshot.led_since, now) > ADMISSION_TIMEOUT_S
+    if is_short and occurrence in (None, Occurrence.TARGET_ASKED):
+        occurrence = Occurrence.CAPACITY_TAKEN
     statuses = [target.status for target in progress]
     details = _details(cession, occurrence, preemptor, snapshot)
     status = next_status(cession, occurrence, statuses, now, details)
     news = {"ineligibleTime": ineligible_since}
     if is_waiting:
         news["reservedTime"] = reservation.since
+        news["shortTime"] = short_since
     status = status.model_copy(update=news)
     is_open = status.phase in OPEN
     asked = {target.target.uid for target in progress if target.needed and is_open}

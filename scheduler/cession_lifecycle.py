@@ -54,8 +54,8 @@ class Occurrence(Reason):
     )
     CAPACITY_TAKEN = (
         "CapacityTaken",
-        f"{ADMISSION_TIMEOUT_S:.0f} s after the release the preemptor does not fit, and no more "
-        f"targets may be added; the scheduler plans again after a pause.",
+        f"For {ADMISSION_TIMEOUT_S:.0f} s the preemptor has not fitted even with all that its "
+        f"targets release, and no more may be added; the scheduler plans again after a pause.",
     )
     NOT_ADMITTED = (
         "NotAdmitted",
@@ -88,7 +88,7 @@ ROWS: tuple[tuple[tuple[CessionPhase, ...], Occurrence, CessionPhase], ...] = (
     (FOLLOWED, Occurrence.PREEMPTOR_DEACTIVATED, CessionPhase.CANCELLED),
     (OPEN, Occurrence.PREEMPTOR_INELIGIBLE, CessionPhase.CANCELLED),
     (FOLLOWED, Occurrence.OBSERVING, CessionPhase.CANCELLED),
-    (RELEASED, Occurrence.CAPACITY_TAKEN, CessionPhase.FAILED),
+    (OPEN, Occurrence.CAPACITY_TAKEN, CessionPhase.FAILED),
     (RELEASED, Occurrence.NOT_ADMITTED, CessionPhase.FAILED),
     ((CessionPhase.ADMITTED,), Occurrence.ADMISSION_LOST, CessionPhase.FAILED),
     (FOLLOWED, Occurrence.BROKEN, CessionPhase.FAILED),

@@ -68,6 +68,19 @@ def releases(cession: Cession, snapshot: Snapshot) -> dict[str, tuple[AdmittedWo
     }
 
 
+def suffices(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> bool:
+    """Whether the preemptor fits once all targets have released their capacity, and the other open
+    Cessions have what they were promised."""
+    pending = find_preemptor(cession, snapshot).pending
+    if pending is None:
+        return False
+    quota = WorkingQuota(quota_after(snapshot, others))
+    for job, released in releases(cession, snapshot).values():
+        quota.remove(job.queue, released)
+    request = request_of(cession, pending, snapshot)
+    return bool(request) and quota.fits(pending.queue, request)
+
+
 def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> set[str]:
     """The uids of the targets without which the preemptor would not fit, once the other open
     Cessions have what they were promised. All of them if it does not fit even with all.

@@ -112,6 +112,14 @@ class CessionStatus(BaseModel):
         max_length=32,
         description="Since when Kueue would not try the preemptor; empty if it would.",
     )
+    shortTime: str = Field(
+        default="",
+        max_length=32,
+        description=(
+            "Since when the preemptor would not fit even if all targets released their capacity; "
+            "none is resized or stopped meanwhile. Empty if it would."
+        ),
+    )
     reservedTime: str = Field(
         default="",
         max_length=32,

@@ -118,7 +118,7 @@ def test_a_long_grace_period_of_one_target_does_not_delay_another() -> None:
     record.spec.targets.append(record.spec.targets[0].model_copy(update=slow))
     jobs = [admitted(), admitted("bert")]
     strict = queue("vision", strategy="StrictFIFO")
-    quota = cohort_quota(strict, queue("research", used=16))
+    quota = cohort_quota(strict, queue("research", 12, used=16))
     current = snapshot(quota, admitted=jobs, pending=[pending(pods=8)])
     assert [resize.job[1] for resize in resizes(record, current)] == ["gpt"]
 
@@ -128,7 +128,7 @@ def test_without_a_reservation_all_targets_are_resized_together() -> None:
     other = record.spec.targets[0].model_copy(update={"job": "bert", "uid": "job-uid-bert"})
     record.spec.targets.append(other)
     bert = admitted("bert", runtime=ASKED)
-    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=16))
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", 8, used=16))
     waiting = snapshot(quota, admitted=[admitted(runtime=CEDED), bert], pending=[pending()])
     assert not resizes(record, waiting)
     both = snapshot(

@@ -82,3 +82,16 @@ def test_an_ineligible_preemptor_takes_nothing_and_its_cession_is_soon_cancelled
     record.status = recorded(first)
     assert advance(record, current, NOW + 9) == []
     assert recorded(advance(record, current, NOW + 11)).phase == "Cancelled"
+
+
+def test_nobody_is_stopped_for_a_preemptor_that_would_not_fit_all_the_same() -> None:
+    """Something else took what was free. For 10 s it may come back."""
+    quota = cohort_quota(
+        queue("vision", strategy="StrictFIFO"), queue("research", used=8), queue("other", 0, 2)
+    )
+    current = snapshot(quota, admitted=[admitted(runtime=CEDED)], pending=[pending()])
+    record = cession("Asked")
+    first = advance(record, current)
+    assert not [action for action in first if isinstance(action, ResizeJob)]
+    record.status = recorded(first)
+    assert recorded(advance(record, current, NOW + 11)).phase == "Failed"
