@@ -21,6 +21,9 @@ class Observed:
     durable_step: int = 0
     # when that step was first seen; 0.0 if none was saved since the first answer
     saved_at: float = 0.0
+    # the Cession or other reason of the last request for a size, and when it was first asked for it
+    asked_for: str = ""
+    asked_at: float = 0.0
 
     def unsaved_s(self, now: float) -> float:
         """Seconds of work that are not saved, as far as this scheduler saw."""
@@ -33,7 +36,9 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
         return old or Observed()
     if old is None or not old.since:
         # when this step was saved is not known, so it does not count as a save
-        return Observed(since=now, answered_at=now, durable_step=status.durableStep)
+        return replace(
+            old or Observed(), since=now, answered_at=now, durable_step=status.durableStep
+        )
     newer = status.durableStep > old.durable_step
     return replace(
         old,
@@ -41,3 +46,12 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
         durable_step=max(old.durable_step, status.durableStep),
         saved_at=now if newer else old.saved_at,
     )
+
+
+def note_request(old: Observed | None, reason: str, now: float) -> Observed:
+    """With a request for a size. A repetition, or another size for the same reason, starts no new
+    time."""
+    known = old or Observed()
+    if known.asked_at and known.asked_for == reason:
+        return known
+    return replace(known, asked_for=reason, asked_at=now)

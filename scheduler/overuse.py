@@ -3,8 +3,10 @@
 from collections.abc import Collection, Iterator
 
 from cede.api import sizes
+from cede.api.policy import Preemption
 from cede.api.resources import Quota
 from scheduler.actions import RequestSize, ResizeJob
+from scheduler.candidates import shrink_order
 from scheduler.cohort import CohortQuota
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
@@ -14,15 +16,16 @@ REQUEST_NAME = "excess"
 
 
 def shrink_overuse(
-    snapshot: Snapshot, targets: Collection[str]
+    snapshot: Snapshot, targets: Collection[str], settings: Preemption, now: float
 ) -> Iterator[RequestSize | ResizeJob]:
-    """Shrink borrowing jobs while more quota is in use than exists: the lowest priority first, then
-    the youngest.
+    """Shrink borrowing jobs while more quota is in use than exists: the team that is furthest over
+    its share first, in it the lowest class, then the youngest.
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
-    admin lowers a quota. A job whose runtime answers is asked first, and resized once it has ceded.
-    Jobs that are targets of an open Cession, by uid, are left to it. Nobody shrinks while Kueue's
-    own count differs: what is too much may be gone already.
+    admin lowers a quota. A job whose runtime answers is asked first. It is resized once it has
+    ceded, or when its grace has passed since this scheduler first asked it. Jobs in `targets`, by
+    uid, are left to their Cession. Nobody shrinks while Kueue's own count differs: what is too much
+    may be gone already.
     """
     quota = snapshot.quota
     over = {name for name in quota.queues if _is_over(quota, name)}
@@ -32,10 +35,12 @@ def shrink_overuse(
         if job.queue in over
         and job.allowed_sizes
         and job.active
+        and not job.is_evicting
         and job.size > job.smallest_size
         and job.identity not in targets
     ]
-    for job in sorted(jobs, key=lambda job: (job.priority, -job.reserved_since, job.key)):
+    shares = {name: quota.dominant_share(name) for name in over}
+    for job in sorted(jobs, key=lambda job: (-shares[job.queue], *shrink_order(job))):
         queue = quota.queues[job.queue]
         overuse = _overuse(quota, job)
         if snapshot.disagreement & overuse.keys():
@@ -45,7 +50,8 @@ def shrink_overuse(
         pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())
         size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
         quota = quota.after_removing(job.queue, job.quota_for(job.size - size))
-        yield _shrink(job, size)
+        grace_s = min(job.grace_s or settings.graceSeconds, settings.maxGraceSeconds)
+        yield _shrink(job, size, grace_s, now)
 
 
 def _is_over(quota: CohortQuota, queue: str) -> bool:
@@ -58,11 +64,15 @@ def _overuse(quota: CohortQuota, job: AdmittedWorkload) -> Quota:
     return Quota({key: -amount for key, amount in available.items() if amount < 0})
 
 
-def _shrink(job: AdmittedWorkload, size: int) -> RequestSize | ResizeJob:
+def _shrink(
+    job: AdmittedWorkload, size: int, grace_s: float, now: float
+) -> RequestSize | ResizeJob:
     runtime = job.runtime
     has_ceded = runtime is not None and runtime.wanted == size and runtime.ceded(size)
-    if runtime and job.address and not has_ceded:
-        return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME)
+    asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
+    if runtime and job.address and not has_ceded and asked_s < grace_s:
+        left_s = grace_s - max(0.0, asked_s)
+        return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME, left_s)
     return ResizeJob(
         job=job.job,
         job_uid=job.job_uid,

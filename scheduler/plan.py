@@ -62,7 +62,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     opened = [decision.opened for decision in decisions if decision.opened]
     served = [*open_cessions, *(action.cession for action in opened)]
     busy = target_uids(served)
-    overuse = faults.guard_all("overuse", shrink_overuse, snapshot, busy)
+    overuse = faults.guard_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
     busy |= {action.job_uid for action in overuse}
     missing = faults.guard_all("missing pods", shrink_missing, snapshot, busy, now)
     asked = {uid for step in steps for uid in step.asked}

@@ -14,7 +14,7 @@ from prometheus_client import Counter
 from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
-from scheduler.observations import Observed, observe
+from scheduler.observations import Observed, note_request, observe
 
 log = logging.getLogger("scheduler.runtime_client")
 FAST_POLL_S = 0.1
@@ -148,6 +148,8 @@ class RuntimeClient:
         if is_same and now - sent < REPEAT_REQUEST_S:
             return
         self._requests[endpoint.uid] = (now, request)
+        known = self._observations.get(endpoint.uid)
+        self._observations[endpoint.uid] = note_request(known, request.cession, time.time())
         call = asyncio.create_task(
             self._call(endpoint, "PUT", contract.SIZE_PATH, contract.encode(request))
         )

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -184,7 +184,10 @@ def _admitted(
         parts = [memory.pods.shown(namespace, owner) for owner in owners]
         sources = (workload, job, status, *parts)
         read = partial(_read_admitted, workload, job, parts, status)
-        admitted.append(memory.admitted.get(workload.metadata.uid, sources, read))
+        current = memory.admitted.get(workload.metadata.uid, sources, read)
+        if observed := objects.observations.get(uid):
+            current = replace(current, observed=observed)
+        admitted.append(current)
     # the order of the memory depends on what changed last
     return sorted(admitted, key=lambda workload: workload.uid)
 

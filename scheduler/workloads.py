@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from cede.api.objects import Key
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import Status
+from scheduler.observations import Observed
 from scheduler.pod_sets import PodSetRequest
 
 
@@ -90,6 +91,7 @@ class AdmittedWorkload:
     is_evicting: bool = False
     # its pods by node
     pods_per_node: Mapping[str, int] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
     # the node of each index, as far as it has one
     node_of_index: Mapping[int, str] = field(default_factory=dict)
     # Unix seconds since when not all of its pods are ready; 0.0 if they are

@@ -1,6 +1,6 @@
 """Saves count from the moment at which the scheduler saw them, whatever the job reports."""
 
-from scheduler.observations import Observed, observe
+from scheduler.observations import Observed, note_request, observe
 from tests.builders.scheduler import NOW, runtime_status
 
 FIRST = observe(None, runtime_status(step=50, durable_step=40), NOW)
@@ -29,3 +29,15 @@ def test_a_step_that_goes_back_is_no_save() -> None:
     back = observe(liar, runtime_status(durable_step=41), NOW + 90)
     assert back.saved_at == NOW + 1
     assert back.unsaved_s(NOW + 100) == 99
+
+
+def test_a_repeated_request_starts_no_new_time() -> None:
+    first = note_request(FIRST, "c-1", NOW + 1)
+    assert note_request(first, "c-1", NOW + 9).asked_at == NOW + 1
+    assert note_request(first, "c-2", NOW + 9).asked_at == NOW + 9
+
+
+def test_a_request_to_a_silent_runtime_counts_from_its_first() -> None:
+    asked = note_request(None, "c-1", NOW)
+    answered = observe(asked, runtime_status(durable_step=7), NOW + 5)
+    assert (answered.asked_at, answered.since, answered.saved_at) == (NOW, NOW + 5, 0.0)

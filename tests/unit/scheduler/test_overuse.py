@@ -1,12 +1,23 @@
 """Which job gives back what is in use beyond the quota that exists."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
+from cede.api.policy import Preemption
 from elastic_runtime.contract import Status
 from scheduler.actions import RequestSize, ResizeJob
-from scheduler.overuse import shrink_overuse
+from scheduler.observations import Observed
+from scheduler.overuse import REQUEST_NAME, shrink_overuse
 from scheduler.snapshot import Snapshot
-from tests.builders.scheduler import KEY, admitted, runtime_status, snapshot
+from tests.builders.scheduler import KEY, NOW, admitted, runtime_status, snapshot
+
+SETTINGS = Preemption(graceSeconds=60)
+
+
+def shrunk(
+    current: Snapshot, targets: Collection[str], now: float = NOW
+) -> list[RequestSize | ResizeJob]:
+    return list(shrink_overuse(current, targets, SETTINGS, now))
 
 
 def two_too_many(runtime: Status | None = None) -> Snapshot:
@@ -16,30 +27,60 @@ def two_too_many(runtime: Status | None = None) -> Snapshot:
 
 
 def test_a_borrowing_job_without_a_runtime_is_resized() -> None:
-    (action,) = shrink_overuse(two_too_many(), ())
+    (action,) = shrunk(two_too_many(), ())
     assert isinstance(action, ResizeJob)
     assert (action.job[1], action.size) == ("gpt", 6)
 
 
 def test_a_job_whose_runtime_answers_is_asked_first() -> None:
-    (action,) = shrink_overuse(two_too_many(runtime_status(8)), ())
+    (action,) = shrunk(two_too_many(runtime_status(8)), ())
     assert isinstance(action, RequestSize)
     assert (action.job[1], action.size) == ("gpt", 6)
 
 
 def test_a_job_that_has_ceded_is_resized() -> None:
-    (action,) = shrink_overuse(two_too_many(runtime_status(6, wanted=6)), ())
+    (action,) = shrunk(two_too_many(runtime_status(6, wanted=6)), ())
     assert isinstance(action, ResizeJob)
 
 
 def test_a_target_of_an_open_cession_is_left_to_it() -> None:
-    assert list(shrink_overuse(two_too_many(), {"job-uid-gpt"})) == []
+    assert shrunk(two_too_many(), {"job-uid-gpt"}) == []
 
 
 def test_nothing_shrinks_where_all_quota_is_in_use() -> None:
-    assert list(shrink_overuse(snapshot(admitted=[admitted(size=8)]), ())) == []
+    assert shrunk(snapshot(admitted=[admitted(size=8)]), ()) == []
 
 
 def test_nothing_shrinks_while_kueue_counts_less_than_its_workloads_have() -> None:
     current = replace(two_too_many(), disagreement=frozenset({KEY}))
-    assert list(shrink_overuse(current, ())) == []
+    assert shrunk(current, ()) == []
+
+
+def test_a_job_that_never_cedes_is_resized_when_its_grace_has_passed() -> None:
+    """Counted from the first request of this scheduler."""
+    current = two_too_many(runtime_status(8))
+    asked = Observed(asked_for=REQUEST_NAME, asked_at=NOW)
+    jobs = tuple(replace(job, observed=asked) for job in current.admitted)
+    refusing = replace(current, admitted=jobs)
+    (early,) = shrunk(refusing, (), NOW + 59)
+    assert isinstance(early, RequestSize)
+    assert early.deadline_s == 1
+    (late,) = shrunk(refusing, (), NOW + 60)
+    assert isinstance(late, ResizeJob)
+
+
+def test_a_request_for_another_reason_does_not_count() -> None:
+    current = two_too_many(runtime_status(8))
+    asked = Observed(asked_for="claim-1", asked_at=NOW - 999)
+    jobs = tuple(replace(job, observed=asked) for job in current.admitted)
+    (action,) = shrunk(replace(current, admitted=jobs), ())
+    assert isinstance(action, RequestSize)
+
+
+def test_the_team_that_borrows_most_gives_back_first() -> None:
+    jobs = [
+        admitted("a", "vision", size=5, priority=10),
+        admitted("b", "research", size=7, priority=90),
+    ]
+    actions = shrunk(snapshot(admitted=jobs), ())
+    assert [(action.job[1], action.size) for action in actions] == [("b", 3)]
