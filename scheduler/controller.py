@@ -36,7 +36,7 @@ from cede.api.objects import (
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.kube.cache import Cache
 from cede.kube.client import MUTE_S, Client
-from cede.kube.errors import Unreachable
+from cede.kube.errors import ApiError, Unreachable
 from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
 from scheduler import snapshot
@@ -172,6 +172,8 @@ class Controller:
                 if clock() - self._followed_at >= QUIET_INTERVAL_S:
                     await self._root_key.refresh()
                     await self._follow()
+            except ApiError as error:
+                log.warning("runtimes not followed", extra={"reason": str(error)})
             except Exception:
                 # what cannot be read now may be readable later
                 log.exception("runtimes not followed")
