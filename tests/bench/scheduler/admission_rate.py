@@ -84,19 +84,20 @@ async def _until(condition: Callable[[], bool], start: float) -> None:
 
 async def make_bare_queue(client: Client) -> None:
     """A queue like that of the team, of which no component of Cede knows."""
-    namespace = {"metadata": {"name": BARE}}
-    await client.apply(NAMESPACES, ("", BARE), namespace)
+    named = {"metadata": {"name": BARE}}
+    await client.apply(NAMESPACES, ("", BARE), named)
     labels = {"node.kubernetes.io/instance-type": TYPE}
-    await client.apply(RESOURCE_FLAVORS, ("", BARE), {"spec": {"nodeLabels": labels}})
+    await client.apply(RESOURCE_FLAVORS, ("", BARE), {**named, "spec": {"nodeLabels": labels}})
     resources = [{"name": name, "nominalQuota": "1000"} for name in ("cpu", "pods")]
     group = {
         "coveredResources": ["cpu", "pods"],
         "flavors": [{"name": BARE, "resources": resources}],
     }
     spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-    await client.apply(CLUSTER_QUEUES, ("", BARE), {"spec": spec})
+    await client.apply(CLUSTER_QUEUES, ("", BARE), {**named, "spec": spec})
     key = (BARE, names.LOCAL_QUEUE)
-    await client.apply(LOCAL_QUEUES, key, {"spec": {"clusterQueue": BARE}})
+    local_queue = {"metadata": {"name": key[1]}, "spec": {"clusterQueue": BARE}}
+    await client.apply(LOCAL_QUEUES, key, local_queue)
 
 
 @contextmanager

@@ -79,7 +79,9 @@ class Bench:
         for team, nodes in (("vision", 2), ("research", 0)):
             quotas = [{"instanceType": "local-4gpu", "count": nodes}] if nodes else []
             spec = {"quotas": quotas, "sharing": sharing}
-            await self.client.apply(ALLOCATIONS, ("", team), {"spec": spec})
+            await self.client.apply(
+                ALLOCATIONS, ("", team), {"metadata": {"name": team}, "spec": spec}
+            )
 
     async def set_mode(self, mode: str) -> None:
         """Waits until the queues have the mode's preemption."""
