@@ -125,6 +125,7 @@ async def _measure(cluster: Cluster, times: int) -> tuple[list[float], list[floa
             beside.append(await run(client, TEAM))
             with without_components(cluster):
                 alone.append(await run(client, BARE))
+            print(f"with Cede {beside[-1]:.1f}/s, without {alone[-1]:.1f}/s", flush=True)
     return beside, alone
 
 

@@ -227,7 +227,9 @@ async def measure(cases: tuple[Case, ...], times: int) -> dict[str, dict[str, li
                 async with bench.victims(case, elastic=side == "cede"):
                     samples[case.name][side] = []
                     for _ in range(times):
-                        samples[case.name][side].append(await bench.sample(case))
+                        sample = await bench.sample(case)
+                        samples[case.name][side].append(sample)
+                        print(f"{case.name}, {side}: {sample.wait:.2f} s", flush=True)
                         await bench.all_victims_run(case)
         await bench.set_mode("Enforce")
     return samples
