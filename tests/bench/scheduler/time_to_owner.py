@@ -14,13 +14,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cede.api import names
-from cede.api.objects import ALLOCATIONS, CESSIONS, CLUSTER_QUEUES, JOBS, POLICIES, Json
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    POLICIES,
+    Json,
+)
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import NotFound
@@ -82,6 +91,12 @@ class Bench:
             await self.client.apply(
                 ALLOCATIONS, ("", team), {"metadata": {"name": team}, "spec": spec}
             )
+
+        for team in ("vision", "research"):
+            await self._until(partial(self._has_queue, team), f"the queue of {team}")
+
+    async def _has_queue(self, team: str) -> bool:
+        return bool(await self._get_or_empty(LOCAL_QUEUES, (team, names.LOCAL_QUEUE)))
 
     async def set_mode(self, mode: str) -> None:
         """Waits until the queues have the mode's preemption."""
