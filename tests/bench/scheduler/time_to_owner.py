@@ -86,7 +86,8 @@ class Bench:
         await self.client.apply(POLICIES, ("", names.POLICY_NAME), policy)
         sharing = {"strategy": "LendAndBorrow"}
         for team, nodes in (("vision", 2), ("research", 0)):
-            quotas = [{"instanceType": "local-4gpu", "count": nodes}] if nodes else []
+            # a type without an entry could not be borrowed
+            quotas = [{"instanceType": "local-4gpu", "count": nodes}]
             spec = {"quotas": quotas, "sharing": sharing}
             await self.client.apply(
                 ALLOCATIONS, ("", team), {"metadata": {"name": team}, "spec": spec}
