@@ -34,7 +34,8 @@ from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import NotFound
 from deploy.demo.cluster_watch import ClusterWatch, watch_cluster
-from tests.harness.local_cluster import deploy_local
+from tests.e2e.training import Training
+from tests.harness.local_cluster import Cluster, deploy_local
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -72,7 +73,8 @@ class Sample:
 class Bench:
     """Two teams on the local cluster."""
 
-    def __init__(self, client: Client, watch: ClusterWatch) -> None:
+    def __init__(self, client: Client, watch: ClusterWatch, cluster: Cluster) -> None:
+        self.cluster = cluster
         self.client = client
         self.watch = watch
 
@@ -139,17 +141,21 @@ class Bench:
         for job, pods in zip(jobs, case.victims, strict=True):
             body = training_job(job, pods) if elastic else sleeping_job("research", job, pods)
             await self.client.create(JOBS, body, namespace="research")
-        await self.all_victims_run(case)
+        await self.all_victims_run(case, elastic=elastic)
         try:
             yield
         finally:
             for job in jobs:
                 await self.delete("research", job)
 
-    async def all_victims_run(self, case: Case) -> None:
-        """On as many pods as they want, and some steps further."""
+    async def all_victims_run(self, case: Case, *, elastic: bool) -> None:
+        """On as many pods as they want; those that train, on as many do."""
         for index, pods in enumerate(case.victims):
-            await self._until_running("research", f"victim-{index}", pods)
+            job = f"victim-{index}"
+            await self._until_running("research", job, pods)
+            if elastic:
+                trains = Training(self.cluster, "research", job).trains_on(pods)
+                await self._until(partial(asyncio.to_thread, trains), f"{job} to train on {pods}")
         await asyncio.sleep(SETTLE_S)
 
     async def delete(self, namespace: str, job: str) -> None:
@@ -184,7 +190,7 @@ class Bench:
 
 
 SETTLE_S = 3.0
-"""After the last pod runs: a training job that starts takes the processors from everybody else."""
+"""Before a sample: what has just started has the processors no longer."""
 
 
 def training_job(name: str, pods: int) -> Json:
@@ -229,23 +235,25 @@ def stage_seconds(status: Json, created: float, running: float) -> dict[str, flo
 async def measure(cases: tuple[Case, ...], times: int) -> dict[str, dict[str, list[Sample]]]:
     """By case and `cede` or `kueue`. Leaves the cluster without teams' jobs."""
     status = json.loads(deploy_local("status", "-o", "json"))
-    kubeconfig = str(Path(status["kubeconfig"]))
+    cluster = Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
+    kubeconfig = str(cluster.kubeconfig)
     samples: dict[str, dict[str, list[Sample]]] = {}
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(connect(manager="bench", kubeconfig=kubeconfig))
         watch = await stack.enter_async_context(watch_cluster(client, lambda: None))
-        bench = Bench(client, watch)
+        bench = Bench(client, watch, cluster)
         await bench.set_up()
         for case in cases:
             samples[case.name] = {}
             for side, mode in (("cede", "Enforce"), ("kueue", "Observe")):
                 await bench.set_mode(mode)
-                async with bench.victims(case, elastic=side == "cede"):
+                elastic = side == "cede"
+                async with bench.victims(case, elastic=elastic):
                     samples[case.name][side] = []
                     for _ in range(times):
                         sample = await bench.sample(case)
                         samples[case.name][side].append(sample)
                         print(f"{case.name}, {side}: {sample.wait:.2f} s", flush=True)
-                        await bench.all_victims_run(case)
+                        await bench.all_victims_run(case, elastic=elastic)
         await bench.set_mode("Enforce")
     return samples
