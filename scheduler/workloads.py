@@ -121,15 +121,6 @@ class AdmittedWorkload:
         """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
         return bool(self.allowed_sizes) and self.parallelism > self.size
 
-    @property
-    def unsaved_pod_seconds(self) -> float:
-        """The work that a stop would lose: pods × seconds since the newest checkpoint. 0.0 if the
-        runtime does not answer."""
-        if self.runtime is None:
-            return 0.0
-        steps = self.runtime.step - self.runtime.durableStep
-        return steps * self.runtime.stepSeconds * self.size
-
     def quota_for(self, pods: int) -> Quota:
         """What this number of its pods uses."""
         return Counter({key: amount * pods for key, amount in self.per_pod.items()})

@@ -1,6 +1,6 @@
 """What follows from the values of one Workload."""
 
-from tests.builders.scheduler import admitted, gpus, pending, runtime_status
+from tests.builders.scheduler import admitted, gpus, pending
 
 
 def test_a_job_grows_while_it_has_more_pods_than_quota() -> None:
@@ -11,12 +11,6 @@ def test_a_job_grows_while_it_has_more_pods_than_quota() -> None:
 
 def test_quota_for_a_number_of_pods() -> None:
     assert admitted().quota_for(3) == gpus(3)
-
-
-def test_a_stop_loses_the_steps_since_the_newest_save() -> None:
-    status = runtime_status(step=100, durable_step=90, step_seconds=2.0)
-    assert admitted(size=4, runtime=status).unsaved_pod_seconds == 80.0
-    assert admitted(size=4).unsaved_pod_seconds == 0.0
 
 
 def test_a_workload_that_nothing_owns_is_known_by_its_own_uid() -> None:
