@@ -22,7 +22,9 @@ class Assumptions:
     cycle_s: float = 0.05
     # between two passes of the scheduler while something changes
     pass_s: float = 0.5
-    # the same while nothing changes
+    # the same while a Cession is open and nothing changes
+    watch_s: float = 4.0
+    # the same while none is open
     quiet_s: float = 60.0
 
     def sentences(self) -> list[str]:

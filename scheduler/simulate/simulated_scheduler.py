@@ -38,6 +38,7 @@ class SimulatedScheduler:
         self._picture = Picture(cluster)
         self._planned_version = -1
         self._due = 0.0
+        self._wait_s = 0.0
 
     def start(self) -> None:
         """From now on there is a pass when it is due."""
@@ -62,16 +63,18 @@ class SimulatedScheduler:
         self.leads = leads
 
     def _tick(self) -> None:
-        """A pass after every change, and soon again while a Cession is open, as in the real
-        one."""
+        """A pass after every change, and soon again while a Cession is open: later and later, up to
+        `watch_s`, while that changes nothing."""
         assumptions = self.cluster.assumptions
         version = self.cluster.version
         if self.leads and (version != self._planned_version or self.cluster.now >= self._due):
             decision = self.reconcile()
+            is_new = bool(decision.actions) or version != self._planned_version
+            longer_s = min(2 * self._wait_s, assumptions.watch_s)
+            self._wait_s = assumptions.pass_s if is_new else longer_s
             self._planned_version = version
             is_busy = decision.actions or any(c.open for c in self.cessions.values())
-            wait_s = assumptions.pass_s if is_busy else assumptions.quiet_s
-            self._due = self.cluster.now + wait_s
+            self._due = self.cluster.now + (self._wait_s if is_busy else assumptions.quiet_s)
         self.cluster.clock.after(assumptions.pass_s, self._tick)
 
     # --- actions ----------------------------------------------------------------------------------
