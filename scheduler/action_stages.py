@@ -7,6 +7,7 @@ from scheduler.actions import (
     Action,
     AmendCession,
     DeleteCession,
+    OpenCession,
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
@@ -33,7 +34,7 @@ def stages(actions: Iterable[Action]) -> Iterator[list[list[Action]]]:
     for _, stage in groupby(enumerate(actions), key=lambda numbered: _stage_of(*numbered)):
         chains: dict[object, list[Action]] = {}
         for _, action in stage:
-            chains.setdefault(_object_of(action), []).append(action)
+            chains.setdefault(object_of(action), []).append(action)
         yield list(chains.values())
 
 
@@ -44,7 +45,8 @@ def _stage_of(number: int, action: Action) -> tuple[str, int]:
     return "alone", number
 
 
-def _object_of(action: Action) -> object:
+def object_of(action: Action) -> object:
+    """The kind and the name of the object that the action concerns."""
     match action:
         case RequestSize() | ResizeJob() | RecordEvent():
             return "job", action.job
@@ -52,7 +54,7 @@ def _object_of(action: Action) -> object:
             return "workload", action.workload
         case UpdateCession() | AmendCession() | DeleteCession():
             return "cession", action.name
+        case OpenCession():
+            return "cession", action.cession.metadata.name
         case SetQueueingStrategy():
             return "queue", action.queue
-        case _:
-            return "other"

@@ -24,7 +24,7 @@ from cede.kube.errors import (
 )
 from cede.kube.gather import gather_bounded
 from elastic_runtime.contract import SizeRequest
-from scheduler.action_stages import stages
+from scheduler.action_stages import object_of, stages
 from scheduler.actions import (
     Action,
     AmendCession,
@@ -75,13 +75,14 @@ class Applier:
         # of the present call of `apply`
         self._versions = _Versions(NOTHING)
         self._performed = 0
-        self._refusals: list[ApiError] = []
+        self._refusals: list[tuple[Action, ApiError]] = []
         self._events: list[Callable[[], Awaitable[None]]] = []
 
     async def apply(self, actions: Iterable[Action], planned_on: RawObjects = NOTHING) -> None:
         """Perform the actions, stage by stage. An action whose object has changed since it was
         planned is skipped: the next pass sees the object as it is then. An action that is refused
-        costs only itself. Raises ApiError if the server answers nobody, or refuses all that we do.
+        costs only itself, also if that happens in every pass. Raises ApiError if the server
+        answers nobody, and if it seems that we have lost our rights (`_is_barred`).
         """
         self._versions = _Versions(planned_on)
         self._performed = 0
@@ -93,8 +94,15 @@ class Applier:
         finally:
             # no action waits for an event
             await gather_bounded((record() for record in self._events), MAX_WRITES)
-        if self._refusals and not self._performed:
-            raise self._refusals[0]
+        if self._is_barred():
+            raise self._refusals[0][1]
+
+    def _is_barred(self) -> bool:
+        """Nothing was performed, and more was refused than a third party refuses for one object:
+        two objects, or a new Cession, without which nobody is preempted for."""
+        objects = {object_of(action) for action, _ in self._refusals}
+        is_opening = any(isinstance(action, OpenCession) for action, _ in self._refusals)
+        return not self._performed and (is_opening or len(objects) > 1)
 
     async def _perform_chain(self, chain: Iterable[Action]) -> None:
         for action in chain:
@@ -110,14 +118,16 @@ class Applier:
             await self._perform(action)
         except (NotFound, Conflict, AlreadyExists) as error:
             log.info("action outdated", extra=facts | {"reason": str(error)})
+            if isinstance(error, NotFound) and isinstance(action, UpdateCession | AmendCession):
+                self._written.pop(action.name, None)
             return "outdated"
         except (TooManyRequests, Unauthorized, Unreachable):
             raise
         except ApiError as error:
             log.warning("action refused", extra=facts | {"reason": str(error)})
-            # the fault of one object is no reason to give up
+            # what is wrong with the object says nothing about our rights
             if not isinstance(error, Invalid):
-                self._refusals.append(error)
+                self._refusals.append((action, error))
             return "refused"
         self._performed += 1
         return "performed"
@@ -153,6 +163,8 @@ class Applier:
                 }
                 await self._keep(self._client.patch(CESSIONS, ("", action.name), body))
             case DeleteCession():
+                # it ended long ago, so the cache has what we wrote
+                self._written.pop(action.name, None)
                 await self._client.delete(CESSIONS, ("", action.name), uid=action.uid)
             case SetQueueingStrategy():
                 body = {

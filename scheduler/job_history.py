@@ -43,7 +43,8 @@ def read_history(cessions: Iterable[Cession], now: float) -> JobHistory:
         age_s = now - cession.metadata.created
         preemptor = _names(cession.spec.preemptor)
         for target in cession.status.targets:
-            if target.stopped:
+            # a stop that was refused, or not needed any more, is none
+            if target.stopped and target.releasedTime:
                 stopped_for[target.uid] |= preemptor
                 stops[target.uid] += age_s < HOUR_S
             if target.forcedTime and now - unix(target.forcedTime) < DAY_S:

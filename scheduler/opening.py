@@ -8,6 +8,7 @@ from cede.api.cession_status import MAX_TARGETS
 from cede.api.policy import PolicySpec
 from scheduler.actions import AmendCession, OpenCession
 from scheduler.attempts import next_attempt, pause_left_s
+from scheduler.cession_lifecycle import ADMISSION_TIMEOUT_S
 from scheduler.faults import Faults
 from scheduler.job_history import read_history
 from scheduler.new_cession import amended, new_cession
@@ -16,11 +17,15 @@ from scheduler.preemptor_state import find_preemptor
 from scheduler.preemptors import Preemptor, preemptors
 from scheduler.promises import after_cessions, target_uids
 from scheduler.snapshot import Snapshot
+from scheduler.stage_times import led_s
 from scheduler.targets import TargetChooser
 from scheduler.workloads import PendingWorkload
 
 MAX_ROUNDS = 3
 """How often targets are chosen for one Cession."""
+AMEND_TIMEOUT_S = 2 * ADMISSION_TIMEOUT_S
+"""A preemptor that has been short for so long gets no more targets. The first half passes before
+any are added; in the second half adding them has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +115,10 @@ def amend(
     now: float,
 ) -> AmendCession | None:
     """More targets for a Cession whose released capacity something else took; None if there are
-    none, or if it had MAX_ROUNDS already."""
+    none, if it had MAX_ROUNDS already, or if they could not be added for AMEND_TIMEOUT_S."""
     pending = find_preemptor(cession, snapshot).pending
-    if pending is None or cession.spec.round >= MAX_ROUNDS:
+    short_s = led_s(cession.status.shortTime, snapshot.led_since, now)
+    if pending is None or cession.spec.round >= MAX_ROUNDS or short_s > AMEND_TIMEOUT_S:
         return None
     uids = target_uids([cession])
     rest = tuple(job for job in snapshot.admitted if job.identity not in uids)

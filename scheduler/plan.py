@@ -19,9 +19,10 @@ from scheduler.opening import Decision, amend, decide
 from scheduler.overuse import shrink_overuse
 from scheduler.preemptor_state import find_preemptor
 from scheduler.promises import after_cessions, target_uids
-from scheduler.recording import end
+from scheduler.recording import end, recording
 from scheduler.reservation import restore
 from scheduler.snapshot import Snapshot
+from scheduler.stage_times import once
 from scheduler.stopped_jobs import run_again
 from scheduler.targets import TargetChooser
 from scheduler.upkeep import align_runtimes, delete_ended
@@ -112,9 +113,14 @@ def _step(
     if step.occurrence is not Occurrence.CAPACITY_TAKEN:
         return step
     amendment = amend(cession, snapshot, others, policy, now)
+    if amendment is None:
+        return step
     # what is reserved and stopped stays so
     asked = frozenset(target_uids([cession]))
-    return Step((amendment,), asked, is_open=True) if amendment else step
+    # an amendment that the server refuses each time must not keep the Cession open for ever
+    short_since = once(cession.status.shortTime, now)
+    status = cession.status.model_copy(update={"shortTime": short_since})
+    return Step((amendment, *recording(cession, status, now)), asked, is_open=True)
 
 
 def _grown(

@@ -118,8 +118,11 @@ def _last_chosen_first(cession: Cession, left: Collection[str]) -> Sequence[Targ
 
 
 def takers(cession: Cession, snapshot: Snapshot) -> str:
-    """The jobs that were admitted since the release into what the preemptor lacks, in a sentence.
-    Kueue writes these times, so they may differ from ours by the difference of the clocks."""
+    """The jobs that were admitted since the release into what the preemptor lacks, in a sentence;
+    empty before the release. Kueue writes these times, so they may differ from ours by the
+    difference of the clocks."""
+    if not cession.status.releasedTime:
+        return ""
     keys = {(need.flavor, need.resource) for need in cession.spec.need}
     uids = target_uids([cession])
     since = unix(cession.status.releasedTime) - CLOCK_DIFFERENCE_S

@@ -104,7 +104,8 @@ class CessionSpec(BaseModel):
         description=(
             "Why the preemptor may take capacity. ReclaimOwnQuota: other teams borrow quota that "
             "its team owns. PriorityInTeam: jobs of its own team have lower priority. "
-            "ReclaimAndPriority: both."
+            "ReclaimAndPriority: both. ReclaimFairShare: its team borrows less than the teams that "
+            "give, measured by their shares."
         )
     )
     need: list[Need] = Field(

@@ -124,8 +124,9 @@ class CessionStatus(BaseModel):
         default="",
         max_length=32,
         description=(
-            "Since when Kueue keeps released capacity for the preemptor. Targets release theirs "
-            "a moment later."
+            "Since when the preemptor's queue is StrictFIFO, so that Kueue keeps released capacity "
+            "for it within its team's own quota. What it claims beyond that, another job may take. "
+            "Targets release theirs a moment later."
         ),
     )
     releasedTime: str = Field(

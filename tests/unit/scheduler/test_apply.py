@@ -14,6 +14,7 @@ from cede.api.reasons import CessionPhase, SchedulerEvent
 from cede.kube.errors import Forbidden, TooManyRequests
 from scheduler.actions import (
     Action,
+    AmendCession,
     DeleteCession,
     OpenCession,
     RecordEvent,
@@ -129,10 +130,37 @@ async def test_a_refused_action_costs_only_itself(
     assert (server.get(JOBS, GPT) or {})["spec"]["parallelism"] == 4
 
 
-async def test_a_pass_of_which_everything_is_refused_has_failed(
+@pytest.mark.parametrize(
+    "fault",
+    [refuses(403, "Forbidden", "no"), refuses(500, "InternalError", "failed calling webhook")],
+    ids=["forbidden", "a webhook fails"],
+)
+async def test_a_refusal_of_one_object_fails_no_pass(
+    server: ApiServer, applier: Applier, fault: Answer
+) -> None:
+    """Not even if there is nothing else to do, in any pass: others would wait for it."""
+    version = put_job(server)["metadata"]["resourceVersion"]
+    server.script("PATCH", JOBS.path(GPT), fault, fault, fault)
+    await applier.apply([resize(version), resize(version)])
+    await applier.apply([resize(version)])
+
+
+async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
     server: ApiServer, applier: Applier
 ) -> None:
     """We may have lost our rights: Kueue should preempt."""
+    version = put_job(server)["metadata"]["resourceVersion"]
+    no = refuses(403, "Forbidden", "no")
+    server.script("PATCH", JOBS.path(GPT), no)
+    server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), no)
+    with pytest.raises(Forbidden):
+        await applier.apply([resize(version), UpdateCession("c-9", cession().status)])
+
+
+async def test_a_pass_that_may_not_open_a_cession_has_failed(
+    server: ApiServer, applier: Applier
+) -> None:
+    """Without it nobody is preempted for: Kueue should preempt."""
     server.script("POST", CESSIONS.path(), refuses(403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
         await applier.apply([OpenCession(cession())])
@@ -191,6 +219,25 @@ async def test_our_own_write_counts_until_the_cache_has_it(
     assert [record.status.phase for record in applier.latest(stale)] == [CessionPhase.ASKED]
     assert [record.status.phase for record in applier.latest([])] == [CessionPhase.ASKED]
     assert applier.latest(cached(server)) == cached(server)
+    assert applier.latest([]) == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        UpdateCession("c-1", cession("Asked").status),
+        AmendCession("c-1", "1", cession().spec),
+        DeleteCession("c-1", ""),
+    ],
+    ids=lambda action: type(action).__name__,
+)
+async def test_a_cession_that_was_deleted_before_the_cache_had_it_does_not_come_back(
+    server: ApiServer, applier: Applier, action: Action
+) -> None:
+    await applier.apply([OpenCession(cession())])
+    server.remove(CESSIONS, ("", "c-1"))
+    assert [record.metadata.name for record in applier.latest([])] == ["c-1"]
+    await applier.apply([action])
     assert applier.latest([]) == []
 
 

@@ -9,7 +9,7 @@ from scheduler.targets import TargetChooser
 from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 GPT = "job-uid-gpt"
-STOPPED = TargetStatus(uid=GPT, stopped=True)
+STOPPED = TargetStatus(uid=GPT, stopped=True, releasedTime=rfc3339(NOW))
 
 
 def test_a_job_is_over_its_budget_for_an_hour() -> None:
@@ -22,6 +22,15 @@ def test_a_job_is_over_its_budget_for_an_hour() -> None:
 def test_a_shrink_is_no_stop() -> None:
     shrunk = TargetStatus(uid=GPT, releasedTime=rfc3339(NOW))
     assert not read_history([cession("Completed", targets=[shrunk])] * 9, NOW).is_over_budget(GPT)
+
+
+def test_a_stop_that_never_happened_is_none() -> None:
+    """It was recorded before it was tried; the server refused it, or the preemptor went away."""
+    planned = TargetStatus(uid=GPT, stopped=True, stoppedTime=rfc3339(NOW))
+    records = [cession("Failed", 0, "Stop", targets=[planned])] * STOPS_PER_HOUR
+    history = read_history(records, NOW)
+    assert not history.is_over_budget(GPT)
+    assert history.stopped_for == {}
 
 
 def test_deadlines_that_a_job_let_pass_count_for_a_day() -> None:

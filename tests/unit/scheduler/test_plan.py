@@ -12,6 +12,7 @@ from cede.api.reasons import SchedulerEvent
 from scheduler import plan as plan_module
 from scheduler.actions import (
     Action,
+    AmendCession,
     DeleteCession,
     OpenCession,
     RequestSize,
@@ -30,6 +31,7 @@ from tests.builders.scheduler import (
     admitted,
     cession,
     cohort_quota,
+    gpus,
     pending,
     queue,
     runtime_status,
@@ -199,7 +201,7 @@ def test_what_one_cession_releases_is_not_available_to_another() -> None:
 
 
 def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
-    stopped = TargetStatus(uid="job-uid-gpt", stopped=True)
+    stopped = TargetStatus(uid="job-uid-gpt", stopped=True, releasedTime=rfc3339(NOW))
     record = cession("Completed", to_size=0, how="Stop", targets=[stopped])
     returning = pending("gpt", "research", job_uid="job-uid-gpt", pods=4, priority=90)
     owner = admitted("claim", "vision", size=4, allowed_sizes=())
@@ -210,6 +212,30 @@ def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
     )
     assert opened(planned(current)) == []
     assert opened(planned(replace(current, cessions=()))), "without the record it would"
+
+
+def test_a_cession_ends_though_its_amendments_are_refused() -> None:
+    """The server refuses each of them, and accepts the status."""
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=12))
+    jobs = [
+        admitted(size=4, allowed_sizes=(4, 8)),
+        admitted("thief", size=8, allowed_sizes=(), started=NOW),
+    ]
+    robbed = snapshot(
+        replace(quota, cohort_nominal=gpus(4)), admitted=jobs, pending=[pending()], is_reserved=True
+    )
+    record = cession("Released", releasedTime=rfc3339(NOW))
+    tried_at = list[int]()
+    for second in range(60):
+        actions = planned(replace(robbed, cessions=(record,)), NOW + second)
+        updates = [action.status for action in actions if isinstance(action, UpdateCession)]
+        record = record.model_copy(update={"status": updates[-1]}) if updates else record
+        if any(isinstance(action, AmendCession) for action in actions):
+            tried_at.append(second)
+        if record.ended:
+            break
+    assert record.status.phase == "Failed"
+    assert tried_at == list(range(11, 32)), "from 10 s after the release, for 20 s"
 
 
 # --- what must hold whatever happened before ------------------------------------------------------

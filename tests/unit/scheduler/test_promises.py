@@ -91,3 +91,7 @@ def test_takers_are_the_jobs_admitted_since_the_release() -> None:
     sentence = "Admitted since the release: thief (research)."
     assert takers(record, snapshot(admitted=jobs)) == sentence
     assert takers(record, snapshot()) == ""
+
+
+def test_nobody_is_a_taker_before_the_release() -> None:
+    assert takers(cession("Asked"), snapshot(admitted=[admitted("old")])) == ""
