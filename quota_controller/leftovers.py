@@ -12,29 +12,27 @@ from cede.kube.gather import gather_bounded
 from quota_controller.desired.desired_object import LiveObjects
 
 log = logging.getLogger("quota_controller")
-HELD_BACK = (names.STOPPED_FOR,)
-"""Labels of Workloads that are inactive until a Cession ends."""
 
 
 async def undo(client: Client, live: LiveObjects) -> None:
-    """Stopped jobs may run again, and no queue is StrictFIFO. What fails is logged, and tried again
-    in the next pass. A scheduler that comes back finds its Cessions and plans anew."""
-    for label in HELD_BACK:
-        await _logged(_activate_all(client, label))
+    """Workloads that were stopped or set aside for a Cession may run again, and no queue is
+    StrictFIFO. What fails is logged, and tried again in the next pass. A scheduler that comes back
+    finds its Cessions and plans anew."""
+    await _logged(_activate_all(client))
     strict = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES and _is_strict(obj)]
     await gather_bounded(_logged(_restore(client, queue)) for queue in strict)
 
 
-async def _activate_all(client: Client, label: str) -> None:
-    workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=label)
+async def _activate_all(client: Client) -> None:
+    workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
     await gather_bounded(
-        _logged(_activate(client, workload.metadata.key, workload.metadata.uid, label))
+        _logged(_activate(client, workload.metadata.key, workload.metadata.uid))
         for workload in workloads
     )
 
 
-async def _activate(client: Client, key: Key, uid: str, label: str) -> None:
-    metadata = {"uid": uid, "labels": {label: None}}
+async def _activate(client: Client, key: Key, uid: str) -> None:
+    metadata = {"uid": uid, "labels": {names.STOPPED_FOR: None}}
     await client.patch(WORKLOADS, key, {"metadata": metadata, "spec": {"active": True}})
     log.info("workload may run again", extra={"workload": "/".join(key)})
 

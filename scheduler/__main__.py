@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cede.api import names
@@ -84,7 +84,9 @@ async def dump(client: Client) -> str:
             await cache.synced.wait()
         await controller.poll_runtimes()
         policy = controller.policy.spec if controller.policy else PolicySpec(mode="Observe")
-        text = snapshot_dump.write(controller.observe(), policy, time.time())
+        # this process does not lead: stages of Cessions count as the leader recorded them
+        objects = replace(controller.observe(), led_since=0.0)
+        text = snapshot_dump.write(objects, policy, time.time())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

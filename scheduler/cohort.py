@@ -60,10 +60,6 @@ class Queue:
     # why Kueue admits nothing in it now; empty if it does
     inactive: str = ""
 
-    @property
-    def flavors(self) -> frozenset[str]:
-        return frozenset(flavor for group in self.groups for flavor in group.flavors)
-
     def quota(self, key: FlavorResource) -> ResourceQuota:
         return self.quotas.get(key, NO_QUOTA)
 

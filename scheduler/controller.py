@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from cede.api import names
@@ -39,7 +39,7 @@ from cede.kube.client import MUTE_S, Client
 from cede.kube.errors import ApiError, Unreachable
 from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
-from scheduler import snapshot
+from scheduler import overdue, snapshot
 from scheduler.apply import Applier
 from scheduler.disagreement import Count, believed, remember
 from scheduler.leader_clock import LeaderClock
@@ -102,6 +102,8 @@ class Controller:
         self._memory_lock = threading.Lock()
         # since when our counts of quota differ from Kueue's
         self._differing_since: dict[Count, float] = {}
+        # since when Kueue should have done something
+        self._expected_since: dict[str, float] = {}
 
     @property
     def caches(self) -> list[Cache[Any]]:
@@ -129,9 +131,12 @@ class Controller:
         policy = self.policy.spec if self.policy else NO_POLICY
         now = self._clock.now()
         SNAPSHOT_AGE.set(max(cache.age_s for cache in self.caches))
-        current, decision = await run_in_thread(lambda: self._decide(objects, policy, now))
+        current, decision, expected = await run_in_thread(
+            lambda: self._decide(objects, policy, now)
+        )
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
+        self._expected_since = overdue.remember(self._expected_since, expected, now)
         await self._report(decision)
         with PASS_SECONDS.labels("actions").time():
             await self._applier.apply(decision.actions, objects)
@@ -152,6 +157,7 @@ class Controller:
             observations=self.runtimes.observations(),
             led_since=self._clock.led_since,
             believed=believed(self._differing_since, self._clock.now()),
+            overdue=overdue.overdue(self._expected_since, self._clock.now()),
         )
 
     async def poll_runtimes(self) -> None:
@@ -187,11 +193,13 @@ class Controller:
         self.runtimes.follow(_endpoints(current))
         self._followed_at = asyncio.get_running_loop().time()
 
-    def _decide(self, objects: RawObjects, policy: PolicySpec, now: float) -> tuple[Snapshot, Plan]:
+    def _decide(
+        self, objects: RawObjects, policy: PolicySpec, now: float
+    ) -> tuple[Snapshot, Plan, Collection[str]]:
         with PASS_SECONDS.labels("snapshot").time():
             current = self._take(objects)
         with PASS_SECONDS.labels("plan").time():
-            return current, plan(current, policy, now)
+            return current, plan(current, policy, now), overdue.find_expected(current)
 
     def _take(self, objects: RawObjects) -> Snapshot:
         with self._memory_lock:

@@ -55,6 +55,8 @@ def _why_workload_waits(workload: Workload) -> str:
     quota = condition(conditions, names.QUOTA_RESERVED)
     if quota and quota.status == "False" and quota.reason == "OnHold":
         return "its job is on hold"
+    if quota and quota.status == "False" and quota.reason == "Misconfigured":
+        return "Kueue cannot admit it as it is"
     if is_true(conditions, "WaitingForReplacementPods"):
         return "it waits for replacements of its pods"
     if _is_in_back_off(workload):

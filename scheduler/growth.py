@@ -12,7 +12,7 @@ from scheduler.actions import ResizeJob
 from scheduler.assignments import assignments
 from scheduler.cohort import CohortQuota
 from scheduler.node_room import Placement
-from scheduler.pod_sets import PodSetRequest
+from scheduler.pod_sets import frozen
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 
@@ -82,8 +82,9 @@ def _slice_timed_out(
     ]
     if any(pending.uid in claims for pending in slices):
         return False
-    created = [unix(pending.created) for pending in slices]
-    return bool(created) and now - max(created) > SLICE_TIMEOUT_S
+    if not slices:
+        return job.job_uid in snapshot.overdue
+    return now - max(unix(pending.created) for pending in slices) > SLICE_TIMEOUT_S
 
 
 # --- who may grow ---------------------------------------------------------------------------------
@@ -146,13 +147,15 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
     or its team owns the quota, so that it is released for it.
 
     Another Workload for which too little is idle blocks nothing: what it waits for may never come
-    free.
+    free. Nor does one that fits and that Kueue passes over.
     """
     quota = snapshot.quota
     kinds = {
-        (pending.queue, tuple(map(_frozen, pending.pod_sets))): pending.pod_sets
+        (pending.queue, frozen(pending.pod_sets)): pending.pod_sets
         for pending in snapshot.pending
-        if not pending.is_scale_up and not pending.ineligible
+        if not pending.is_scale_up
+        and not pending.ineligible
+        and pending.uid not in snapshot.overdue
     }
     return {
         (_cohort(quota, queue), key)
@@ -162,11 +165,6 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
         for key, amount in request.items()
         if amount
     }
-
-
-def _frozen(pod_set: PodSetRequest) -> tuple[tuple[tuple[str, int], ...], frozenset[str]]:
-    """Pod sets of the same value have the same assignments."""
-    return tuple(sorted(pod_set.requested.items())), pod_set.unsuitable
 
 
 # --- how far --------------------------------------------------------------------------------------

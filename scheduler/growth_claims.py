@@ -96,7 +96,6 @@ def _preemptor(
         queue=job.queue,
         priority=job.priority,
         created=rfc3339(now),
-        requested=pod_set.requested,
         job=job.job,
         job_uid=job.job_uid,
         is_scale_up=True,

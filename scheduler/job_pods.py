@@ -1,12 +1,14 @@
 """PURE. What the pods and the runtime of a job show."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cede.api import names
 from cede.api.kueue import Pod
 from cede.api.objects import condition, is_true
+from cede.api.pods import pod_requests
+from cede.api.resources import Resources
 from elastic_runtime.contract import Status
 
 
@@ -18,8 +20,8 @@ class JobPods:
     # IP address of pod 0
     address: str = ""
     runtime: Status | None = None
-    # pods by node
-    per_node: Mapping[str, int] = field(default_factory=dict)
+    # by node: what its pods there request together
+    requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # the node of each index, as far as it has one
     node_of_index: Mapping[int, str] = field(default_factory=dict)
     # completion indexes of the ready pods
@@ -35,7 +37,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     """What the pods of one owner show, in whatever order. Pods that have ended do not count."""
     ready = 0
     address = ""
-    per_node = Counter[str]()
+    requested = defaultdict[str, Resources](Resources)
     node_of_index = dict[int, str]()
     indexes = set[int]()
     unplaced = 0
@@ -43,7 +45,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         if pod.status.phase not in ("Pending", "Running"):
             continue
         if pod.spec.nodeName:
-            per_node[pod.spec.nodeName] += 1
+            requested[pod.spec.nodeName] += pod_requests(pod.spec)
             node_of_index[_index(pod)] = pod.spec.nodeName
         if is_true(pod.status.conditions, names.READY):
             ready += 1
@@ -57,7 +59,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     return JobPods(
         ready=ready,
         address=address,
-        per_node=per_node,
+        requested_per_node=dict(requested),
         node_of_index=node_of_index,
         ready_indexes=frozenset(indexes),
         unplaced=unplaced,
@@ -69,14 +71,15 @@ def combined(parts: Sequence[JobPods], runtime: Status | None) -> JobPods:
     of the whole."""
     if len(parts) == 1:
         return replace(parts[0], runtime=runtime)
-    per_node = Counter[str]()
+    requested = defaultdict[str, Resources](Resources)
     for part in parts:
-        per_node.update(part.per_node)
+        for node, amounts in part.requested_per_node.items():
+            requested[node] += Resources(amounts)
     return JobPods(
         ready=sum(part.ready for part in parts),
         address=next((part.address for part in parts if part.address), ""),
         runtime=runtime,
-        per_node=per_node,
+        requested_per_node=dict(requested),
         unplaced=sum(part.unplaced for part in parts),
     )
 

@@ -15,8 +15,6 @@ class Observed:
 
     # the first answer
     since: float = 0.0
-    # the newest answer
-    answered_at: float = 0.0
     # the newest step that was saved
     durable_step: int = 0
     # when that step was first seen; 0.0 if none was saved since the first answer
@@ -36,13 +34,10 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
         return old or Observed()
     if old is None or not old.since:
         # when this step was saved is not known, so it does not count as a save
-        return replace(
-            old or Observed(), since=now, answered_at=now, durable_step=status.durableStep
-        )
+        return replace(old or Observed(), since=now, durable_step=status.durableStep)
     newer = status.durableStep > old.durable_step
     return replace(
         old,
-        answered_at=now,
         durable_step=max(old.durable_step, status.durableStep),
         saved_at=now if newer else old.saved_at,
     )

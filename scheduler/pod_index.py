@@ -1,12 +1,12 @@
 """PURE. The pods by node and by owner. Only pods that changed are read again."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cede.api import names
 from cede.api.kueue import Pod
-from cede.api.objects import Key, Meta
+from cede.api.objects import Meta, OwnerReference
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
 from scheduler.job_pods import NO_PODS, JobPods, read_job_pods
@@ -15,12 +15,20 @@ from scheduler.memory import ReadObjects
 NOTHING: Mapping[str, int] = Resources()
 
 
+class Owner(NamedTuple):
+    """Whose a pod is: an object's by the uid of its controller, or a group's by the group's name. A
+    name never counts as a uid."""
+
+    namespace: str
+    uid: str = ""
+    group: str = ""
+
+
 class _PodFacts(NamedTuple):
     # empty if it is on none, or uses nothing of it any more
     node: str
     requested: Resources
-    # namespace, and uid of the controller or name of the group
-    owner: Key
+    owner: Owner
 
 
 class PodIndex:
@@ -29,8 +37,10 @@ class PodIndex:
     def __init__(self) -> None:
         self._facts = ReadObjects(_read)
         self._requested: dict[str, Resources] = {}
-        self._by_owner: dict[Key, dict[int, Pod]] = defaultdict(dict)
-        self._shown: dict[Key, JobPods] = {}
+        # by node: a node without pods is forgotten, as it may be gone
+        self._pods = Counter[str]()
+        self._by_owner: dict[Owner, dict[int, Pod]] = defaultdict(dict)
+        self._shown: dict[Owner, JobPods] = {}
 
     def update(self, pods: Sequence[Pod]) -> None:
         removed, added = self._facts.update(pods)
@@ -50,15 +60,13 @@ class PodIndex:
         """What its pods request of the node. The same object while nothing changed."""
         return self._requested.get(node, NOTHING)
 
-    def shown(self, namespace: str, owner: str) -> JobPods:
-        """What the pods show that an object with this uid controls, or of the group of this name.
-        The same object while nothing changed."""
-        key = (namespace, owner)
-        if key not in self._by_owner:
+    def shown(self, owner: Owner) -> JobPods:
+        """What the pods of the owner show. The same object while nothing changed."""
+        if owner not in self._by_owner:
             return NO_PODS
-        if key not in self._shown:
-            self._shown[key] = read_job_pods(self._by_owner[key].values())
-        return self._shown[key]
+        if owner not in self._shown:
+            self._shown[owner] = read_job_pods(self._by_owner[owner].values())
+        return self._shown[owner]
 
     def _change(self, node: str, requested: Resources, sign: int) -> None:
         if not node:
@@ -67,6 +75,9 @@ class PodIndex:
         for resource, amount in requested.items():
             total[resource] += sign * amount
         self._requested[node] = total
+        self._pods[node] += sign
+        if not self._pods[node]:
+            del self._pods[node], self._requested[node]
 
 
 def _read(pod: Pod) -> _PodFacts:
@@ -74,17 +85,24 @@ def _read(pod: Pod) -> _PodFacts:
     return _PodFacts(
         node=pod.spec.nodeName if uses_node else "",
         requested=pod_requests(pod.spec) if uses_node else Resources(),
-        owner=(pod.metadata.namespace, _owner(pod)),
+        owner=_owner(pod),
     )
 
 
-def _owner(pod: Pod) -> str:
-    """Anybody may write a label, and the uids of Jobs are no secret. A group is only a name."""
-    return pod.metadata.labels.get(names.POD_GROUP) or controller_uid(pod.metadata)
+def _owner(pod: Pod) -> Owner:
+    """Anybody may write a label. It takes no pod away from the Job that made it."""
+    metadata = pod.metadata
+    group = metadata.labels.get(names.POD_GROUP, "")
+    reference = _controller(metadata)
+    if group and (reference is None or reference.kind != "Job"):
+        return Owner(metadata.namespace, group=group)
+    return Owner(metadata.namespace, uid=reference.uid if reference else "")
 
 
 def controller_uid(metadata: Meta) -> str:
-    for reference in metadata.ownerReferences:
-        if reference.controller:
-            return reference.uid
-    return ""
+    reference = _controller(metadata)
+    return reference.uid if reference else ""
+
+
+def _controller(metadata: Meta) -> OwnerReference | None:
+    return next((owner for owner in metadata.ownerReferences if owner.controller), None)

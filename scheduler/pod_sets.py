@@ -1,6 +1,6 @@
 """PURE. The pod sets of a Workload: what each of them requests, and on which flavors."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cede.api.kueue import Workload
@@ -25,6 +25,11 @@ class PodSetRequest:
     def requested(self) -> Resources:
         """What all its pods request together."""
         return Resources({name: amount * self.count for name, amount in self.per_pod.items()})
+
+
+def frozen(pod_sets: Iterable[PodSetRequest]) -> tuple[object, ...]:
+    """Equal for pod sets that have the same assignments."""
+    return tuple((tuple(sorted(p.requested.items())), p.unsuitable) for p in pod_sets)
 
 
 def read_pod_sets(

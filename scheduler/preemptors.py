@@ -84,7 +84,8 @@ def preemptors(
         requests = list(assignments(workload.pod_sets, queue))
         if any(quota.fits(queue.name, request) for request in requests):
             # Kueue admits a Workload that fits without us, and then the queue is another
-            done.add(queue.name)
+            if workload.uid not in snapshot.overdue:
+                done.add(queue.name)
             continue
         for claim in _claims(quota, queue, workload, requests, is_head, fair_shares):
             if claim.kind is ClaimKind.OWN_QUOTA or not was_stopped:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
-from cede.api.resources import Quota, amount, total
+from cede.api.resources import Quota, amount
 from cede.api.workload_identity import identity, owner
 from scheduler.job_pods import JobPods
 from scheduler.pod_sets import PodSetRequest
@@ -81,7 +81,6 @@ def read_pending(
         queue=queue,
         priority=workload.spec.priority,
         created=workload.metadata.creationTimestamp or "",
-        requested=total(pod_set.requested for pod_set in pod_sets),
         job=_job_key(workload),
         job_uid=identity(workload),
         priority_class=priority_class.name if priority_class else "",
@@ -103,7 +102,6 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
     reserved = condition(conditions, names.QUOTA_RESERVED) or Condition()
     reserved_since = unix(reserved.lastTransitionTime)
     ready = condition(conditions, names.PODS_READY) or Condition()
-    reference = owner(workload)
     admitted = AdmittedWorkload(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
@@ -120,9 +118,8 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         stopped_for=workload.metadata.labels.get(names.STOPPED_FOR, ""),
         job=_job_key(workload),
         job_uid=identity(workload),
-        kind=reference.kind if reference else "",
         is_evicting=is_true(conditions, names.EVICTED) or not workload.spec.active,
-        pods_per_node=pods.per_node,
+        requested_per_node=pods.requested_per_node,
         node_of_index=pods.node_of_index,
         unready_since=unix(ready.lastTransitionTime) if ready.status == "False" else 0.0,
         # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition

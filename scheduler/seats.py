@@ -31,14 +31,14 @@ class Seats:
         self._free = {node.name: Resources(node.free) for node in nodes}
         self._seats = sum(_seats(free, groups[0]) for free in self._free.values())
 
-    def release(self, node: str, amounts: Mapping[str, int], pods: int) -> None:
-        """This number of pods with these requests leaves the node; below 0, it comes back."""
+    def release(self, node: str, amounts: Mapping[str, int], sign: int = 1) -> None:
+        """Pods with these requests leave the node; with the sign -1, they come back."""
         free = self._free.get(node)
         if free is None:
             return
         before = _seats(free, self.groups[0])
         for resource, amount in amounts.items():
-            free[resource] += amount * pods
+            free[resource] += amount * sign
         self._seats += _seats(free, self.groups[0]) - before
 
     def gain(self, node: str, amounts: Mapping[str, int]) -> int:
@@ -116,17 +116,21 @@ def _groups(preemptor: Preemptor) -> Iterator[Group]:
 
 
 # --- what jobs leave free -------------------------------------------------------------------------
-def per_pod(job: AdmittedWorkload) -> dict[str, int]:
-    """What one pod of the job leaves free on its node."""
-    return {resource: amount for (_, resource), amount in job.per_pod.items()}
+def leaving(job: AdmittedWorkload, size: int) -> Mapping[str, Mapping[str, int]]:
+    """By node: what the job leaves free on it when it has this size. The highest indexes leave; of
+    pods without indexes nobody knows which, so only a stop counts.
 
-
-def leaving(job: AdmittedWorkload, size: int) -> Mapping[str, int]:
-    """By node: how many pods leave it when the job has this size. The highest indexes leave; of
-    pods without indexes nobody knows which, so only a stop counts."""
+    A stop leaves what its pods really request, which are not always alike. The pods of a job that
+    shrinks are.
+    """
     if size == 0:
-        return job.pods_per_node
-    return Counter(node for index, node in job.node_of_index.items() if index >= size)
+        return job.requested_per_node
+    pods = Counter(node for index, node in job.node_of_index.items() if index >= size)
+    return {node: _of_pods(job, count) for node, count in pods.items()}
+
+
+def _of_pods(job: AdmittedWorkload, count: int) -> dict[str, int]:
+    return {resource: amount * count for (_, resource), amount in job.per_pod.items()}
 
 
 def jobs_on_useful_nodes(seats: Seats, jobs: Sequence[AdmittedWorkload]) -> list[AdmittedWorkload]:
@@ -134,9 +138,10 @@ def jobs_on_useful_nodes(seats: Seats, jobs: Sequence[AdmittedWorkload]) -> list
     every node that is needed, those where the fewest accelerators stand in the way of a pod."""
     amounts = defaultdict[str, Counter[str]](Counter)
     for job in jobs:
-        for node, pods in job.pods_per_node.items():
-            for resource, amount in per_pod(job).items():
-                amounts[node][resource] += amount * pods
+        counted = {resource for _, resource in job.per_pod}
+        for node, requested in job.requested_per_node.items():
+            for resource in counted & requested.keys():
+                amounts[node][resource] += requested[resource]
     gains = {node: seats.gain(node, leaves) for node, leaves in amounts.items()}
     useful = [node for node, gain in gains.items() if gain > 0]
     useful.sort(key=lambda node: (sum(amounts[node].values()) / gains[node], node))
@@ -146,4 +151,4 @@ def jobs_on_useful_nodes(seats: Seats, jobs: Sequence[AdmittedWorkload]) -> list
         if lacking > 0:
             wanted.add(node)
             lacking -= gains[node]
-    return [job for job in jobs if not wanted.isdisjoint(job.pods_per_node)]
+    return [job for job in jobs if not wanted.isdisjoint(job.requested_per_node)]

@@ -35,7 +35,7 @@ from scheduler.job_pods import JobPods, combined
 from scheduler.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.memory import Kept, ReadObjects
 from scheduler.observations import Observed
-from scheduler.pod_index import PodIndex, controller_uid
+from scheduler.pod_index import Owner, PodIndex, controller_uid
 from scheduler.pod_sets import read_pod_sets
 from scheduler.read_workloads import (
     has_quota,
@@ -64,6 +64,8 @@ class RawObjects:
     cessions: Sequence[Cession] = ()
     # counts that differ from Kueue's for so long that nobody waits for them
     believed: frozenset[Count] = frozenset()
+    # scheduler/overdue.py
+    overdue: frozenset[str] = frozenset()
     policies: Sequence[ClusterPolicy] = ()
     # by Job uid: the runtimes that answered lately
     statuses: Mapping[str, Status] = field(default_factory=dict)
@@ -95,6 +97,8 @@ class Snapshot:
     # Unix seconds since when this scheduler leads: stages of a Cession are timed from then on
     led_since: float = 0.0
     timeouts: KueueTimeouts = field(default_factory=KueueTimeouts)
+    # uids of Workloads that fit, and of Jobs that grow, for which Kueue did nothing for too long
+    overdue: frozenset[str] = frozenset()
 
 
 class _WorkloadFacts(NamedTuple):
@@ -159,6 +163,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         led_since=objects.led_since,
         nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
+        overdue=objects.overdue,
     )
     memory.end_pass()
     return current
@@ -179,9 +184,10 @@ def _admitted(
         status = objects.statuses.get(uid)
         namespace, name = facts.key
         # the Workload of a group of pods has the group's name, and nothing controls it
-        owner = name if uid == workload.metadata.uid else uid
-        owners = (owner, *children.get((namespace, uid), ()))
-        parts = [memory.pods.shown(namespace, owner) for owner in owners]
+        is_group = uid == workload.metadata.uid
+        owner = Owner(namespace, group=name) if is_group else Owner(namespace, uid)
+        made = (Owner(namespace, child) for child in children.get((namespace, uid), ()))
+        parts = [memory.pods.shown(owner) for owner in (owner, *made)]
         sources = (workload, job, status, *parts)
         read = partial(_read_admitted, workload, job, parts, status)
         current = memory.admitted.get(workload.metadata.uid, sources, read)

@@ -19,8 +19,10 @@ from scheduler.snapshot import RawObjects
 STATUSES = "statuses"
 OBSERVATIONS = "observations"
 BELIEVED = "believed"
+OVERDUE = "overdue"
 MAPS = (STATUSES, OBSERVATIONS)
-NOT_OBJECTS = (*MAPS, BELIEVED, "led_since")
+LED_SINCE = "led_since"
+NOT_OBJECTS = (*MAPS, BELIEVED, LED_SINCE, OVERDUE)
 
 
 def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
@@ -28,6 +30,8 @@ def write(objects: RawObjects, policy: PolicySpec, now: float) -> str:
     content: Json = {name: list(map(_to_json, getattr(objects, name))) for name in names}
     content |= {name: _to_map(getattr(objects, name)) for name in MAPS}
     content[BELIEVED] = sorted(objects.believed)
+    content[OVERDUE] = sorted(objects.overdue)
+    content[LED_SINCE] = objects.led_since
     return json.dumps({"now": now, "policy": policy.model_dump(mode="json"), **content})
 
 
@@ -48,7 +52,12 @@ def read(text: str) -> tuple[RawObjects, PolicySpec, float]:
         observations = {uid: Observed(**value) for uid, value in raw[OBSERVATIONS].items()}
         believed = frozenset((queue, (key[0], key[1])) for queue, key in raw[BELIEVED])
         objects = RawObjects(
-            statuses=statuses, observations=observations, believed=believed, **kinds
+            statuses=statuses,
+            observations=observations,
+            believed=believed,
+            overdue=frozenset(raw[OVERDUE]),
+            led_since=float(raw[LED_SINCE]),
+            **kinds,
         )
         return objects, PolicySpec.model_validate(raw["policy"]), float(raw["now"])
     except (KeyError, TypeError) as error:

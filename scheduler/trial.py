@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from scheduler.candidates import is_foreign
 from scheduler.preemption_plan import Target
 from scheduler.preemptors import ClaimKind, Preemptor
-from scheduler.seats import Seats, leaving, per_pod
+from scheduler.seats import Seats, leaving
 from scheduler.working_quota import Share, WorkingQuota
 from scheduler.workloads import AdmittedWorkload
 
@@ -123,8 +123,8 @@ class Trial:
 
     def _release_seats(self, target: Target, sign: int) -> None:
         if self._seats:
-            for node, pods in leaving(target.job, target.size).items():
-                self._seats.release(node, per_pod(target.job), pods * sign)
+            for node, amounts in leaving(target.job, target.size).items():
+                self._seats.release(node, amounts, sign)
 
     def shrink(self, job: AdmittedWorkload, rival: Rank | None, *, below_nominal: bool) -> bool:
         """The job shrinks until it is enough, or until the queue `rival` should give instead, or as

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cede.api.objects import Key
-from cede.api.resources import Quota, Resources
+from cede.api.resources import Quota
 from elastic_runtime.contract import Status
 from scheduler.observations import Observed
 from scheduler.pod_sets import PodSetRequest
@@ -21,8 +21,6 @@ class PendingWorkload:
     priority: int
     # RFC 3339, as on the wire
     created: str
-    # what all pods request together; of a scale-up slice, the pods that it adds
-    requested: Resources
     job: Key = ("", "")
     job_uid: str = ""
     priority_class: str = ""
@@ -31,6 +29,7 @@ class PendingWorkload:
     active: bool = True
     # the Cession that it was stopped for; empty if it was not stopped by us
     stopped_for: str = ""
+    # of a scale-up slice, the pods that it adds
     pod_sets: tuple[PodSetRequest, ...] = ()
     # why Kueue would not try to admit it now; empty if it would
     ineligible: str = ""
@@ -85,12 +84,10 @@ class AdmittedWorkload:
     active: bool = True
     # the Cession that it was stopped for; empty if it was not stopped by us
     stopped_for: str = ""
-    # of the object that owns the Workload, such as a JobSet; empty if none does
-    kind: str = ""
     # True if Kueue evicts it: its quota comes free without anybody's doing
     is_evicting: bool = False
-    # its pods by node
-    pods_per_node: Mapping[str, int] = field(default_factory=dict)
+    # by node: what its pods there request together
+    requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)
     # the node of each index, as far as it has one
     node_of_index: Mapping[int, str] = field(default_factory=dict)

@@ -105,7 +105,6 @@ def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
         queue=job.spec.team,
         priority=job.spec.priority,
         created=rfc3339(workload.created, micro=True),
-        requested=Resources({RESOURCE: count}),
         job=(job.spec.team, job.spec.name),
         job_uid=job.uid,
         is_scale_up=workload.replaces is not None,
@@ -144,10 +143,9 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         runtime=status(job, now, assumptions) if runs and job.answers else None,
         active=workload.active,
         stopped_for=workload.stopped_for,
-        kind="Job",
         is_evicting=workload.is_evicting,
         # the room of a pod that starts is in use as well
-        pods_per_node={NODE: size},
+        requested_per_node={NODE: {RESOURCE: size}},
         unready_since=0.0 if job.ready >= size else job.started,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
 from cede.api.reasons import CessionReason
-from cede.api.resources import FlavorResource, Quota, Resources, total
+from cede.api.resources import FlavorResource, Quota, Resources
 from elastic_runtime.contract import State, Status
 from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
 from scheduler.free_capacity import NodeRoom
@@ -86,7 +86,6 @@ def pending(
         queue=queue,
         priority=priority,
         created=created,
-        requested=total(pod_set.requested for pod_set in sets),
         job=(queue, name),
         job_uid=job_uid,
         is_scale_up=is_scale_up,
@@ -117,9 +116,8 @@ def admitted(
     runtime: Status | None = None,
     active: bool = True,
     stopped_for: str = "",
-    kind: str = "Job",
     is_evicting: bool = False,
-    pods_per_node: Mapping[str, int] | None = None,
+    requested_per_node: Mapping[str, Mapping[str, int]] | None = None,
     unready_since: float = 0.0,
     counted: Quota | None = None,
     is_recovering: bool = True,
@@ -152,9 +150,8 @@ def admitted(
         runtime=runtime,
         active=active,
         stopped_for=stopped_for,
-        kind=kind,
         is_evicting=is_evicting,
-        pods_per_node=pods_per_node or {},
+        requested_per_node=requested_per_node or {},
         unready_since=unready_since,
         counted=gpus(size) if counted is None else counted,
         is_recovering=is_recovering,
@@ -199,6 +196,7 @@ def snapshot(
     is_reserved: bool = False,
     led_since: float = 0.0,
     timeouts: KueueTimeouts | None = None,
+    overdue: frozenset[str] = frozenset(),
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use, and keep capacity for the
     preemptors of open Cessions; that of vision also if `is_reserved`."""
@@ -221,6 +219,7 @@ def snapshot(
         disagreement=disagreement,
         led_since=led_since,
         timeouts=timeouts or KueueTimeouts(),
+        overdue=overdue,
     )
 
 

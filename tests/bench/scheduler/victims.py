@@ -12,6 +12,7 @@ from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import (
     FLAVOR,
+    GPU,
     NOW,
     admitted,
     cohort_quota,
@@ -39,7 +40,8 @@ def picture(count: int, *, elastic: bool) -> Snapshot:
 def victim(number: int, sizes: tuple[int, ...]) -> AdmittedWorkload:
     """A job on a node of its own."""
     node = f"node-{number}"
-    job = admitted(f"job-{number:04}", size=SIZE, allowed_sizes=sizes, pods_per_node={node: SIZE})
+    requested = {node: {GPU: SIZE}}
+    job = admitted(f"job-{number:04}", size=SIZE, allowed_sizes=sizes, requested_per_node=requested)
     return replace(job, node_of_index=dict.fromkeys(range(SIZE), node))
 
 

@@ -11,14 +11,17 @@ from tests.harness.quota_controller import World, existing, filled
 
 WATCHDOG_S = 121
 GPT = ("research", "job-gpt")
+HEAD = ("vision", "job-head")
 OTHER = ("research", "job-other")
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """Two Workloads are inactive: `job-gpt` was stopped for a Cession, the other by its user."""
+    """Three Workloads are inactive: `job-gpt` was stopped for a Cession, `job-head` was set aside
+    for it, and the other was stopped by its user."""
+    for_cession = {names.STOPPED_FOR: "c-1"}
     async with filled() as world:
-        for (namespace, name), labels in ((GPT, {names.STOPPED_FOR: "c-1"}), (OTHER, {})):
+        for (namespace, name), labels in ((GPT, for_cession), (HEAD, for_cession), (OTHER, {})):
             metadata = {"namespace": namespace, "name": name, "labels": {"app": "it", **labels}}
             world.server.put(WORKLOADS, {"metadata": metadata, "spec": {"active": False}})
         await world.settle()
@@ -46,7 +49,7 @@ async def test_while_a_scheduler_leads_its_work_is_left_alone(world: World) -> N
 async def test_without_a_leader_stopped_jobs_run_again(world: World) -> None:
     world.now += WATCHDOG_S
     await world.settle()
-    assert workload(world, GPT) == (True, {"app": "it"})
+    assert workload(world, GPT) == workload(world, HEAD) == (True, {"app": "it"})
     assert workload(world, OTHER)[0] is False, "its user stopped that one"
 
 

@@ -37,10 +37,9 @@ def candidates_of(
     return find_candidates(preemptor, jobs, quota, history or JobHistory(), NOW, 60)
 
 
-@pytest.mark.parametrize("kind", ["Job", "JobSet", "TrainJob", ""])
-def test_a_job_of_any_kind_has_its_minimum_runtime(kind: str) -> None:
-    """Not only Jobs have a start: of the others it is their reservation."""
-    job = replace(NEW, kind=kind, started=0.0)
+def test_a_job_without_a_start_has_its_minimum_runtime_too() -> None:
+    """Only Jobs have a start: of other kinds it is their reservation."""
+    job = replace(NEW, started=0.0)
     assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates(())
 
 

@@ -48,6 +48,9 @@ def test_a_workload_that_only_lacks_quota_is_tried() -> None:
             {"metadata": {"annotations": {names.ADMISSION_GATED_BY: ""}}}, "", id="no gate is left"
         ),
         pytest.param(condition("QuotaReserved", "False", "OnHold"), "on hold", id="job on hold"),
+        pytest.param(
+            condition("QuotaReserved", "False", "Misconfigured"), "as it is", id="breaks a limit"
+        ),
         pytest.param(condition("QuotaReserved", "False", "Pending"), "", id="waits for quota"),
         pytest.param(
             condition("WaitingForReplacementPods", "True"), "replacements", id="pods missing"

@@ -206,6 +206,19 @@ def test_a_slice_that_an_open_cession_serves_is_not_withdrawn() -> None:
     assert sizes(current, claims=[scale_up.uid]) == {}
 
 
+def test_a_workload_that_kueue_passes_over_holds_no_growth_up() -> None:
+    passed_over = frozenset({"uid-claim"})
+    current = snapshot(admitted=[trains()], pending=[pending()], overdue=passed_over)
+    assert sizes(current) == {"gpt": 8}
+
+
+def test_a_growth_for_which_no_slice_comes_is_withdrawn() -> None:
+    growing = trains(parallelism=8)
+    assert sizes(snapshot(admitted=[growing])) == {}
+    current = snapshot(admitted=[growing], overdue=frozenset({"job-uid-gpt"}))
+    assert sizes(current) == {"gpt": 2}
+
+
 # a busy machine is no failure
 @settings(deadline=None)
 @given(used=st.integers(0, 8), size=st.integers(1, 4), room=st.lists(st.integers(0, 4), max_size=4))

@@ -6,7 +6,7 @@ from cede.api import names
 from cede.api.kueue import Pod
 from cede.api.objects import Json
 from scheduler.job_pods import NO_PODS, combined, read_job_pods
-from tests.builders.scheduler import runtime_status
+from tests.builders.scheduler import GPU, runtime_status
 
 POD_0 = {names.POD_INDEX: "0"}
 
@@ -24,9 +24,8 @@ def pod(
     metadata = {"name": "p", "namespace": namespace, "labels": labels or {}} | owned("Job", job)
     conditions = [{"type": "Ready", "status": str(ready)}]
     status = {"phase": phase, "podIP": "10.0.0.1", "conditions": conditions}
-    return msgspec.convert(
-        {"metadata": metadata, "spec": {"nodeName": node}, "status": status}, Pod
-    )
+    spec = {"nodeName": node, "containers": [{"resources": {"requests": {GPU: 1}}}]}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 
 
 def owned(kind: str, uid: str) -> Json:
@@ -36,7 +35,7 @@ def owned(kind: str, uid: str) -> Json:
 def test_the_pods_of_a_job_are_counted_by_node() -> None:
     pods = [pod("u"), pod("u", node="n2", ready=False), pod("u", node="", ready=False)]
     gpt = read_job_pods(pods)
-    assert (gpt.ready, gpt.per_node) == (1, {"n1": 1, "n2": 1})
+    assert (gpt.ready, gpt.requested_per_node) == (1, {"n1": {GPU: 1}, "n2": {GPU: 1}})
 
 
 def test_pods_that_have_ended_do_not_count() -> None:
@@ -51,7 +50,8 @@ def test_several_owners_together() -> None:
     """Such as the Jobs of one JobSet."""
     parts = [read_job_pods([pod("a", labels=POD_0)]), read_job_pods([pod("b", node="n2")])]
     together = combined(parts, runtime_status())
-    assert (together.ready, together.per_node) == (2, {"n1": 1, "n2": 1})
+    assert together.ready == 2
+    assert together.requested_per_node == {"n1": {GPU: 1}, "n2": {GPU: 1}}
     assert (together.address, together.runtime) == ("10.0.0.1", runtime_status())
 
 

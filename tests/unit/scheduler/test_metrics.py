@@ -12,7 +12,7 @@ from scheduler.observations import Observed
 from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
 
 SAVED_AT = NOW - 100
-OBSERVED = {"job-uid-gpt": Observed(since=SAVED_AT, answered_at=NOW, durable_step=40)}
+OBSERVED = {"job-uid-gpt": Observed(since=SAVED_AT, durable_step=40)}
 Value = Callable[[], float]
 
 

@@ -43,7 +43,7 @@ def after(current: Snapshot, made: Cession) -> Snapshot:
     owner_runs = admitted(
         owner.job[1],
         owner.queue,
-        owner.requested[GPU],
+        owner.pod_sets[0].requested[GPU],
         (),
         priority=owner.priority,
         job_uid=owner.job_uid,

@@ -48,7 +48,8 @@ def spread(name: str, *nodes: str, age_s: float = 1000) -> AdmittedWorkload:
     """A job that is not elastic, with one pod of one accelerator on each of the nodes named."""
     job = admitted(name, size=len(nodes), allowed_sizes=(), reserved_since=NOW - age_s)
     places = dict(enumerate(nodes))
-    return replace(job, pods_per_node=Counter(nodes), node_of_index=places)
+    requested = {node: Resources({GPU: pods}) for node, pods in Counter(nodes).items()}
+    return replace(job, requested_per_node=requested, node_of_index=places)
 
 
 def full_nodes(*jobs: AdmittedWorkload, workload: PendingWorkload) -> Snapshot:
@@ -85,6 +86,27 @@ def test_without_a_node_for_its_pods_nobody_gives() -> None:
     assert "no node" in plan.why
 
 
+@pytest.mark.parametrize(("place", "stops"), [("a", []), ("b", ["jobset"])])
+def test_a_job_whose_pods_differ_leaves_what_they_request_on_each_node(
+    place: str, stops: list[str]
+) -> None:
+    """Its driver needs no accelerator and sits on `a`, its worker of eight on the other node. The
+    mean of both, four, would be room for a pod of four on `a`."""
+    job = replace(
+        admitted("jobset", size=2, allowed_sizes=(), reserved_since=NOW - 1000),
+        per_pod=gpus(4),
+        usage=gpus(8),
+        requested_per_node={"a": Resources({"cpu": 1}), "b": Resources({GPU: 8})},
+    )
+    workload = pending(pod_sets=(PodSetRequest("main", 1, Resources({GPU: 4})),))
+    nodes = tuple(NodeRoom(name, {"type": name}, Resources({GPU: 0})) for name in "ab")
+    quota = cohort_quota(queue("vision", 8), queue("research", 0, used=8))
+    current = snapshot(quota, admitted=[job], pending=[workload])
+    current = replace(current, nodes=tuple(node for node in nodes if node.name == place))
+    (plan,) = plans(current)
+    assert [target.job.name for target in plan.targets] == stops
+
+
 # --- random clusters ------------------------------------------------------------------------------
 def fragmented(random: Random) -> Snapshot:
     """Nodes of eight accelerators; jobs of pods of 1, 2 or 4 wherever there was room, most of them
@@ -119,7 +141,9 @@ def _job(name: str, places: list[str], per_pod: int, *, elastic: bool) -> Admitt
         admitted(name, size=len(places), allowed_sizes=allowed),
         usage=gpus(per_pod * len(places)),
         per_pod=gpus(per_pod),
-        pods_per_node=Counter(places),
+        requested_per_node={
+            node: Resources({GPU: per_pod * pods}) for node, pods in Counter(places).items()
+        },
         node_of_index=dict(enumerate(places)),
     )
 

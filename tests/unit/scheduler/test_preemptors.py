@@ -85,6 +85,12 @@ def test_behind_a_workload_that_fits_nothing_preempts_in_this_pass() -> None:
     assert names_of(snapshot(admitted=[admitted(size=6)], pending=workloads)) == []
 
 
+def test_behind_a_workload_that_fits_and_that_kueue_passes_over_others_preempt() -> None:
+    workloads = [pending("a", pods=2), pending("b", pods=4)]
+    current = snapshot(admitted=[admitted(size=6)], pending=workloads, overdue=frozenset({"uid-a"}))
+    assert names_of(current) == [("b", False)]
+
+
 def test_a_queue_with_an_open_cession_has_no_second_preemptor() -> None:
     assert names_of(snapshot(admitted=FULL, pending=[pending("a")]), "vision") == []
 

@@ -34,7 +34,7 @@ def test_size_and_usage_follow_the_pod_set_not_the_assignment() -> None:
 
 def test_a_job_that_was_not_read_is_not_elastic() -> None:
     gpt = read(None)
-    assert (gpt.size, gpt.allowed_sizes, gpt.kind) == (8, (), "Job")
+    assert (gpt.size, gpt.allowed_sizes) == (8, ())
 
 
 def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:

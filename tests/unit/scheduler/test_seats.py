@@ -50,11 +50,11 @@ def test_seats(free: list[int], pod_sets: list[PodSetRequest], expected: bool) -
 
 def test_a_pod_that_leaves_makes_room_and_takes_it_back() -> None:
     one_pod = seats([6], pods(1, 8))
-    one_pod.release("0", {GPU: 1}, 2)
+    one_pod.release("0", {GPU: 2})
     assert one_pod.are_enough
     one_pod.release("0", {GPU: 1}, -1)
     assert not one_pod.are_enough
-    one_pod.release("elsewhere", {GPU: 1}, 9)
+    one_pod.release("elsewhere", {GPU: 9})
     assert not one_pod.are_enough
 
 
@@ -81,7 +81,7 @@ def test_a_job_that_grows_needs_room_for_its_new_pods_only() -> None:
 # --- what jobs leave free -------------------------------------------------------------------------
 ON_NODES = replace(
     admitted(size=3),
-    pods_per_node={"a": 2, "b": 1},
+    requested_per_node={"a": {GPU: 2}, "b": {GPU: 1}},
     node_of_index={0: "a", 1: "b", 2: "a"},
 )
 
@@ -90,11 +90,12 @@ ON_NODES = replace(
     ("size", "expected"), [(3, {}), (2, {"a": 1}), (1, {"a": 1, "b": 1}), (0, {"a": 2, "b": 1})]
 )
 def test_the_highest_indexes_leave_first(size: int, expected: dict[str, int]) -> None:
-    assert leaving(ON_NODES, size) == expected
+    assert leaving(ON_NODES, size) == {node: {GPU: pods} for node, pods in expected.items()}
 
 
 def on(name: str, *nodes: str) -> AdmittedWorkload:
-    return replace(admitted(name, size=len(nodes)), pods_per_node=dict.fromkeys(nodes, 1))
+    requested = {node: {GPU: 1} for node in nodes}
+    return replace(admitted(name, size=len(nodes)), requested_per_node=requested)
 
 
 def test_jobs_that_hold_the_nodes_that_are_needed() -> None:

@@ -47,4 +47,4 @@ def test_a_pending_slice_in_the_snapshot_requests_what_it_adds() -> None:
         local_queues=[local_queue()],
     )
     (scale_up,) = take(objects).pending
-    assert (scale_up.is_scale_up, scale_up.requested[GPU]) == (True, 6)
+    assert (scale_up.is_scale_up, scale_up.pod_sets[0].requested[GPU]) == (True, 6)

@@ -19,6 +19,8 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
         statuses={"u": runtime_status(parked=(4, 5))},
         observations={"u": Observed(since=NOW, durable_step=3)},
         believed=frozenset({("vision", KEY)}),
+        overdue=frozenset({"uid-claim"}),
+        led_since=NOW - 5,
     )
     text = snapshot_dump.write(objects, policy, NOW)
     objects_read, policy_read, now = snapshot_dump.read(text)
@@ -29,6 +31,7 @@ def test_a_dump_reads_back_as_what_was_written() -> None:
     )
     assert objects_read.observations == objects.observations
     assert objects_read.believed == objects.believed
+    assert (objects_read.overdue, objects_read.led_since) == (objects.overdue, NOW - 5)
     assert (policy_read, now) == (policy, NOW)
 
 

@@ -12,7 +12,8 @@ def test_it_shows_queues_jobs_and_what_waits() -> None:
     run(world, 30)
     snapshot = Picture(world).take(())
     assert snapshot.quota.queues["research"].usage[KEY] == 4
-    assert [(w.name, w.requested["nvidia.com/gpu"]) for w in snapshot.pending] == [("claim", 8)]
+    (claim,) = snapshot.pending
+    assert (claim.name, claim.pod_sets[0].requested["nvidia.com/gpu"]) == ("claim", 8)
     (gpt,) = snapshot.admitted
     assert (gpt.size, gpt.desired_size, gpt.allowed_sizes) == (4, 8, (4, 8))
     assert gpt.runtime is not None
