@@ -19,6 +19,7 @@ from scheduler.cession_lifecycle import (
     ADMISSION_TIMEOUT_S,
     INELIGIBLE_TIMEOUT_S,
     KUEUE_TIMEOUT_S,
+    RESERVATION_TIMEOUT_S,
     Occurrence,
 )
 from scheduler.cession_record import next_status
@@ -28,7 +29,15 @@ from scheduler.recording import recording
 from scheduler.reservation import Reservation, prepare
 from scheduler.snapshot import Snapshot
 from scheduler.stage_times import led_s, once
-from scheduler.target_progress import TargetProgress, is_ending, is_overdue, observe, release, watch
+from scheduler.target_progress import (
+    TargetProgress,
+    is_ending,
+    is_overdue,
+    observe,
+    ready_s,
+    release,
+    watch,
+)
 from scheduler.workloads import AdmittedWorkload, PendingWorkload
 
 
@@ -67,8 +76,11 @@ def advance(
         progress = [watch(cession, target, snapshot, now) for target in cession.spec.targets]
     occurrence = _occurrence(cession, preemptor, ineligible_since, progress, snapshot, now)
     is_short = led_s(short_since, snapshot.led_since, now) > ADMISSION_TIMEOUT_S
-    if is_short and occurrence in (None, Occurrence.TARGET_ASKED):
-        occurrence = Occurrence.CAPACITY_TAKEN
+    if occurrence in (None, Occurrence.TARGET_ASKED):
+        if is_short:
+            occurrence = Occurrence.CAPACITY_TAKEN
+        elif is_waiting and not reservation.may_release and _is_held_up(progress, snapshot, now):
+            occurrence = Occurrence.NOT_RESERVED
     statuses = [target.status for target in progress]
     details = _details(cession, occurrence, preemptor, snapshot)
     status = next_status(cession, occurrence, statuses, now, details)
@@ -193,6 +205,12 @@ def _before_release(
         return Occurrence.ALL_RELEASED
     is_asked = any(target.status.askedTime for target in progress)
     return Occurrence.TARGET_ASKED if is_asked else None
+
+
+def _is_held_up(progress: Sequence[TargetProgress], snapshot: Snapshot, now: float) -> bool:
+    """Whether all targets have been ready for so long that the release must have happened."""
+    waited = [ready_s(t, snapshot, now) for t in progress if _is_left(t, snapshot, now)]
+    return bool(waited) and min(waited) > RESERVATION_TIMEOUT_S
 
 
 def _while_released(

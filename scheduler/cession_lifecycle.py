@@ -8,6 +8,9 @@ ADMISSION_TIMEOUT_S = 10.0
 """If the preemptor still does not fit by then, something else took the released capacity."""
 KUEUE_TIMEOUT_S = 60.0
 """If Kueue does not admit a preemptor that fits by then, it does not because of something else."""
+RESERVATION_TIMEOUT_S = 30.0
+"""If Kueue does not keep capacity for the preemptor so long after the last target was ready, its
+ClusterQueue cannot be made StrictFIFO."""
 INELIGIBLE_TIMEOUT_S = 10.0
 """If Kueue would still not try the preemptor by then, nobody needs to release capacity for it."""
 
@@ -52,6 +55,12 @@ class Occurrence(Reason):
         "ModeObserve",
         "The mode is Observe, or there is no ClusterPolicy: nothing is taken from any job.",
     )
+    NOT_RESERVED = (
+        "NotReserved",
+        f"For {RESERVATION_TIMEOUT_S:.0f} s all targets have been ready, and the preemptor's "
+        f"ClusterQueue could not be made StrictFIFO, or Kueue has not read it; targets that were "
+        f"not resized keep their size, and the scheduler plans again after a pause.",
+    )
     CAPACITY_TAKEN = (
         "CapacityTaken",
         f"For {ADMISSION_TIMEOUT_S:.0f} s the preemptor has not fitted even with all that its "
@@ -88,6 +97,7 @@ ROWS: tuple[tuple[tuple[CessionPhase, ...], Occurrence, CessionPhase], ...] = (
     (FOLLOWED, Occurrence.PREEMPTOR_DEACTIVATED, CessionPhase.CANCELLED),
     (OPEN, Occurrence.PREEMPTOR_INELIGIBLE, CessionPhase.CANCELLED),
     (FOLLOWED, Occurrence.OBSERVING, CessionPhase.CANCELLED),
+    (BEFORE_RELEASE, Occurrence.NOT_RESERVED, CessionPhase.FAILED),
     (OPEN, Occurrence.CAPACITY_TAKEN, CessionPhase.FAILED),
     (RELEASED, Occurrence.NOT_ADMITTED, CessionPhase.FAILED),
     ((CessionPhase.ADMITTED,), Occurrence.ADMISSION_LOST, CessionPhase.FAILED),

@@ -251,6 +251,7 @@ def _endpoints(current: Snapshot) -> Iterable[Endpoint]:
             uid=job.job_uid,
             address=job.address,
             is_changing=job.job_uid in targets or _is_resizing(job),
+            size=job.parallelism,
         )
         for job in current.admitted
         if job.allowed_sizes and job.job_uid

@@ -19,9 +19,11 @@ class Observed:
     durable_step: int = 0
     # when that step was first seen; 0.0 if none was saved since the first answer
     saved_at: float = 0.0
-    # the Cession or other reason of the last request for a size, and when it was first asked for it
+    # the Cession or other reason of the last request for a size, and when it was first asked
+    # for it; empty, and 0, once the Job has the size
     asked_for: str = ""
     asked_at: float = 0.0
+    asked_size: int = 0
 
     def unsaved_s(self, now: float) -> float:
         """Seconds of work that are not saved, as far as this scheduler saw."""
@@ -43,10 +45,18 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
     )
 
 
-def note_request(old: Observed | None, reason: str, now: float) -> Observed:
+def note_request(old: Observed | None, reason: str, size: int, now: float) -> Observed:
     """With a request for a size. A repetition, or another size for the same reason, starts no new
-    time."""
+    time while the Job does not have the size."""
     known = old or Observed()
     if known.asked_at and known.asked_for == reason:
-        return known
-    return replace(known, asked_for=reason, asked_at=now)
+        return replace(known, asked_size=size)
+    return replace(known, asked_for=reason, asked_at=now, asked_size=size)
+
+
+def forget_request(old: Observed, size: int) -> Observed:
+    """Without the last request if the Job has the `size` that was asked for: a later request for
+    the same reason gets its full time again. What the runtime reports cannot renew it."""
+    if not old.asked_at or old.asked_size != size:
+        return old
+    return replace(old, asked_for="", asked_at=0.0, asked_size=0)

@@ -22,8 +22,9 @@ def shrink_overuse(
     its share first, in it the lowest class, then the youngest.
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
-    admin lowers a quota. A job whose runtime answers is asked first. It is resized once it has
-    ceded, or when its grace has passed since this scheduler first asked it. Jobs in `targets`, by
+    admin lowers a quota. A job whose runtime has an address is asked first, also if it is silent.
+    It is resized once it has ceded, or when its grace has passed since this scheduler first asked
+    it. Jobs in `targets`, by
     uid, are left to their Cession. Nobody shrinks while Kueue's own count differs: what is too much
     may be gone already.
     """
@@ -70,7 +71,7 @@ def _shrink(
     runtime = job.runtime
     has_ceded = runtime is not None and runtime.wanted == size and runtime.ceded(size)
     asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
-    if runtime and job.address and not has_ceded and asked_s < grace_s:
+    if job.address and not has_ceded and asked_s < grace_s:
         left_s = grace_s - max(0.0, asked_s)
         return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME, left_s)
     return ResizeJob(

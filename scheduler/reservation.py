@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
-from cede.api.objects import rfc3339, unix
-from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, SetQueueingStrategy, SetWorkloadActive
 from scheduler.assignments import assignments
 from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, Queue
 from scheduler.snapshot import Snapshot
+from scheduler.stage_times import led_s, once
 from scheduler.workloads import PendingWorkload
 
 WAKE_S = 1.2
@@ -33,16 +32,15 @@ class Reservation:
     may_release: bool = False
     # RFC 3339: since when Kueue keeps capacity for the preemptor; empty if it does not
     since: str = ""
-    # why targets may not release their capacity; empty if they may
-    why: str = ""
 
 
 def prepare(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
-    """The reservation for a preemptor that is pending. `restore` ends it."""
+    """The reservation for a preemptor that is pending. `restore` ends it.
+
+    The wait for Kueue begins once; Workloads that come before the preemptor later are set aside
+    with the release, and do not put it off.
+    """
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    since = cession.status.reservedTime
-    if cession.status.phase is CessionPhase.ADMITTED:
-        return Reservation(since=since, why="the preemptor was admitted before")
     why = f"it waits before {cession.spec.preemptor.workload} and does not fit its team's own quota"
     parks = tuple(
         SetWorkloadActive(workload.key, workload.uid, False, why, cession.metadata.name)
@@ -50,15 +48,12 @@ def prepare(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
     )
     if queue.strategy != STRICT_FIFO:
         strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
-        return Reservation((strict, *parks), why="the queue becomes StrictFIFO")
-    if not since and not queue.is_observed:
-        return Reservation(parks, why="Kueue has not read the queue yet")
-    since = since or rfc3339(now, micro=True)
-    if parks:
-        return Reservation(parks, since=since, why="Workloads before the preemptor are set aside")
-    if now - unix(since) < WAKE_S:
-        return Reservation(since=since, why="Kueue looks at the queue within a second")
-    return Reservation(may_release=True, since=since)
+        return Reservation((strict, *parks))
+    if not cession.status.reservedTime and not queue.is_observed:
+        return Reservation(parks)
+    since = once(cession.status.reservedTime, now)
+    may_release = led_s(since, snapshot.led_since, now) >= WAKE_S
+    return Reservation(parks, may_release, since)
 
 
 def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWorkload]:
@@ -82,25 +77,10 @@ def _is_within_own(workload: PendingWorkload, queue: Queue) -> bool:
 
 
 def restore(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Iterator[Action]:
-    """What was changed for a preemptor is changed back when it does not wait any more, also if the
-    scheduler died between two writes. scheduler/stopped_jobs.py does the same for Workloads whose
-    Cession has ended."""
-    pending = {workload.uid for workload in snapshot.pending if workload.active}
-    waiting = [cession for cession in open_cessions if cession.spec.preemptor.uid in pending]
-    for cession in open_cessions:
-        if cession not in waiting:
-            yield from _let_wait_again(cession, snapshot)
-    needed = {cession.spec.preemptor.queue for cession in waiting}
+    """Queues are BestEffortFIFO again when no open Cession needs more of them, also if the
+    scheduler died between two writes. scheduler/stopped_jobs.py does the same for Workloads that
+    were set aside."""
+    needed = {cession.spec.preemptor.queue for cession in open_cessions}
     for queue in snapshot.quota.queues.values():
         if queue.managed and queue.strategy == STRICT_FIFO and queue.name not in needed:
             yield SetQueueingStrategy(queue.name, BEST_EFFORT_FIFO, queue.version)
-
-
-def _let_wait_again(cession: Cession, snapshot: Snapshot) -> Iterator[SetWorkloadActive]:
-    """The Workloads that were set aside for the preemptor; not the targets that were stopped."""
-    targets = {target.uid for target in cession.spec.targets}
-    for workload in snapshot.pending:
-        is_aside = workload.stopped_for == cession.metadata.name
-        if is_aside and workload.identity not in targets:
-            why = f"{cession.spec.preemptor.workload} does not wait any more"
-            yield SetWorkloadActive(workload.key, workload.uid, active=True, why=why)

@@ -14,7 +14,7 @@ from prometheus_client import Counter
 from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
-from scheduler.observations import Observed, note_request, observe
+from scheduler.observations import Observed, forget_request, note_request, observe
 
 log = logging.getLogger("scheduler.runtime_client")
 FAST_POLL_S = 0.1
@@ -53,6 +53,8 @@ class Endpoint:
     address: str
     # poll it fast: it will soon report something new
     is_changing: bool = False
+    # how many pods its Job has
+    size: int = 0
 
 
 class RuntimeClient:
@@ -123,6 +125,8 @@ class RuntimeClient:
         jobs = {endpoint.uid: endpoint for endpoint in endpoints}
         for uid in self._observations.keys() - jobs.keys():
             del self._observations[uid]
+        for uid, observed in self._observations.items():
+            self._observations[uid] = forget_request(observed, jobs[uid].size)
         before = self._endpoints
         self._endpoints = {uid: endpoint for uid, endpoint in jobs.items() if endpoint.address}
         for uid in self._polls.keys() - self._endpoints.keys():
@@ -149,7 +153,9 @@ class RuntimeClient:
             return
         self._requests[endpoint.uid] = (now, request)
         known = self._observations.get(endpoint.uid)
-        self._observations[endpoint.uid] = note_request(known, request.cession, time.time())
+        self._observations[endpoint.uid] = note_request(
+            known, request.cession, request.size, time.time()
+        )
         call = asyncio.create_task(
             self._call(endpoint, "PUT", contract.SIZE_PATH, contract.encode(request))
         )

@@ -122,6 +122,16 @@ def can_be_asked(job: AdmittedWorkload) -> bool:
     return bool(job.allowed_sizes) or job.runtime is not None
 
 
+def ready_s(progress: TargetProgress, snapshot: Snapshot, now: float) -> float:
+    """Seconds since the target was ready in which this scheduler led; 0.0 or less before."""
+    status = progress.status
+    if status.cededTime:
+        return led_s(status.cededTime, snapshot.led_since, now)
+    is_asked = progress.job is not None and can_be_asked(progress.job)
+    grace_s = progress.target.graceSeconds if is_asked else 0.0
+    return led_s(status.requestedTime, snapshot.led_since, now) - grace_s
+
+
 def release(
     cession: Cession, progress: TargetProgress, snapshot: Snapshot, now: float
 ) -> TargetProgress:
@@ -135,7 +145,7 @@ def release(
     if job is None or status.releasedTime:
         return progress
     news = dict[str, object]()
-    if can_be_asked(job) and not status.cededTime:
+    if _is_late(cession, progress, job):
         news["forcedTime"] = once(status.forcedTime, now)
     preemptor = cession.spec.preemptor
     why = f"for {preemptor.job or preemptor.workload} of {preemptor.queue}"
@@ -159,6 +169,13 @@ def release(
         )
         actions = (*actions, resize)
     return replace(progress, status=_with(status, **news), actions=actions)
+
+
+def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) -> bool:
+    """Whether the runtime was asked, had time to cede, and did not."""
+    status = progress.status
+    was_asked = bool(status.askedTime) or job.observed.asked_for == cession.metadata.name
+    return was_asked and progress.target.graceSeconds > 0 and not status.cededTime
 
 
 def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:

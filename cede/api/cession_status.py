@@ -60,7 +60,7 @@ class TargetStatus(BaseModel):
         max_length=32,
         description=(
             "When the Job was resized or stopped because its grace period passed before it had "
-            "ceded; empty if it ceded in time."
+            "ceded; empty if it ceded in time, or could not be asked."
         ),
     )
     stopped: bool = Field(

@@ -243,7 +243,7 @@ def _as_target(cession: Cession, uid: str) -> str:
     if target.forcedTime:
         return f"Its grace period passed before it had ceded; it {result}."
     if target.stopped:
-        return "It was stopped without a request, because it is not elastic."
+        return "It was stopped without being asked."
     if target.releasedTime:
         return "It has released the capacity."
     if target.askedTime:

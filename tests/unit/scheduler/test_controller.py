@@ -220,14 +220,22 @@ async def test_a_stopped_job_runs_again_when_its_cession_is_deleted(server: ApiS
 
 
 # --- what can go wrong ----------------------------------------------------------------------------
-async def test_a_runtime_that_does_not_answer_is_shrunk_at_the_deadline(server: ApiServer) -> None:
+async def test_a_runtime_that_never_cedes_is_shrunk_at_the_deadline(server: ApiServer) -> None:
+    teams = TwoTeams(server, grace_s=1)
+    async with gpt(teams, polls_until_ceded=float("inf")), leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(ended(server), COMPLETED)
+    assert cessions(server)[0]["status"]["targets"][0].get("forcedTime")
+
+
+async def test_a_job_that_cannot_be_asked_is_shrunk_and_not_late(server: ApiServer) -> None:
     teams = TwoTeams(server, grace_s=0)
     teams.job("research", "gpt", 8, "2-8")
     teams.job("vision", "inference", 4)
     async with leading(server):
         await teams.until(ended(server), COMPLETED)
-    assert size(server) == (4, 4)
-    assert cessions(server)[0]["status"]["targets"][0].get("forcedTime")
+    (target,) = cessions(server)[0]["status"]["targets"]
+    assert (size(server), "forcedTime" in target) == ((4, 4), False)
 
 
 async def test_a_deleted_preemptor_cancels_and_the_target_keeps_its_size(

@@ -1,6 +1,6 @@
 """Saves count from the moment at which the scheduler saw them, whatever the job reports."""
 
-from scheduler.observations import Observed, note_request, observe
+from scheduler.observations import Observed, forget_request, note_request, observe
 from tests.builders.scheduler import NOW, runtime_status
 
 FIRST = observe(None, runtime_status(step=50, durable_step=40), NOW)
@@ -32,12 +32,28 @@ def test_a_step_that_goes_back_is_no_save() -> None:
 
 
 def test_a_repeated_request_starts_no_new_time() -> None:
-    first = note_request(FIRST, "c-1", NOW + 1)
-    assert note_request(first, "c-1", NOW + 9).asked_at == NOW + 1
-    assert note_request(first, "c-2", NOW + 9).asked_at == NOW + 9
+    first = note_request(FIRST, "c-1", 4, NOW + 1)
+    assert note_request(first, "c-1", 4, NOW + 9).asked_at == NOW + 1
+    assert note_request(first, "c-2", 4, NOW + 9).asked_at == NOW + 9
+
+
+def test_another_size_for_the_same_reason_starts_no_new_time() -> None:
+    first = note_request(FIRST, "c-1", 4, NOW + 1)
+    other = note_request(first, "c-1", 3, NOW + 9)
+    assert (other.asked_at, other.asked_size) == (NOW + 1, 3)
+
+
+def test_a_request_is_forgotten_once_the_job_has_the_size() -> None:
+    """Another one for the same reason is a new one; the runtime's answers renew nothing."""
+    first = note_request(FIRST, "excess", 6, NOW + 1)
+    ceded = observe(first, runtime_status(6, wanted=6, cession="excess"), NOW + 2)
+    assert forget_request(ceded, 8).asked_at == NOW + 1
+    done = forget_request(ceded, 6)
+    assert (done.asked_for, done.since) == ("", NOW)
+    assert note_request(done, "excess", 4, NOW + 86400).asked_at == NOW + 86400
 
 
 def test_a_request_to_a_silent_runtime_counts_from_its_first() -> None:
-    asked = note_request(None, "c-1", NOW)
+    asked = note_request(None, "c-1", 4, NOW)
     answered = observe(asked, runtime_status(durable_step=7), NOW + 5)
     assert (answered.asked_at, answered.since, answered.saved_at) == (NOW, NOW + 5, 0.0)

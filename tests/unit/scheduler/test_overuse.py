@@ -20,14 +20,21 @@ def shrunk(
     return list(shrink_overuse(current, targets, SETTINGS, now))
 
 
-def two_too_many(runtime: Status | None = None) -> Snapshot:
+def two_too_many(runtime: Status | None = None, address: str = "10.0.0.1") -> Snapshot:
     """Ten accelerators are in use, and eight exist. Research borrows."""
     own = admitted("own", "vision", size=2, allowed_sizes=())
-    return snapshot(admitted=[admitted(runtime=runtime), own])
+    return snapshot(admitted=[admitted(runtime=runtime, address=address), own])
 
 
-def test_a_borrowing_job_without_a_runtime_is_resized() -> None:
-    (action,) = shrunk(two_too_many(), ())
+def asked_before(current: Snapshot) -> Snapshot:
+    asked = Observed(asked_for=REQUEST_NAME, asked_at=NOW, asked_size=6)
+    return replace(
+        current, admitted=tuple(replace(job, observed=asked) for job in current.admitted)
+    )
+
+
+def test_a_borrowing_job_that_cannot_be_asked_is_resized() -> None:
+    (action,) = shrunk(two_too_many(address=""), ())
     assert isinstance(action, ResizeJob)
     assert (action.job[1], action.size) == ("gpt", 6)
 
@@ -58,14 +65,21 @@ def test_nothing_shrinks_while_kueue_counts_less_than_its_workloads_have() -> No
 
 def test_a_job_that_never_cedes_is_resized_when_its_grace_has_passed() -> None:
     """Counted from the first request of this scheduler."""
-    current = two_too_many(runtime_status(8))
-    asked = Observed(asked_for=REQUEST_NAME, asked_at=NOW)
-    jobs = tuple(replace(job, observed=asked) for job in current.admitted)
-    refusing = replace(current, admitted=jobs)
+    refusing = asked_before(two_too_many(runtime_status(8)))
     (early,) = shrunk(refusing, (), NOW + 59)
     assert isinstance(early, RequestSize)
     assert early.deadline_s == 1
     (late,) = shrunk(refusing, (), NOW + 60)
+    assert isinstance(late, ResizeJob)
+
+
+def test_a_runtime_that_is_silent_for_a_moment_has_its_grace_too() -> None:
+    (request,) = shrunk(two_too_many(runtime=None), ())
+    assert isinstance(request, RequestSize)
+    silent = asked_before(two_too_many(runtime=None))
+    (early,) = shrunk(silent, (), NOW + 59)
+    assert isinstance(early, RequestSize)
+    (late,) = shrunk(silent, (), NOW + 60)
     assert isinstance(late, ResizeJob)
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from cede.api.cession import Cession
 from cede.api.objects import rfc3339
 from scheduler.actions import SetQueueingStrategy, SetWorkloadActive
 from scheduler.reservation import WAKE_S, hopeless_heads, prepare, restore
@@ -13,7 +12,6 @@ from scheduler.workloads import PendingWorkload
 from tests.builders.scheduler import (
     NOW,
     RESERVED,
-    admitted,
     cession,
     cohort_quota,
     pending,
@@ -28,13 +26,12 @@ BEST_EFFORT = SetQueueingStrategy("vision", "BestEffortFIFO", "7")
 def waiting(
     strategy: str = "StrictFIFO",
     *before: PendingWorkload,
-    active: bool = True,
     is_observed: bool = True,
 ) -> Snapshot:
     """`claim` is pending in vision, behind the Workloads `before`."""
     vision = replace(queue("vision", strategy=strategy), is_observed=is_observed)
     quota = cohort_quota(vision, queue("research", used=8))
-    return snapshot(quota, pending=[*before, pending(active=active)])
+    return snapshot(quota, pending=[*before, pending()])
 
 
 # --- the queue ------------------------------------------------------------------------------------
@@ -46,10 +43,6 @@ def test_the_queue_becomes_strict_and_nothing_is_released_before() -> None:
 
 def test_a_strict_queue_is_not_written_again() -> None:
     assert prepare(cession(), waiting(), NOW).actions == ()
-
-
-def test_an_admitted_preemptor_that_waits_again_gets_no_reservation() -> None:
-    assert prepare(cession("Admitted"), waiting("BestEffortFIFO"), NOW).actions == ()
 
 
 def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
@@ -64,6 +57,14 @@ def test_nothing_is_released_before_kueue_wakes_the_queue() -> None:
     record = cession(reservedTime=first.since)
     assert not prepare(record, waiting(), NOW + WAKE_S - 0.1).may_release
     assert prepare(record, waiting(), NOW + WAKE_S).may_release
+
+
+def test_the_clock_of_an_earlier_leader_does_not_hold_the_release_up() -> None:
+    """It was an hour ahead. The wait counts while this scheduler leads."""
+    record = cession(reservedTime=rfc3339(NOW + 3600, micro=True))
+    current = replace(waiting(), led_since=NOW)
+    assert not prepare(record, current, NOW + WAKE_S - 0.1).may_release
+    assert prepare(record, current, NOW + WAKE_S).may_release
 
 
 def test_the_wait_begins_again_if_the_queue_was_changed_back() -> None:
@@ -103,36 +104,24 @@ def test_who_waits_behind_the_preemptor_is_left_alone() -> None:
     assert not list(hopeless_heads(cession(), current))
 
 
-def test_nothing_is_released_while_somebody_hopeless_is_first() -> None:
-    """Also if it has only just arrived."""
-    reservation = prepare(cession(), waiting("StrictFIFO", pending("x", pods=6)), NOW)
+def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:
+    current = waiting("StrictFIFO", pending("x", pods=6))
+    reservation = prepare(cession(reservedTime=""), current, NOW)
     (aside,) = reservation.actions
     assert isinstance(aside, SetWorkloadActive)
     assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
-    assert (reservation.since, reservation.may_release) == (RESERVED, False)
+    assert (reservation.since, reservation.may_release) == (rfc3339(NOW, micro=True), False)
+
+
+def test_who_arrives_later_is_set_aside_and_does_not_delay_the_release() -> None:
+    """However often somebody arrives, or is activated again."""
+    reservation = prepare(cession(), waiting("StrictFIFO", pending("x", pods=6)), NOW)
+    assert [type(action) for action in reservation.actions] == [SetWorkloadActive]
+    assert (reservation.since, reservation.may_release) == (RESERVED, True)
 
 
 # --- the end --------------------------------------------------------------------------------------
-def test_a_strict_queue_is_restored_unless_a_pending_preemptor_needs_it() -> None:
+def test_a_strict_queue_is_restored_unless_an_open_cession_needs_it() -> None:
     strict = waiting()
     assert list(restore(strict, [cession()])) == []
     assert list(restore(strict, [])) == [BEST_EFFORT]
-    assert list(restore(waiting(active=False), [cession()])) == [BEST_EFFORT]
-
-
-def aside(*records: Cession, is_admitted: bool) -> list[str]:
-    """Who is set active again, of a Workload that was set aside for `claim`, and a target."""
-    others = [
-        pending("x", pods=6, active=False, stopped_for="c-1"),
-        pending("gpt", "research", job_uid="job-uid-gpt", active=False, stopped_for="c-1"),
-    ]
-    current = snapshot(
-        pending=[*others, *([] if is_admitted else [pending()])],
-        admitted=[admitted("claim", "vision", size=4)] if is_admitted else [],
-    )
-    return [a.uid for a in restore(current, records) if isinstance(a, SetWorkloadActive)]
-
-
-def test_who_was_set_aside_waits_again_once_the_preemptor_is_admitted() -> None:
-    assert aside(cession("Admitted"), is_admitted=True) == ["uid-x"]
-    assert aside(cession("Asked"), is_admitted=False) == []

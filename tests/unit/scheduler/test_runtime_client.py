@@ -181,6 +181,15 @@ async def test_what_was_observed_is_kept_while_pod_0_is_replaced() -> None:
         assert not runtimes.observations()
 
 
+async def test_a_request_is_forgotten_once_the_job_has_its_size() -> None:
+    async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
+        runtimes.request_size(ENDPOINT, SizeRequest(size=6, cession="excess"))
+        runtimes.follow([replace(ENDPOINT, size=8)])
+        assert runtimes.observations()["u"].asked_for == "excess"
+        runtimes.follow([replace(ENDPOINT, size=6)])
+        assert not runtimes.observations()["u"].asked_for
+
+
 @pytest.mark.slow
 async def test_no_answer_is_lost_while_the_scheduler_plans() -> None:
     """50 calls are under way while a pass takes longer than the timeout of a call."""

@@ -26,6 +26,10 @@ STOPPING = admitted("gpt", active=False, stopped_for="c-1")
             id="its Cession ended, and the write that followed was lost",
         ),
         pytest.param(
+            snapshot(pending=[WAITING], cessions=[cession("Admitted")]),
+            id="the preemptor does not wait any more",
+        ),
+        pytest.param(
             snapshot(pending=[pending("gpt", "research", stopped_for="c-1")]),
             id="somebody activated it, and only the label is left",
         ),

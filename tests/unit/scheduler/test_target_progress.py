@@ -1,5 +1,7 @@
 """The progress of one target: what is asked of it, and when it is ready to be released."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api.cession import Cession
@@ -7,8 +9,15 @@ from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
 from elastic_runtime.contract import State
 from scheduler.actions import RequestSize, ResizeJob, SetWorkloadActive
+from scheduler.observations import Observed
 from scheduler.snapshot import Snapshot
-from scheduler.target_progress import STOP_AFTER_RESIZE_S, TargetProgress, observe, release
+from scheduler.target_progress import (
+    STOP_AFTER_RESIZE_S,
+    TargetProgress,
+    observe,
+    ready_s,
+    release,
+)
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import NOW, admitted, cession, runtime_status, snapshot
 
@@ -79,8 +88,44 @@ def test_a_job_that_ceded_is_resized_and_not_forced() -> None:
     assert (target.status.resizedTime, target.status.forcedTime) == (STAMP, "")
 
 
-def test_a_job_that_has_not_ceded_is_forced() -> None:
-    assert released(admitted(), requested(31)).status.forcedTime == STAMP
+def asked(reason: str = "c-1") -> AdmittedWorkload:
+    """Its runtime was sent a request, and has not answered."""
+    return replace(admitted(), observed=Observed(asked_for=reason, asked_at=NOW - 31))
+
+
+def test_a_job_that_was_asked_and_has_not_ceded_is_forced() -> None:
+    assert released(asked(), requested(31)).status.forcedTime == STAMP
+    accepted = requested(31, askedTime=rfc3339(NOW - 30))
+    assert released(admitted(), accepted).status.forcedTime == STAMP
+
+
+@pytest.mark.parametrize(
+    ("job", "grace_s"),
+    [
+        pytest.param(asked(), 0, id="no time to cede"),
+        pytest.param(admitted(address=""), 30, id="no address"),
+        pytest.param(asked("older"), 30, id="asked for another Cession"),
+    ],
+)
+def test_a_job_that_could_not_cede_in_time_is_not_late(job: AdmittedWorkload, grace_s: int) -> None:
+    """A job that is not asked because of late answers would be late for ever."""
+    record = cession("Asked", grace_s=grace_s, targets=requested(31).status.targets)
+    target = released(job, record)
+    assert isinstance(target.actions[-1], ResizeJob)
+    assert target.status.forcedTime == ""
+
+
+def test_how_long_a_target_has_been_ready_counts_while_we_lead() -> None:
+    """From its answer, or from the end of its grace."""
+    current = picture(admitted())
+    for record, seconds in (
+        (requested(31), 1),
+        (requested(600, cededTime=rfc3339(NOW - 5)), 5),
+        (requested(10), -20),
+    ):
+        target = observe(record, record.spec.targets[0], current, NOW)
+        assert ready_s(target, current, NOW) == pytest.approx(seconds)
+        assert ready_s(target, replace(current, led_since=NOW - 2), NOW) <= 2
 
 
 def requested(seconds_ago: float, **times: str) -> Cession:

@@ -161,7 +161,7 @@ def elastic_job(sizes: str = "2-8") -> Job:
         ),
         (
             {"stopped": True, "releasedTime": "x"},
-            "It was stopped without a request, because it is not elastic.",
+            "It was stopped without being asked.",
         ),
         ({"askedTime": "x", "releasedTime": "x"}, "It has released the capacity."),
     ],
