@@ -8,7 +8,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.instance_type import InstanceType
-from cede.api.resources import Resources
+from cede.api.resources import FlavorResource, Resources
 from scheduler.free_capacity import NodeRoom
 from scheduler.preemptors import Preemptor
 from scheduler.workloads import AdmittedWorkload
@@ -131,6 +131,18 @@ def leaving(job: AdmittedWorkload, size: int) -> Mapping[str, Mapping[str, int]]
 
 def _of_pods(job: AdmittedWorkload, count: int) -> dict[str, int]:
     return {resource: amount * count for (_, resource), amount in job.per_pod.items()}
+
+
+def places_are_known(job: AdmittedWorkload, keys: Iterable[FlavorResource]) -> bool:
+    """Whether the job's pods on nodes request all that it uses of these resources. They do not
+    while a pod has no node, and the pods of some kinds, such as StatefulSets, name no Workload."""
+    on_nodes = Counter[str]()
+    for requested in job.requested_per_node.values():
+        on_nodes.update(requested)
+    used = Counter[str]()
+    for key in keys:
+        used[key[1]] += job.usage[key]
+    return all(on_nodes[resource] >= amount for resource, amount in used.items())
 
 
 def jobs_on_useful_nodes(seats: Seats, jobs: Sequence[AdmittedWorkload]) -> list[AdmittedWorkload]:

@@ -29,7 +29,7 @@ from scheduler.preemption_plan import (
     why_none,
 )
 from scheduler.preemptors import Preemptor
-from scheduler.seats import jobs_on_useful_nodes, make_seats
+from scheduler.seats import Seats, jobs_on_useful_nodes, make_seats, places_are_known
 from scheduler.snapshot import Snapshot
 from scheduler.trial import Rank, Trial
 from scheduler.working_quota import WorkingQuota
@@ -93,7 +93,7 @@ class TargetChooser:
             trial = self._try(preemptor, jobs, needs_seats=False)
             yield trial
             if trial.is_enough:
-                seats = make_seats(preemptor, self._snapshot.nodes, self._instance_types)
+                seats = self._seats(preemptor, jobs)
                 useful = jobs_on_useful_nodes(seats, jobs) if seats else ()
                 yield self._try(preemptor, useful, needs_seats=True)
                 yield self._try(preemptor, jobs, needs_seats=True)
@@ -101,7 +101,7 @@ class TargetChooser:
                 return
 
     def _try(self, preemptor: Preemptor, jobs: Jobs, *, needs_seats: bool) -> Trial:
-        seats = make_seats(preemptor, self._snapshot.nodes, self._instance_types)
+        seats = self._seats(preemptor, jobs)
         trial = Trial(preemptor, WorkingQuota(self._quota), seats, needs_seats=needs_seats)
         _shrink(trial, jobs, below_nominal=False)
         _shrink(trial, jobs, below_nominal=True)
@@ -110,6 +110,12 @@ class TargetChooser:
             for target in reversed(list(trial.targets.values())):
                 trial.grow_back(target.job)
         return trial
+
+    def _seats(self, preemptor: Preemptor, jobs: Jobs) -> Seats | None:
+        """None if nobody knows what the jobs would leave free on which node."""
+        if not all(places_are_known(job, preemptor.missing) for job in jobs):
+            return None
+        return make_seats(preemptor, self._snapshot.nodes, self._instance_types)
 
     def _is_hopeless(self, preemptor: Preemptor) -> bool:
         """Whether all jobs of queues that borrow, and all jobs of its own queue, hold less than is

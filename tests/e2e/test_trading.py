@@ -149,7 +149,7 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     print(summary)
     assert reserved(cluster) <= 8, summary
     assert not inactive(cluster), summary
-    stops = Counter(stopped_job(t) for c in cessions(cluster) for t in c["status"]["targets"])
+    stops = Counter(job for cession in cessions(cluster) for job in stopped_jobs(cession))
     unknown = {
         (job, reason): count
         for (job, reason), count in evictions(cluster).items()
@@ -171,9 +171,11 @@ def open_cessions(cluster: Cluster) -> list[str]:
     ]
 
 
-def stopped_job(target: Json) -> str:
-    """The job that was stopped; empty if it shrank."""
-    return str(target["job"]) if target.get("stopped") else ""
+def stopped_jobs(cession: Json) -> list[str]:
+    """The jobs that it stopped, those that it shrank left out."""
+    names_by_uid = {target["uid"]: str(target["job"]) for target in cession["spec"]["targets"]}
+    progress = cession.get("status", {}).get("targets", [])
+    return [names_by_uid[target["uid"]] for target in progress if target.get("stopped")]
 
 
 def strict_queues(cluster: Cluster) -> list[str]:

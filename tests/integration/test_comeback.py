@@ -1,6 +1,10 @@
-"""A job of any kind that was stopped for a preemptor runs again at its old place in the queue."""
+"""A job of any kind that was stopped for a preemptor runs again at its old place in the queue.
+
+`make test-long` runs it: it needs Kueue to be restarted, and the cluster for itself.
+"""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +18,10 @@ from tests.builders.job_kinds import job_of_kind, pod_spec
 from tests.harness.local_cluster import Cluster
 from tests.integration.admin import FAKE, TIMEOUT_S, Admin, condition_of, governed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
+]
 OWNER = "gov-owner"
 BORROWER = "gov-borrower"
 KUEUE = ("-n", "kueue-system", "deployment/kueue-controller-manager")

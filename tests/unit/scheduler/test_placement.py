@@ -60,6 +60,13 @@ def full_nodes(*jobs: AdmittedWorkload, workload: PendingWorkload) -> Snapshot:
     return replace(snapshot(quota, admitted=jobs, pending=[workload]), nodes=nodes)
 
 
+def test_where_nobody_knows_the_places_of_pods_no_claim_is_refused_for_them() -> None:
+    """Pods of a StatefulSet name no Workload; a pod may also have no node yet."""
+    job = replace(spread("set", *"a" * 8), requested_per_node={}, node_of_index={})
+    (plan,) = plans(full_nodes(job, workload=whole_node()))
+    assert [target.job.name for target in plan.targets] == ["set"]
+
+
 def test_the_job_whose_pods_share_a_node_gives() -> None:
     """Not the youngest: no pod of eight would find room where it has its pods."""
     jobs = (spread("young", *"aabbccdd", age_s=100), spread("packed", *"eeeeeeee"))
