@@ -14,7 +14,7 @@ from cede.api.cession import OPEN, Cession
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action
-from scheduler.assignments import assignments
+from scheduler.assignments import fits_somewhere
 from scheduler.cession_lifecycle import (
     ADMISSION_TIMEOUT_S,
     INELIGIBLE_TIMEOUT_S,
@@ -227,11 +227,6 @@ def _while_released(
     ends = [t.status.goneTime for t in progress if t.status.stopped and t.status.goneTime]
     since = max([cession.status.releasedTime, *ends], key=unix)
     waited_s = led_s(since, snapshot.led_since, now)
-    if _fits(pending, snapshot):
+    if fits_somewhere(pending.pod_sets, pending.queue, snapshot.quota):
         return Occurrence.NOT_ADMITTED if waited_s > KUEUE_TIMEOUT_S else None
     return Occurrence.CAPACITY_TAKEN if waited_s > ADMISSION_TIMEOUT_S else None
-
-
-def _fits(pending: PendingWorkload, snapshot: Snapshot) -> bool:
-    requests = assignments(pending.pod_sets, snapshot.quota.queues[pending.queue])
-    return any(snapshot.quota.fits(pending.queue, request) for request in requests)

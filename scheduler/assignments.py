@@ -53,6 +53,12 @@ def assignments(pod_sets: Sequence[PodSetRequest], queue: Queue) -> Iterator[Quo
         yield usage
 
 
+def fits_somewhere(pod_sets: Sequence[PodSetRequest], name: str, quota: CohortQuota) -> bool:
+    """Whether the pod sets fit now in the queue of this name, on any choice of flavors."""
+    requests = assignments(pod_sets, quota.queues[name])
+    return any(quota.fits(name, request) for request in requests)
+
+
 def assign(pod_sets: Sequence[PodSetRequest], name: str, quota: CohortQuota) -> Assignment:
     """What Kueue would assign now, while its own preemption is off: one pod set after the other,
     each on the first flavor that fits next to those before.

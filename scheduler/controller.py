@@ -41,8 +41,9 @@ from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
 from scheduler import overdue, snapshot
 from scheduler.apply import Applier
-from scheduler.disagreement import Count, believed, remember
+from scheduler.disagreement import Count, believed
 from scheduler.leader_clock import LeaderClock
+from scheduler.memory import remember
 from scheduler.metrics import PASS_SECONDS, PLAN_FAULTS, SNAPSHOT_AGE, CessionMetrics
 from scheduler.plan import Plan, plan
 from scheduler.root_key import RootKey
@@ -136,7 +137,7 @@ class Controller:
         )
         self._metrics.note(current, objects.observations, now)
         self._remember_disagreements(current)
-        self._expected_since = overdue.remember(self._expected_since, expected, now)
+        self._expected_since = remember(self._expected_since, expected, now)
         await self._report(decision)
         with PASS_SECONDS.labels("actions").time():
             await self._applier.apply(decision.actions, objects)

@@ -66,13 +66,6 @@ def distrusted(
     return frozenset(key for queue, key in differing if (queue, key) not in without)
 
 
-def remember(
-    since: Mapping[Count, float], differing: Collection[Count], now: float
-) -> dict[Count, float]:
-    """Since when each count differs, in Unix seconds."""
-    return {count: since.get(count, now) for count in differing}
-
-
 def believed(since: Mapping[Count, float], now: float) -> frozenset[Count]:
     """The counts that are waited for no longer."""
     return frozenset(count for count, start in since.items() if now - start >= DISAGREEMENT_LIMIT_S)

@@ -4,12 +4,11 @@ By our sums a pending Workload fits, but Kueue may know better: its topology may
 we wait for then may never come, and nothing else may wait for it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from scheduler.assignments import assignments
+from scheduler.assignments import fits_somewhere
 from scheduler.pod_sets import frozen
 from scheduler.snapshot import Snapshot
-from scheduler.workloads import PendingWorkload
 
 OVERDUE_S = 60.0
 """Kueue tries all Workloads of a Cohort within a second after capacity came free, and makes a slice
@@ -27,22 +26,12 @@ def find_expected(snapshot: Snapshot) -> frozenset[str]:
             continue
         kind = (pending.queue, frozen(pending.pod_sets))
         if kind not in known:
-            known[kind] = _fits(snapshot, pending)
+            known[kind] = fits_somewhere(pending.pod_sets, pending.queue, snapshot.quota)
         if known[kind]:
             fitting.add(pending.uid)
     slices = {pending.job_uid for pending in snapshot.pending if pending.is_scale_up}
     growing = {job.job_uid for job in snapshot.admitted if job.is_growing}
     return frozenset(fitting | (growing - slices))
-
-
-def _fits(snapshot: Snapshot, pending: PendingWorkload) -> bool:
-    requests = assignments(pending.pod_sets, snapshot.quota.queues[pending.queue])
-    return any(snapshot.quota.fits(pending.queue, request) for request in requests)
-
-
-def remember(since: Mapping[str, float], expected: Collection[str], now: float) -> dict[str, float]:
-    """Since when each is expected, in Unix seconds."""
-    return {uid: since.get(uid, now) for uid in expected}
 
 
 def overdue(since: Mapping[str, float], now: float) -> frozenset[str]:

@@ -9,8 +9,8 @@ from scheduler.disagreement import (
     believed,
     distrusted,
     find_disagreements,
-    remember,
 )
+from scheduler.memory import remember
 from scheduler.workloads import AdmittedWorkload
 from tests.builders.scheduler import FLAVOR, GPU, KEY, NOW, admitted, cohort_quota, gpus, queue
 

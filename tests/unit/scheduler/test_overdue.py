@@ -7,7 +7,8 @@ import pytest
 from scheduler import overdue as module
 from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
-from scheduler.overdue import OVERDUE_S, find_expected, overdue, remember
+from scheduler.memory import remember
+from scheduler.overdue import OVERDUE_S, find_expected, overdue
 from scheduler.snapshot import Snapshot
 from tests.builders.scheduler import NOW, admitted, pending, snapshot
 from tests.fakes.api_server import ApiServer
