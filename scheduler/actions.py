@@ -6,6 +6,7 @@ from cede.api.cession import Cession, CessionSpec
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import Key
 from cede.api.reasons import SchedulerEvent
+from scheduler.workloads import AdmittedWorkload
 
 LogFields = dict[str, object]
 
@@ -103,6 +104,18 @@ class ResizeJob:
     @property
     def log_fields(self) -> LogFields:
         return {"job": "/".join(self.job), "size": self.size}
+
+
+def resize(job: AdmittedWorkload, size: int, why: str, *, shrinks: bool) -> ResizeJob:
+    """If the Job still is as it was in the snapshot."""
+    return ResizeJob(
+        job=job.job,
+        job_uid=job.job_uid,
+        version=job.job_version,
+        size=size,
+        shrinks=shrinks,
+        why=why,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """PURE. Which jobs grow into idle quota."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 
 from cede.api import sizes
 from cede.api.objects import unix
 from cede.api.policy import PolicySpec
 from cede.api.resources import FlavorResource, Quota
 from elastic_runtime.contract import State
-from scheduler.actions import ResizeJob
+from scheduler.actions import ResizeJob, resize
 from scheduler.assignments import assignments
 from scheduler.cohort import CohortQuota
 from scheduler.node_room import Placement
@@ -42,7 +41,7 @@ def grow(
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
             why = "the quota it would grow into is no longer idle"
-            yield replace(resize(job, job.size, why), shrinks=True)
+            yield resize(job, job.size, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [
         job
@@ -58,18 +57,8 @@ def grow(
         size = largest_size(snapshot, placement, job)
         if size > job.size:
             taken |= own
-            yield resize(job, size, f"quota for {size - job.size} more pods is idle")
-
-
-def resize(job: AdmittedWorkload, size: int, why: str) -> ResizeJob:
-    return ResizeJob(
-        job=job.job,
-        job_uid=job.job_uid,
-        version=job.job_version,
-        size=size,
-        shrinks=False,
-        why=why,
-    )
+            why = f"quota for {size - job.size} more pods is idle"
+            yield resize(job, size, why, shrinks=False)
 
 
 def _slice_timed_out(

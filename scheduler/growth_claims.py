@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec
 from cede.api.resources import Resources
-from scheduler.actions import ResizeJob
-from scheduler.growth import may_grow, places, preferred_order, resize, uses_none_of
+from scheduler.actions import ResizeJob, resize
+from scheduler.growth import may_grow, places, preferred_order, uses_none_of
 from scheduler.pod_sets import PodSetRequest
 from scheduler.preemption_plan import PreemptionPlan
 from scheduler.preemptors import ClaimKind, Preemptor
@@ -50,7 +50,8 @@ def claim_growth(
         size = _size_to_claim(snapshot, job, now, choose)
         if size > job.size:
             pods = size - job.size
-            yield resize(job, size, f"its team owns quota for {pods} more pods that others borrow")
+            why = f"its team owns quota for {pods} more pods that others borrow"
+            yield resize(job, size, why, shrinks=False)
             return
 
 

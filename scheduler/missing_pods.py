@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from cede.api import sizes
 from elastic_runtime.contract import State
-from scheduler.actions import RequestSize, ResizeJob
+from scheduler.actions import RequestSize, ResizeJob, resize
 from scheduler.snapshot import Snapshot
 from scheduler.workloads import AdmittedWorkload
 
@@ -94,15 +94,6 @@ def _shrink(
     job: AdmittedWorkload, size: int, why: str, *, is_late: bool
 ) -> RequestSize | ResizeJob:
     """Without pod 0 nobody can be asked: its state is lost anyway, the others keep theirs."""
-    runtime = job.runtime
-    has_ceded = runtime is not None and runtime.wanted == size and runtime.ceded(size)
-    if runtime and job.address and not has_ceded and not is_late:
+    if job.runtime and job.address and not job.has_ceded(size) and not is_late:
         return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME)
-    return ResizeJob(
-        job=job.job,
-        job_uid=job.job_uid,
-        version=job.job_version,
-        size=size,
-        shrinks=True,
-        why=why,
-    )
+    return resize(job, size, why, shrinks=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from cede.api import sizes
 from cede.api.policy import Preemption
 from cede.api.resources import Quota
-from scheduler.actions import RequestSize, ResizeJob
+from scheduler.actions import RequestSize, ResizeJob, resize
 from scheduler.candidates import shrink_order
 from scheduler.cohort import CohortQuota
 from scheduler.snapshot import Snapshot
@@ -24,9 +24,8 @@ def shrink_overuse(
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
     admin lowers a quota. A job whose runtime has an address is asked first, also if it is silent.
     It is resized once it has ceded, or when its grace has passed since this scheduler first asked
-    it. Jobs in `targets`, by
-    uid, are left to their Cession. Nobody shrinks while Kueue's own count differs: what is too much
-    may be gone already.
+    it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
+    differs: what is too much may be gone already.
     """
     quota = snapshot.quota
     over = {name for name in quota.queues if _is_over(quota, name)}
@@ -51,7 +50,7 @@ def shrink_overuse(
         pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())
         size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
         quota = quota.after_removing(job.queue, job.quota_for(job.size - size))
-        grace_s = min(job.grace_s or settings.graceSeconds, settings.maxGraceSeconds)
+        grace_s = settings.grace_s(job.grace_s)
         yield _shrink(job, size, grace_s, now)
 
 
@@ -68,17 +67,8 @@ def _overuse(quota: CohortQuota, job: AdmittedWorkload) -> Quota:
 def _shrink(
     job: AdmittedWorkload, size: int, grace_s: float, now: float
 ) -> RequestSize | ResizeJob:
-    runtime = job.runtime
-    has_ceded = runtime is not None and runtime.wanted == size and runtime.ceded(size)
     asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
-    if job.address and not has_ceded and asked_s < grace_s:
+    if job.address and not job.has_ceded(size) and asked_s < grace_s:
         left_s = grace_s - max(0.0, asked_s)
         return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME, left_s)
-    return ResizeJob(
-        job=job.job,
-        job_uid=job.job_uid,
-        version=job.job_version,
-        size=size,
-        shrinks=True,
-        why="more quota is in use than exists",
-    )
+    return resize(job, size, "more quota is in use than exists", shrinks=True)

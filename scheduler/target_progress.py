@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
 from elastic_runtime.contract import Status
-from scheduler.actions import Action, RequestSize, ResizeJob, SetWorkloadActive
+from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
 from scheduler.snapshot import Snapshot
 from scheduler.stage_times import led_s, once
 from scheduler.workloads import AdmittedWorkload
@@ -159,15 +159,7 @@ def release(
             actions = (*actions, stop)
     else:
         news["resizedTime"] = once(status.resizedTime, now)
-        resize = ResizeJob(
-            job=job.job,
-            job_uid=job.job_uid,
-            version=job.job_version,
-            size=progress.target.toSize,
-            shrinks=True,
-            why=why,
-        )
-        actions = (*actions, resize)
+        actions = (*actions, resize(job, progress.target.toSize, why, shrinks=True))
     return replace(progress, status=_with(status, **news), actions=actions)
 
 

@@ -134,8 +134,7 @@ class TargetChooser:
     def _with_grace(self, target: Target) -> Target:
         if self._history.ignores_deadlines(target.job.identity):
             return target
-        grace_s = target.job.grace_s or self._settings.graceSeconds
-        return replace(target, grace_s=min(grace_s, self._settings.maxGraceSeconds))
+        return replace(target, grace_s=self._settings.grace_s(target.job.grace_s))
 
 
 # --- shrink, then stop ----------------------------------------------------------------------------

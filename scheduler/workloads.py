@@ -118,6 +118,11 @@ class AdmittedWorkload:
         """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
         return bool(self.allowed_sizes) and self.parallelism > self.size
 
+    def has_ceded(self, size: int) -> bool:
+        """Whether its runtime was asked for this size and has ceded."""
+        runtime = self.runtime
+        return runtime is not None and runtime.wanted == size and runtime.ceded(size)
+
     def quota_for(self, pods: int) -> Quota:
         """What this number of its pods uses."""
         return Counter({key: amount * pods for key, amount in self.per_pod.items()})

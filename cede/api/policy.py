@@ -79,6 +79,10 @@ class Preemption(BaseModel):
         )
     )
 
+    def grace_s(self, requested_s: float) -> float:
+        """The grace period of a job that asks for this one; 0.0 if it asks for none."""
+        return min(requested_s or self.graceSeconds, self.maxGraceSeconds)
+
 
 class PolicySpec(BaseModel):
     """How the admin wants the cluster to be shared."""
