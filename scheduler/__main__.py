@@ -18,11 +18,12 @@ from cede.kube import logs, service
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.lease import Times
-from scheduler import snapshot, snapshot_dump
+from scheduler import snapshot_dump
 from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
 from scheduler.plan import plan
 from scheduler.simulate import cli as simulation
+from scheduler.snapshot import snapshot
 
 STDOUT = "/dev/stdout"
 LEADERSHIP = service.Leadership(

@@ -6,7 +6,7 @@ from cede.api.cession import Cession, CessionSpec
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import Key
 from cede.api.reasons import SchedulerEvent
-from scheduler.workloads import AdmittedWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload
 
 LogFields = dict[str, object]
 

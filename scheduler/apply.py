@@ -39,7 +39,7 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.runtime_client import Endpoint, RuntimeClient
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot.snapshot import RawObjects
 
 log = logging.getLogger("scheduler")
 ACTIONS = Counter(

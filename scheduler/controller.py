@@ -39,17 +39,17 @@ from cede.kube.client import MUTE_S, Client
 from cede.kube.errors import ApiError, Unreachable
 from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import State
-from scheduler import overdue, snapshot
 from scheduler.apply import Applier
-from scheduler.disagreement import Count, believed
 from scheduler.leader_clock import LeaderClock
-from scheduler.memory import remember
 from scheduler.metrics import PASS_SECONDS, PLAN_FAULTS, SNAPSHOT_AGE, CessionMetrics
 from scheduler.plan import Plan, plan
 from scheduler.root_key import RootKey
 from scheduler.runtime_client import Endpoint, RuntimeClient
-from scheduler.snapshot import RawObjects, Snapshot
-from scheduler.workloads import AdmittedWorkload
+from scheduler.snapshot import overdue, snapshot
+from scheduler.snapshot.disagreement import Count, believed
+from scheduler.snapshot.memory import remember
+from scheduler.snapshot.snapshot import RawObjects, Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
 
 log = logging.getLogger("scheduler")
 BUSY_INTERVAL_S = 0.5

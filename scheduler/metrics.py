@@ -13,9 +13,9 @@ from prometheus_client import Counter, Gauge, Histogram
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import unix
-from scheduler.observations import Observed
-from scheduler.snapshot import Snapshot
-from scheduler.target_progress import find_job
+from scheduler.cession.target_progress import find_job
+from scheduler.snapshot.observations import Observed
+from scheduler.snapshot.snapshot import Snapshot
 
 SECONDS_OF_WAITING = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 SECONDS_OF_COMPUTING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)

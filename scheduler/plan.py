@@ -8,24 +8,24 @@ from cede.api.cession import Cession
 from cede.api.policy import PolicySpec
 from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordWorkloadEvent
-from scheduler.advance import Step, advance
-from scheduler.cession_lifecycle import Occurrence
+from scheduler.cession.advance import Step, advance
+from scheduler.cession.cession_lifecycle import Occurrence
+from scheduler.cession.opening import Decision, amend, decide
+from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.cession.promises import after_cessions, target_uids
+from scheduler.cession.recording import end, recording
+from scheduler.cession.reservation import restore
+from scheduler.cession.stage_times import once
+from scheduler.cession.stopped_jobs import run_again
 from scheduler.faults import Fault, Faults
-from scheduler.growth import grow
-from scheduler.growth_claims import claim_growth
-from scheduler.job_history import read_history
-from scheduler.missing_pods import shrink_missing
-from scheduler.opening import Decision, amend, decide
-from scheduler.overuse import shrink_overuse
-from scheduler.preemptor_state import find_preemptor
-from scheduler.promises import after_cessions, target_uids
-from scheduler.recording import end, recording
-from scheduler.reservation import restore
-from scheduler.snapshot import Snapshot
-from scheduler.stage_times import once
-from scheduler.stopped_jobs import run_again
-from scheduler.targets import TargetChooser
-from scheduler.upkeep import align_runtimes, delete_ended
+from scheduler.preemption.job_history import read_history
+from scheduler.preemption.targets import TargetChooser
+from scheduler.resizing.growth import grow
+from scheduler.resizing.growth_claims import claim_growth
+from scheduler.resizing.missing_pods import shrink_missing
+from scheduler.resizing.overuse import shrink_overuse
+from scheduler.resizing.upkeep import align_runtimes, delete_ended
+from scheduler.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

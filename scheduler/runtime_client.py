@@ -14,7 +14,7 @@ from prometheus_client import Counter
 from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
-from scheduler.observations import Observed, forget_request, note_request, observe
+from scheduler.snapshot.observations import Observed, forget_request, note_request, observe
 
 log = logging.getLogger("scheduler.runtime_client")
 FAST_POLL_S = 0.1

@@ -12,8 +12,8 @@ from cede.api.objects import Json
 from cede.api.policy import PolicySpec
 from cede.kube.decoding import decoder
 from elastic_runtime import contract
-from scheduler.observations import Observed
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot.observations import Observed
+from scheduler.snapshot.snapshot import RawObjects
 
 # every other field is a list of Kubernetes objects
 STATUSES = "statuses"

@@ -7,7 +7,7 @@ capacity came free; under StrictFIFO it stays the head. pkg/cache/queue.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
+from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
 from scheduler.simulate.objects import Queue, TeamQuota, Workload
 from scheduler.simulate.quota import Quota
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from scheduler.cohort import BEST_EFFORT_FIFO
+from scheduler.quota.cohort import BEST_EFFORT_FIFO
 
 
 @dataclass(frozen=True, slots=True)

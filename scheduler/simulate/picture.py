@@ -7,15 +7,15 @@ from cede.api.cession import Cession
 from cede.api.objects import rfc3339
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import State, Status
-from scheduler.cohort import CohortQuota, ResourceGroup, ResourceQuota
-from scheduler.cohort import Queue as CohortQueue
-from scheduler.free_capacity import NodeRoom
-from scheduler.pod_sets import PodSetRequest
+from scheduler.quota.cohort import CohortQuota, ResourceGroup, ResourceQuota
+from scheduler.quota.cohort import Queue as CohortQueue
+from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.objects import Job, Queue, Workload
-from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.free_capacity import NodeRoom
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 FLAVOR = "accelerator"
 RESOURCE = "nvidia.com/gpu"

@@ -12,12 +12,12 @@ from cede.api.objects import rfc3339, unix
 from cede.api.reasons import CessionReason
 from cede.api.resources import FlavorResource, Quota, Resources
 from elastic_runtime.contract import State, Status
-from scheduler.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
-from scheduler.free_capacity import NodeRoom
-from scheduler.kueue_timeouts import KueueTimeouts
-from scheduler.pod_sets import PodSetRequest
-from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.quota.pod_sets import PodSetRequest
+from scheduler.snapshot.free_capacity import NodeRoom
+from scheduler.snapshot.kueue_timeouts import KueueTimeouts
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 GPU = "nvidia.com/gpu"
 FLAVOR = "a100"

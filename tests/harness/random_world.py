@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cede.api.policy import PolicySpec, Preemption
-from scheduler.cohort import STRICT_FIFO
+from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.kueue import Settings

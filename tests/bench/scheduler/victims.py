@@ -6,10 +6,10 @@ from dataclasses import replace
 from cede.api.policy import PolicySpec
 from cede.api.resources import Resources
 from scheduler.actions import OpenCession
-from scheduler.free_capacity import NodeRoom
 from scheduler.plan import plan
-from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload
+from scheduler.snapshot.free_capacity import NodeRoom
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,

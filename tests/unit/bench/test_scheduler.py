@@ -4,10 +4,10 @@ import pytest
 
 from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec
-from scheduler import snapshot
 from scheduler.actions import OpenCession, ResizeJob
 from scheduler.plan import Plan, plan
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot import snapshot
+from scheduler.snapshot.snapshot import RawObjects
 from tests.bench.scheduler import pictures
 from tests.bench.scheduler.passes import decoded
 from tests.bench.scheduler.pictures import NOW, SIZES, Scenario, Size

@@ -22,7 +22,7 @@ MARKERS = {
 def table(marker: str) -> str:
     """The table that the code prints for this marker."""
     from elastic_runtime.agent.membership import rule_table
-    from scheduler.cession_lifecycle import phase_table
+    from scheduler.cession.cession_lifecycle import phase_table
 
     tables = {
         "phase_table": phase_table,

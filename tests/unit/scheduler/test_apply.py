@@ -24,7 +24,7 @@ from scheduler.actions import (
 )
 from scheduler.apply import Applier
 from scheduler.runtime_client import RuntimeClient
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot.snapshot import RawObjects
 from tests.builders.scheduler import cession
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer

@@ -16,7 +16,7 @@ from cede.api.objects import (
     WORKLOADS,
     Json,
 )
-from scheduler import reservation
+from scheduler.cession import reservation
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
 from tests.fakes.runtime import Runtime, loopback_address

@@ -6,7 +6,7 @@ import pytest
 
 from cede.api.policy import PolicySpec
 from scheduler.__main__ import dump, explain, read_flags
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot.snapshot import RawObjects
 from scheduler.snapshot_dump import write
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import Runtime, loopback_address

@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339
 from scheduler.metrics import CessionMetrics
-from scheduler.observations import Observed
+from scheduler.snapshot.observations import Observed
 from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
 
 SAVED_AT = NOW - 100

@@ -11,8 +11,8 @@ from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, OpenCession, ResizeJob
 from scheduler.plan import plan
-from scheduler.snapshot import Snapshot
-from scheduler.workloads import AdmittedWorkload
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.scheduler import GPU, NOW, admitted, pending, runtime_status, snapshot
 
 POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))

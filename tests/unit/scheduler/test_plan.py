@@ -21,9 +21,9 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
-from scheduler.advance import Step, advance
+from scheduler.cession.advance import Step, advance
 from scheduler.plan import plan
-from scheduler.snapshot import Snapshot
+from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import (
     GPU,
     KEY,

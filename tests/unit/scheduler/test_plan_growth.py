@@ -8,7 +8,7 @@ from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec, Preemption
 from scheduler.actions import Action, OpenCession, ResizeJob
 from scheduler.plan import plan
-from scheduler.snapshot import Snapshot
+from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import (
     NOW,
     admitted,

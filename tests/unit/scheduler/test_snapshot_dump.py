@@ -6,8 +6,8 @@ from cede.api.kueue import Workload
 from cede.api.objects import Meta
 from cede.api.policy import PolicySpec
 from scheduler import snapshot_dump
-from scheduler.observations import Observed
-from scheduler.snapshot import RawObjects
+from scheduler.snapshot.observations import Observed
+from scheduler.snapshot.snapshot import RawObjects
 from tests.builders.scheduler import KEY, NOW, cession, runtime_status
 
 

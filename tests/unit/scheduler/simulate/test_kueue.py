@@ -1,6 +1,6 @@
 """The model's queues: heads, parking, and the batch that wakes what is parked."""
 
-from scheduler.cohort import STRICT_FIFO
+from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.kueue import BATCH_S, Kueue, Settings
 from tests.builders.simulated import admit, teams, workload
 

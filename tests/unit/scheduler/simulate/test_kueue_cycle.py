@@ -1,6 +1,6 @@
 """One cycle of the model: its order, what StrictFIFO reserves, whom stock Kueue preempts."""
 
-from scheduler.cohort import STRICT_FIFO
+from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.kueue import Kueue, Settings
 from scheduler.simulate.kueue_cycle import Result, run_cycle
 from scheduler.simulate.objects import TeamQuota

@@ -1,10 +1,10 @@
-"""The model's quota is that of scheduler.cohort, which is compared with Kueue itself."""
+"""The model's quota is that of scheduler.quota.cohort, which is compared with Kueue itself."""
 
 import random
 
 import pytest
 
-from scheduler.cohort import CohortQuota
+from scheduler.quota.cohort import CohortQuota
 from scheduler.simulate.objects import Queue, TeamQuota
 from scheduler.simulate.picture import KEY, quota_of
 from scheduler.simulate.quota import Quota

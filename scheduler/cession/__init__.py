@@ -1,0 +1,1 @@
+"""A Cession from its opening to its end."""

@@ -1,0 +1,232 @@
+"""PURE. The actions of one pass for a Cession that has not ended. Every action can be repeated
+without harm.
+
+1. Observe the targets: which of them are needed, were asked, have ceded, are released.
+2. Resize or stop the targets that are ready.
+3. Determine what happened, and look up the next phase in scheduler/cession/cession_lifecycle.py.
+4. Record the new status after all other actions.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from cede.api.cession import OPEN, Cession
+from cede.api.objects import unix
+from cede.api.reasons import CessionPhase
+from scheduler.actions import Action
+from scheduler.cession.cession_lifecycle import (
+    ADMISSION_TIMEOUT_S,
+    INELIGIBLE_TIMEOUT_S,
+    KUEUE_TIMEOUT_S,
+    RESERVATION_TIMEOUT_S,
+    Occurrence,
+)
+from scheduler.cession.cession_record import next_status
+from scheduler.cession.preemptor_state import PreemptorState, find_preemptor
+from scheduler.cession.promises import needed_targets, suffices, takers
+from scheduler.cession.recording import recording
+from scheduler.cession.reservation import Reservation, prepare
+from scheduler.cession.stage_times import led_s, once
+from scheduler.cession.target_progress import (
+    TargetProgress,
+    is_ending,
+    is_overdue,
+    observe,
+    ready_s,
+    release,
+    watch,
+)
+from scheduler.quota.assignments import fits_somewhere
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass for one Cession."""
+
+    actions: tuple[Action, ...]
+    # the uids of the targets that are asked for another size than their Job has
+    asked: frozenset[str] = frozenset()
+    occurrence: Occurrence | None = None
+    # whether the Cession is still open afterwards
+    is_open: bool = False
+
+
+def advance(
+    cession: Cession, snapshot: Snapshot, now: float, others: Collection[Cession] = ()
+) -> Step:
+    """One pass. The update of the status comes after all actions on jobs, queues and Workloads.
+    `others` are the other open Cessions, whose promises are kept."""
+    preemptor = find_preemptor(cession, snapshot)
+    ineligible_since = _ineligible_since(cession, preemptor, now)
+    is_waiting = _is_waiting(cession, preemptor, snapshot) and not ineligible_since
+    reservation = Reservation()
+    short_since = ""
+    if is_waiting:
+        is_released = cession.status.phase is CessionPhase.RELEASED
+        if not is_released and not suffices(cession, snapshot, others):
+            short_since = once(cession.status.shortTime, now)
+        reservation = prepare(cession, snapshot, now)
+        progress = _observe(cession, snapshot, now, others)
+        # nobody is stopped for a preemptor that would not fit all the same
+        if reservation.may_release and not short_since:
+            progress = _release_ready(cession, progress, snapshot, now)
+    else:
+        progress = [watch(cession, target, snapshot, now) for target in cession.spec.targets]
+    occurrence = _occurrence(cession, preemptor, ineligible_since, progress, snapshot, now)
+    is_short = led_s(short_since, snapshot.led_since, now) > ADMISSION_TIMEOUT_S
+    if occurrence in (None, Occurrence.TARGET_ASKED):
+        if is_short:
+            occurrence = Occurrence.CAPACITY_TAKEN
+        elif is_waiting and not reservation.may_release and _is_held_up(progress, snapshot, now):
+            occurrence = Occurrence.NOT_RESERVED
+    statuses = [target.status for target in progress]
+    details = _details(cession, occurrence, preemptor, snapshot)
+    status = next_status(cession, occurrence, statuses, now, details)
+    news = {"ineligibleTime": ineligible_since}
+    if is_waiting:
+        news["reservedTime"] = reservation.since
+        news["shortTime"] = short_since
+    status = status.model_copy(update=news)
+    is_open = status.phase in OPEN
+    asked = {target.target.uid for target in progress if target.needed and is_open}
+    actions = list[Action]()
+    if is_waiting and is_open:
+        actions += reservation.actions
+        actions += [action for target in progress for action in target.actions]
+    actions += recording(cession, status, now)
+    return Step(tuple(actions), frozenset(asked), occurrence, is_open)
+
+
+# --- the targets ----------------------------------------------------------------------------------
+def _observe(
+    cession: Cession, snapshot: Snapshot, now: float, others: Collection[Cession]
+) -> list[TargetProgress]:
+    needed = needed_targets(cession, snapshot, others)
+    return [
+        observe(cession, target, snapshot, now, needed=target.uid in needed)
+        for target in cession.spec.targets
+    ]
+
+
+def _release_ready(
+    cession: Cession, progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
+) -> list[TargetProgress]:
+    """Capacity that Kueue does not reserve for the preemptor is released all at once: when all
+    targets are ready, and the stops among them are recorded."""
+    needed = [target for target in progress if target.needed]
+    is_burst = not cession.spec.reserved
+    if is_burst and not all(target.ready for target in needed):
+        return list(progress)
+    first = [target for target in needed if is_burst and _is_unrecorded_stop(target)]
+    chosen = {target.target.uid for target in first or needed if target.ready}
+    return [
+        release(cession, target, snapshot, now) if target.target.uid in chosen else target
+        for target in progress
+    ]
+
+
+def _is_unrecorded_stop(progress: TargetProgress) -> bool:
+    return progress.target.how == "Stop" and not progress.released and not progress.status.stopped
+
+
+# --- what happened --------------------------------------------------------------------------------
+def _ineligible_since(cession: Cession, preemptor: PreemptorState, now: float) -> str:
+    """Since when Kueue would not try the preemptor; empty if it would, or if it is admitted."""
+    if preemptor.pending is None or not preemptor.pending.ineligible:
+        return ""
+    return once(cession.status.ineligibleTime, now)
+
+
+def _is_waiting(cession: Cession, preemptor: PreemptorState, snapshot: Snapshot) -> bool:
+    """Whether the preemptor is pending for the first time, in a queue that exists."""
+    if not cession.open or preemptor.pending is None or not preemptor.pending.active:
+        return False
+    return cession.spec.preemptor.queue in snapshot.quota.queues
+
+
+def _occurrence(
+    cession: Cession,
+    preemptor: PreemptorState,
+    ineligible_since: str,
+    progress: Sequence[TargetProgress],
+    snapshot: Snapshot,
+    now: float,
+) -> Occurrence | None:
+    if preemptor.admitted:
+        if _pods_are_ready(preemptor.admitted):
+            return Occurrence.PREEMPTOR_READY
+        return Occurrence.PREEMPTOR_ADMITTED
+    if preemptor.finished:
+        return Occurrence.PREEMPTOR_FINISHED
+    if preemptor.pending is None:
+        return Occurrence.PREEMPTOR_DELETED
+    if not cession.open:
+        return Occurrence.ADMISSION_LOST
+    if not _is_waiting(cession, preemptor, snapshot):
+        return Occurrence.PREEMPTOR_DEACTIVATED
+    if ineligible_since:
+        is_over = led_s(ineligible_since, snapshot.led_since, now) > INELIGIBLE_TIMEOUT_S
+        return Occurrence.PREEMPTOR_INELIGIBLE if is_over else None
+    if cession.status.phase is CessionPhase.RELEASED:
+        return _while_released(cession, preemptor.pending, progress, snapshot, now)
+    return _before_release(progress, snapshot, now)
+
+
+def _details(
+    cession: Cession,
+    occurrence: Occurrence | None,
+    preemptor: PreemptorState,
+    snapshot: Snapshot,
+) -> str:
+    if occurrence is Occurrence.CAPACITY_TAKEN:
+        return takers(cession, snapshot)
+    if occurrence is Occurrence.PREEMPTOR_INELIGIBLE and preemptor.pending:
+        return f"Why: {preemptor.pending.ineligible}."
+    return ""
+
+
+def _pods_are_ready(workload: AdmittedWorkload) -> bool:
+    """The pods of a Workload without a Job are not counted."""
+    return workload.ready_pods >= workload.size > 0 or not workload.job_version
+
+
+def _is_left(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
+    """Whether capacity of this target is still waited for."""
+    is_done = progress.released or is_overdue(progress, snapshot, now)
+    return progress.needed and not is_done
+
+
+def _before_release(
+    progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
+) -> Occurrence | None:
+    if not any(_is_left(target, snapshot, now) for target in progress):
+        return Occurrence.ALL_RELEASED
+    is_asked = any(target.status.askedTime for target in progress)
+    return Occurrence.TARGET_ASKED if is_asked else None
+
+
+def _is_held_up(progress: Sequence[TargetProgress], snapshot: Snapshot, now: float) -> bool:
+    """Whether all targets have been ready for so long that the release must have happened."""
+    waited = [ready_s(t, snapshot, now) for t in progress if _is_left(t, snapshot, now)]
+    return bool(waited) and min(waited) > RESERVATION_TIMEOUT_S
+
+
+def _while_released(
+    cession: Cession,
+    pending: PendingWorkload,
+    progress: Sequence[TargetProgress],
+    snapshot: Snapshot,
+    now: float,
+) -> Occurrence | None:
+    if any(_is_left(target, snapshot, now) for target in progress):
+        return Occurrence.TARGETS_NEEDED
+    if any(is_ending(t) and not is_overdue(t, snapshot, now) for t in progress):
+        return None
+    ends = [t.status.goneTime for t in progress if t.status.stopped and t.status.goneTime]
+    since = max([cession.status.releasedTime, *ends], key=unix)
+    waited_s = led_s(since, snapshot.led_since, now)
+    if fits_somewhere(pending.pod_sets, pending.queue, snapshot.quota):
+        return Occurrence.NOT_ADMITTED if waited_s > KUEUE_TIMEOUT_S else None
+    return Occurrence.CAPACITY_TAKEN if waited_s > ADMISSION_TIMEOUT_S else None

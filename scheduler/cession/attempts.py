@@ -1,0 +1,55 @@
+"""PURE. How often a Workload has tried to preempt, and when it may try again."""
+
+from collections.abc import Iterator
+
+from cede.api.cession import Cession
+from cede.api.objects import unix
+from cede.api.reasons import CessionPhase
+from scheduler.snapshot.snapshot import Snapshot
+
+FIRST_PAUSE_S = 30.0
+"""After the first Cession that failed; doubled with each further one, up to MAX_PAUSE_S."""
+MAX_PAUSE_S = 600.0
+
+
+def next_attempt(snapshot: Snapshot, uid: str) -> int:
+    """One more than the highest number in the names of this Workload's Cessions. Their count would
+    be too small once old ones are deleted."""
+    return 1 + max((_number(cession) for cession in _cessions_of(snapshot, uid)), default=0)
+
+
+def _number(cession: Cession) -> int:
+    digits = cession.metadata.name.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _cessions_of(snapshot: Snapshot, uid: str) -> Iterator[Cession]:
+    """Oldest first."""
+    return (cession for cession in snapshot.cessions if cession.spec.preemptor.uid == uid)
+
+
+def pause_left_s(snapshot: Snapshot, uid: str, now: float) -> float:
+    """Seconds until the Workload may preempt again; 0.0 if it may now."""
+    failures = 0
+    ended = 0.0
+    for cession in _cessions_of(snapshot, uid):
+        if cession.status.phase is CessionPhase.COMPLETED:
+            failures = 0
+        elif _has_failed(cession):
+            failures += 1
+            ended = unix(cession.status.completionTime)
+    if not failures:
+        return 0.0
+    # the number of failures may be large
+    pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
+    # a leader whose clock was ahead recorded a time after now
+    since = ended if ended <= now else min(snapshot.led_since, now)
+    return max(0.0, since + pause_s - now)
+
+
+def _has_failed(cession: Cession) -> bool:
+    """Cancelled because the preemptor was not eligible counts too: it may soon be so again."""
+    status = cession.status
+    return status.phase is CessionPhase.FAILED or (
+        status.phase is CessionPhase.CANCELLED and bool(status.ineligibleTime)
+    )

@@ -1,0 +1,86 @@
+"""PURE. Writes the Cession of a preemption plan."""
+
+import math
+
+from cede.api import cession as api
+from cede.api.objects import Meta
+from cede.api.resources import describe_amount
+from cede.api.short_text import cut
+from scheduler.preemption.preemption_plan import PreemptionPlan, Target
+from scheduler.preemption.preemptors import Preemptor
+
+MAX_NAME_PART = 40
+"""Characters of the preemptor's name in the name of its Cession."""
+MAX_NEEDS = 64
+MAX_WHY = 2048
+
+
+def new_cession(plan: PreemptionPlan, attempt: int) -> api.Cession:
+    """The Cession of a plan that has targets, cut to what a record may hold.
+
+    Its name follows from the preemptor and the attempt, counted from 1: creating it twice creates
+    it once.
+    """
+    workload = plan.preemptor.workload
+    short_name = workload.name[:MAX_NAME_PART].rstrip(".-")
+    return api.Cession(
+        metadata=Meta(name=f"{short_name}-{workload.uid[:8]}-{attempt}"),
+        spec=api.CessionSpec(
+            preemptor=_preemptor(plan.preemptor),
+            reason=plan.reason,
+            need=_need(plan.preemptor)[:MAX_NEEDS],
+            targets=[_target(target) for target in plan.targets],
+            why=cut(plan.why, MAX_WHY),
+            reserved=plan.preemptor.reserved,
+        ),
+    )
+
+
+def amended(spec: api.CessionSpec, plan: PreemptionPlan) -> api.CessionSpec:
+    """The spec with the targets of a further plan. A target that it has already gives more."""
+    more = [_target(target) for target in plan.targets]
+    uids = {target.uid for target in more}
+    kept = [target for target in spec.targets if target.uid not in uids]
+    why = cut(f"{plan.why}. Before: {spec.why}", MAX_WHY)
+    targets = [*kept, *more]
+    return spec.model_copy(update={"targets": targets, "round": spec.round + 1, "why": why})
+
+
+def _preemptor(preemptor: Preemptor) -> api.Preemptor:
+    workload = preemptor.workload
+    return api.Preemptor(
+        namespace=workload.key[0],
+        workload=workload.key[1],
+        uid=workload.uid,
+        job=workload.job[1],
+        queue=workload.queue,
+        priorityClass=workload.priority_class,
+        creationTime=workload.created,
+    )
+
+
+def _need(preemptor: Preemptor) -> list[api.Need]:
+    return [
+        api.Need(
+            flavor=flavor,
+            resource=resource,
+            # the resource has a field of its own
+            amount=describe_amount(resource, amount).removesuffix(f" {resource}"),
+        )
+        for (flavor, resource), amount in sorted(preemptor.missing.items())
+    ]
+
+
+def _target(target: Target) -> api.Target:
+    job = target.job
+    return api.Target(
+        namespace=job.job[0] or job.key[0],
+        job=job.job[1],
+        uid=job.identity,
+        workload=job.key[1],
+        queue=job.queue,
+        fromSize=job.size,
+        toSize=target.size,
+        how="Stop" if target.stops else "Shrink",
+        graceSeconds=math.ceil(target.grace_s),
+    )

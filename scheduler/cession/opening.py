@@ -1,0 +1,134 @@
+"""PURE. Which pending Workload opens a Cession, and which Cession gets more targets."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cede.api.cession import Cession
+from cede.api.cession_status import MAX_TARGETS
+from cede.api.policy import PolicySpec
+from scheduler.actions import AmendCession, OpenCession
+from scheduler.cession.attempts import next_attempt, pause_left_s
+from scheduler.cession.cession_lifecycle import ADMISSION_TIMEOUT_S
+from scheduler.cession.new_cession import amended, new_cession
+from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.cession.promises import after_cessions, target_uids
+from scheduler.cession.stage_times import led_s
+from scheduler.faults import Faults
+from scheduler.preemption.job_history import read_history
+from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.preemption.preemptors import Preemptor, preemptors
+from scheduler.preemption.targets import TargetChooser
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import PendingWorkload
+
+MAX_ROUNDS = 3
+"""How often targets are chosen for one Cession."""
+AMEND_TIMEOUT_S = 2 * ADMISSION_TIMEOUT_S
+"""A preemptor that has been short for so long gets no more targets. The first half passes before
+any are added; in the second half adding them has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about one preemptor."""
+
+    preemptor: Preemptor
+    why: str
+    # None if nobody has to release capacity, or nobody can
+    opened: OpenCession | None = None
+    # True if an exception was raised
+    is_broken: bool = False
+
+
+def decide(
+    snapshot: Snapshot,
+    open_cessions: Sequence[Cession],
+    policy: PolicySpec,
+    now: float,
+    faults: Faults,
+) -> Iterator[Decision]:
+    """A decision for every preemptor, up to the first that opens a Cession: what that releases is
+    promised, so the next preemptor is examined in the next pass."""
+    queues = {cession.spec.preemptor.queue for cession in open_cessions}
+    claims = faults.guard("the preemptors", None, _Claims, snapshot, open_cessions, policy, now)
+    if claims is None:
+        return
+    for preemptor in faults.guard_all("the preemptors", claims.preemptors, queues):
+        subject = f"Workload {'/'.join(preemptor.workload.key)}"
+        broken = Decision(preemptor, f"{subject} cannot be planned for", is_broken=True)
+        decision = faults.guard(subject, broken, _decide, preemptor, snapshot, claims, now)
+        yield decision
+        if decision.opened:
+            return
+
+
+class _Claims:
+    """Who may claim from whom, once all open Cessions are completed."""
+
+    def __init__(
+        self, snapshot: Snapshot, open_cessions: Sequence[Cession], policy: PolicySpec, now: float
+    ) -> None:
+        self._after = after_cessions(snapshot, open_cessions)
+        self._history = read_history(snapshot.cessions, now)
+        self._fair_shares = policy.idleCompute == "FairShare"
+        self._chooser = TargetChooser(self._after, policy, self._history, now)
+
+    def preemptors(self, queues_with_open_cession: Collection[str]) -> Iterator[Preemptor]:
+        return preemptors(
+            self._after, queues_with_open_cession, self._history, fair_shares=self._fair_shares
+        )
+
+    def claims_of(self, workload: PendingWorkload) -> Iterator[Preemptor]:
+        """Its claims as if it were the first of its queue."""
+        only = replace(self._after, pending=(workload,))
+        return preemptors(only, (), self._history, fair_shares=self._fair_shares)
+
+    def choose(self, preemptor: Preemptor) -> PreemptionPlan:
+        plan = self._chooser.choose(preemptor)
+        if len(plan.targets) <= MAX_TARGETS:
+            return plan
+        why = (
+            f"{preemptor.workload.name} ({preemptor.workload.queue}) stays pending: "
+            f"{len(plan.targets)} jobs would have to release capacity, more than the {MAX_TARGETS} "
+            f"of one Cession"
+        )
+        return replace(plan, targets=(), why=why)
+
+
+def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: _Claims, now: float) -> Decision:
+    uid = preemptor.workload.uid
+    if pause_left_s(snapshot, uid, now):
+        name = f"{preemptor.workload.name} ({preemptor.workload.queue})"
+        return Decision(preemptor, f"{name} stays pending: its last Cession failed a moment ago")
+    plan = claims.choose(preemptor)
+    if not plan.targets:
+        return Decision(preemptor, plan.why)
+    cession = new_cession(plan, next_attempt(snapshot, uid))
+    return Decision(preemptor, plan.why, OpenCession(cession))
+
+
+def amend(
+    cession: Cession,
+    snapshot: Snapshot,
+    others: Sequence[Cession],
+    policy: PolicySpec,
+    now: float,
+) -> AmendCession | None:
+    """More targets for a Cession whose released capacity something else took; None if there are
+    none, if it had MAX_ROUNDS already, or if they could not be added for AMEND_TIMEOUT_S."""
+    pending = find_preemptor(cession, snapshot).pending
+    short_s = led_s(cession.status.shortTime, snapshot.led_since, now)
+    if pending is None or cession.spec.round >= MAX_ROUNDS or short_s > AMEND_TIMEOUT_S:
+        return None
+    uids = target_uids([cession])
+    rest = tuple(job for job in snapshot.admitted if job.identity not in uids)
+    for current in (snapshot, replace(snapshot, admitted=rest)):
+        claims = _Claims(current, others, policy, now)
+        for preemptor in claims.claims_of(pending):
+            plan = claims.choose(preemptor)
+            # a job that has ceded may shrink further, but is not stopped as well
+            stops_again = any(t.stops and t.job.identity in uids for t in plan.targets)
+            spec = amended(cession.spec, plan)
+            if plan.targets and not stops_again and len(spec.targets) <= MAX_TARGETS:
+                return AmendCession(cession.metadata.name, cession.metadata.resourceVersion, spec)
+    return None

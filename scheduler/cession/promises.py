@@ -1,0 +1,137 @@
+"""PURE. What open Cessions have promised to their preemptors, and what is left for others."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from cede.api.cession import Cession, Target
+from cede.api.objects import unix
+from cede.api.resources import Quota
+from cede.api.short_text import listed
+from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.preemption.preemption_plan import Target as Release
+from scheduler.quota.assignments import assignments
+from scheduler.quota.cohort import CohortQuota
+from scheduler.quota.working_quota import WorkingQuota
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+
+CLOCK_DIFFERENCE_S = 5.0
+MAX_TAKERS = 500
+"""Characters."""
+
+
+def target_uids(cessions: Collection[Cession]) -> set[str]:
+    return {target.uid for cession in cessions for target in cession.spec.targets}
+
+
+def after_cessions(snapshot: Snapshot, open_cessions: Collection[Cession]) -> Snapshot:
+    """The snapshot as it will be when all open Cessions are completed, and all evictions: the
+    preemptors use what is released. Targets and evicted jobs are no candidates any more."""
+    quota = quota_after(snapshot, open_cessions)
+    targets = target_uids(open_cessions)
+    others = [job for job in snapshot.admitted if job.identity not in targets]
+    for job in others:
+        if job.is_evicting:
+            quota = quota.after_removing(job.queue, job.usage)
+    admitted = tuple(job for job in others if not job.is_evicting)
+    return replace(snapshot, quota=quota, admitted=admitted)
+
+
+def quota_after(snapshot: Snapshot, open_cessions: Collection[Cession]) -> CohortQuota:
+    quota = snapshot.quota
+    for cession in open_cessions:
+        pending = find_preemptor(cession, snapshot).pending
+        if pending is not None:
+            for job, released in releases(cession, snapshot).values():
+                quota = quota.after_removing(job.queue, released)
+            quota = quota.after_adding(pending.queue, request_of(cession, pending, snapshot))
+    return quota
+
+
+def request_of(cession: Cession, pending: PendingWorkload, snapshot: Snapshot) -> Quota:
+    """What the preemptor requests, on the flavors for which the Cession was planned; empty if its
+    queue does not have them any more."""
+    needed = {(need.flavor, need.resource) for need in cession.spec.need}
+    requests = assignments(pending.pod_sets, snapshot.quota.queues[pending.queue])
+    return next((request for request in requests if needed <= request.keys()), Counter())
+
+
+def releases(cession: Cession, snapshot: Snapshot) -> dict[str, tuple[AdmittedWorkload, Quota]]:
+    """By the uid of the target: its job, and what it has yet to release. The quota of an inactive
+    job is free already."""
+    jobs = {job.identity: job for job in snapshot.admitted if job.active}
+    return {
+        target.uid: (jobs[target.uid], Release(jobs[target.uid], target.toSize).released)
+        for target in cession.spec.targets
+        if target.uid in jobs and target.toSize < jobs[target.uid].size
+    }
+
+
+def suffices(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> bool:
+    """Whether the preemptor fits once all targets have released their capacity, and the other open
+    Cessions have what they were promised."""
+    pending = find_preemptor(cession, snapshot).pending
+    if pending is None:
+        return False
+    quota = WorkingQuota(quota_after(snapshot, others))
+    for job, released in releases(cession, snapshot).values():
+        quota.remove(job.queue, released)
+    request = request_of(cession, pending, snapshot)
+    return bool(request) and quota.fits(pending.queue, request)
+
+
+def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> set[str]:
+    """The uids of the targets without which the preemptor would not fit, once the other open
+    Cessions have what they were promised. All of them if it does not fit even with all.
+
+    A job may have ended, or the preemptor may request less than before. Targets chosen last are
+    the first that are not needed. A target that is being resized or stopped stays needed.
+    """
+    uids = target_uids([cession])
+    pending = find_preemptor(cession, snapshot).pending
+    if pending is None:
+        return uids
+    quota = WorkingQuota(quota_after(snapshot, others))
+    request = request_of(cession, pending, snapshot)
+    left = releases(cession, snapshot)
+    for job, released in left.values():
+        quota.remove(job.queue, released)
+    if not request or not quota.fits(pending.queue, request):
+        return uids
+    for target in _last_chosen_first(cession, left):
+        job, released = left[target.uid]
+        quota.add(job.queue, released)
+        if quota.fits(pending.queue, request):
+            uids.discard(target.uid)
+        else:
+            quota.remove(job.queue, released)
+    return uids
+
+
+def _last_chosen_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
+    """The targets that can still be let off."""
+    statuses = {status.uid: status for status in cession.status.targets}
+    committed = {uid for uid, s in statuses.items() if s.resizedTime or s.stopped}
+    targets = [t for t in cession.spec.targets if t.uid in left and t.uid not in committed]
+    return targets[::-1]
+
+
+def takers(cession: Cession, snapshot: Snapshot) -> str:
+    """The jobs that were admitted since the release into what the preemptor lacks, in a sentence;
+    empty before the release. Kueue writes these times, so they may differ from ours by the
+    difference of the clocks."""
+    if not cession.status.releasedTime:
+        return ""
+    keys = {(need.flavor, need.resource) for need in cession.spec.need}
+    uids = target_uids([cession])
+    since = unix(cession.status.releasedTime) - CLOCK_DIFFERENCE_S
+    newest_first = sorted(snapshot.admitted, key=lambda job: -job.reserved_since)
+    jobs = [
+        f"{job.name} ({job.queue})"
+        for job in newest_first
+        if job.reserved_since >= since
+        and job.identity not in uids
+        and not keys.isdisjoint(+job.usage)
+    ]
+    return f"Admitted since the release: {listed(jobs, MAX_TAKERS)}." if jobs else ""

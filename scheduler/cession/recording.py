@@ -1,0 +1,55 @@
+"""PURE. What a new status of a Cession entails: its update, and events."""
+
+from collections.abc import Iterator
+
+from cede.api.cession import Cession
+from cede.api.cession_status import CessionStatus, TargetStatus
+from cede.api.reasons import CessionPhase, SchedulerEvent
+from scheduler.actions import (
+    Action,
+    RecordEvent,
+    RecordWorkloadEvent,
+    UpdateCession,
+)
+from scheduler.cession.cession_lifecycle import Occurrence
+from scheduler.cession.cession_record import described, next_status
+
+
+def recording(cession: Cession, status: CessionStatus, now: float) -> Iterator[Action]:
+    """The status is written, if it is new, and events explain it."""
+    if status == cession.status:
+        return
+    yield UpdateCession(cession.metadata.name, described(cession, status, now))
+    yield from _ceded_events(cession, status)
+    if status.phase is CessionPhase.FAILED:
+        preemptor = cession.spec.preemptor
+        workload = (preemptor.namespace, preemptor.workload)
+        reason = SchedulerEvent.CESSION_FAILED
+        yield RecordWorkloadEvent(workload, preemptor.uid, reason, status.message)
+
+
+def end(
+    cession: Cession, occurrence: Occurrence, now: float, details: str = ""
+) -> Iterator[Action]:
+    """End the Cession now, whatever its targets do."""
+    status = next_status(cession, occurrence, cession.status.targets, now, details)
+    return recording(cession, status, now)
+
+
+# --- events ---------------------------------------------------------------------------------------
+def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
+    """An event on every job that has released capacity since the last pass."""
+    preemptor = cession.spec.preemptor
+    progress = {target.uid: target for target in status.targets}
+    for target in cession.spec.targets:
+        now = progress.get(target.uid, TargetStatus(uid=target.uid))
+        if now.releasedTime and not cession.target_status(target.uid).releasedTime:
+            change = "stopped" if now.stopped else f"shrank to {target.toSize}"
+            after_step = f" after step {now.step}" if now.step else ""
+            yield RecordEvent(
+                (target.namespace, target.job),
+                target.uid,
+                SchedulerEvent.CEDED,
+                f"{change} for {preemptor.job or preemptor.workload} of {preemptor.queue}"
+                f"{after_step}: {cession.spec.why}",
+            )

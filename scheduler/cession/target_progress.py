@@ -1,0 +1,213 @@
+"""PURE. The progress of one target of a Cession, and the action that it needs next.
+
+Each step follows from what happened, never from a deadline alone:
+
+1. The runtime is asked for the smaller size.
+2. When it has ceded, or its grace period is over, the Job is resized.
+3. When a resize had no effect, the job is stopped.
+4. When the job is stopped or smaller, the capacity is released. The end of its pods is noted.
+
+Periods count only while this scheduler leads (scheduler/cession/stage_times.py).
+"""
+
+from dataclasses import dataclass, replace
+
+from cede.api.cession import Cession, Target
+from cede.api.cession_status import TargetStatus
+from elastic_runtime.contract import Status
+from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
+from scheduler.cession.stage_times import led_s, once
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+STOP_AFTER_RESIZE_S = 15.0
+"""A Job is stopped when it was resized so long ago without effect."""
+EVICTION_TIMEOUT_S = 30.0
+"""Kueue has this time, beyond the grace period of the pods, to end a stopped job."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetProgress:
+    """One target as it is now."""
+
+    target: Target
+    # None if its Workload has no quota any more
+    job: AdmittedWorkload | None
+    # as it will be recorded
+    status: TargetStatus
+    # True if the job has ceded, or if nothing is waited for any longer
+    ready: bool = False
+    # False if the preemptor fits without it
+    needed: bool = True
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def released(self) -> bool:
+        return bool(self.status.releasedTime)
+
+
+def find_job(target: Target, snapshot: Snapshot) -> AdmittedWorkload | None:
+    return next((job for job in snapshot.admitted if job.identity == target.uid), None)
+
+
+def observe(
+    cession: Cession, target: Target, snapshot: Snapshot, now: float, *, needed: bool = True
+) -> TargetProgress:
+    """What the target's Job and runtime show, with a request to the runtime if it does not know the
+    new size yet. A target that is not needed is forgotten: its runtime is asked for the size of its
+    Job again."""
+    progress = watch(cession, target, snapshot, now)
+    job = progress.job
+    if job is None or progress.ready:
+        return progress
+    if progress.status.releasedTime or not needed:
+        # the job came back at its old size, must shrink further than before, or is let off
+        progress = replace(progress, status=TargetStatus(uid=target.uid))
+    if not needed:
+        return replace(progress, needed=False)
+    return _before_release(cession, progress, job, snapshot, now)
+
+
+def watch(cession: Cession, target: Target, snapshot: Snapshot, now: float) -> TargetProgress:
+    """Whether the target is released; nothing is asked of it."""
+    job = find_job(target, snapshot)
+    recorded = cession.target_status(target.uid)
+    if job is None or _has_shrunk(target, recorded, job):
+        # this scheduler or an earlier leader did it, or the job ended by itself
+        return TargetProgress(target, job, _released(recorded, target, job, now), ready=True)
+    if recorded.stopped and not job.active:
+        status = _with(recorded, releasedTime=once(recorded.releasedTime, now))
+        return TargetProgress(target, job, status, ready=True)
+    return TargetProgress(target, job, recorded)
+
+
+def _released(
+    recorded: TargetStatus, target: Target, job: AdmittedWorkload | None, now: float
+) -> TargetStatus:
+    news: dict[str, object] = {"releasedTime": once(recorded.releasedTime, now)}
+    if job is None or job.ready_pods <= target.toSize:
+        news["goneTime"] = once(recorded.goneTime, now)
+    return _with(recorded, **news)
+
+
+def _before_release(
+    cession: Cession,
+    progress: TargetProgress,
+    job: AdmittedWorkload,
+    snapshot: Snapshot,
+    now: float,
+) -> TargetProgress:
+    target = progress.target
+    recorded = progress.status
+    news: dict[str, object] = {"requestedTime": once(recorded.requestedTime, now)}
+    answer = _answer(cession, target, job)
+    if answer:
+        news["askedTime"] = once(recorded.askedTime, now)
+        if answer.ceded(target.toSize) and not recorded.cededTime:
+            news |= {
+                "cededTime": once("", now),
+                "step": answer.step,
+                "durableStep": answer.durableStep,
+            }
+    status = _with(recorded, **news)
+    left_s = target.graceSeconds - led_s(status.requestedTime, snapshot.led_since, now)
+    is_asked = answer is not None or recorded.stopped
+    actions = () if is_asked else _request(cession, target, job, max(0.0, left_s))
+    ready = bool(status.cededTime) or left_s <= 0 or not can_be_asked(job)
+    return replace(progress, status=status, ready=ready, actions=actions)
+
+
+def can_be_asked(job: AdmittedWorkload) -> bool:
+    """Whether the job has a runtime, or should have one."""
+    return bool(job.allowed_sizes) or job.runtime is not None
+
+
+def ready_s(progress: TargetProgress, snapshot: Snapshot, now: float) -> float:
+    """Seconds since the target was ready in which this scheduler led; 0.0 or less before."""
+    status = progress.status
+    if status.cededTime:
+        return led_s(status.cededTime, snapshot.led_since, now)
+    is_asked = progress.job is not None and can_be_asked(progress.job)
+    grace_s = progress.target.graceSeconds if is_asked else 0.0
+    return led_s(status.requestedTime, snapshot.led_since, now) - grace_s
+
+
+def release(
+    cession: Cession, progress: TargetProgress, snapshot: Snapshot, now: float
+) -> TargetProgress:
+    """The progress with the action that resizes or stops the job, if that is not done yet.
+
+    A job is stopped only after the Cession records it: otherwise the next leader would not know
+    that it must let the job run again.
+    """
+    job = progress.job
+    status = progress.status
+    if job is None or status.releasedTime:
+        return progress
+    news = dict[str, object]()
+    if _is_late(cession, progress, job):
+        news["forcedTime"] = once(status.forcedTime, now)
+    preemptor = cession.spec.preemptor
+    why = f"for {preemptor.job or preemptor.workload} of {preemptor.queue}"
+    actions = progress.actions
+    if _stops(progress, snapshot, now):
+        news["stopped"] = True
+        if cession.target_status(status.uid).stopped and job.active:
+            news["stoppedTime"] = once(status.stoppedTime, now)
+            name = cession.metadata.name
+            stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=name)
+            actions = (*actions, stop)
+    else:
+        news["resizedTime"] = once(status.resizedTime, now)
+        actions = (*actions, resize(job, progress.target.toSize, why, shrinks=True))
+    return replace(progress, status=_with(status, **news), actions=actions)
+
+
+def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) -> bool:
+    """Whether the runtime was asked, had time to cede, and did not."""
+    status = progress.status
+    was_asked = bool(status.askedTime) or job.observed.asked_for == cession.metadata.name
+    return was_asked and progress.target.graceSeconds > 0 and not status.cededTime
+
+
+def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
+    if progress.target.how == "Stop" or progress.status.stopped:
+        return True
+    return led_s(progress.status.resizedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
+
+
+def is_ending(progress: TargetProgress) -> bool:
+    """Whether the job was stopped, and its pods still use their quota."""
+    return progress.job is not None and bool(progress.status.stoppedTime)
+
+
+def is_overdue(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
+    """Whether the job was stopped so long ago that its end is not waited for any more."""
+    allowed_s = progress.target.graceSeconds + EVICTION_TIMEOUT_S
+    led = led_s(progress.status.stoppedTime, snapshot.led_since, now)
+    return is_ending(progress) and led >= allowed_s
+
+
+def _has_shrunk(target: Target, status: TargetStatus, job: AdmittedWorkload) -> bool:
+    return target.how == "Shrink" and not status.stopped and job.parallelism <= target.toSize
+
+
+def _answer(cession: Cession, target: Target, job: AdmittedWorkload) -> Status | None:
+    """What the runtime reports, if it is about this Cession and this size."""
+    if job.runtime is None or job.runtime.cession != cession.metadata.name:
+        return None
+    return job.runtime if job.runtime.wanted == target.toSize else None
+
+
+def _request(
+    cession: Cession, target: Target, job: AdmittedWorkload, left_s: float
+) -> tuple[Action, ...]:
+    """The request to the runtime; none for a job that has no runtime to ask."""
+    if not can_be_asked(job) or not job.address:
+        return ()
+    name = cession.metadata.name
+    return (RequestSize(job.job, job.job_uid, job.address, target.toSize, name, left_s),)
+
+
+def _with(status: TargetStatus, **news: object) -> TargetStatus:
+    return status.model_copy(update=news)

@@ -1,0 +1,1 @@
+"""Who may preempt, and which jobs shrink or stop for it."""

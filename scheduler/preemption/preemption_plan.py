@@ -1,0 +1,116 @@
+"""PURE. A preemption plan as a value: a preemptor, the jobs that give for it, and why."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cede.api.reasons import CessionReason
+from cede.api.resources import Quota, describe_amounts
+from scheduler.preemption.candidates import is_foreign
+from scheduler.preemption.preemptors import ClaimKind, Preemptor
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+MAX_NAMED_TARGETS = 20
+"""In the sentence of a plan. The Cession lists all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A job that shrinks to a smaller size; 0 stops it."""
+
+    job: AdmittedWorkload
+    size: int
+    # seconds that it gets to answer; 0.0 if it is not asked, because it let deadlines pass before
+    grace_s: float = 0.0
+
+    @property
+    def stops(self) -> bool:
+        return self.size == 0
+
+    @property
+    def released(self) -> Quota:
+        if self.stops:
+            return Counter(self.job.usage)
+        return self.job.quota_for(self.job.size - self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPlan:
+    """The targets of one preemptor; none if they could not release enough. `why` explains it."""
+
+    preemptor: Preemptor
+    targets: tuple[Target, ...]
+    why: str
+
+    @property
+    def reason(self) -> CessionReason:
+        """Of a plan that has targets."""
+        return _reason(self.preemptor, self.targets)
+
+
+def _reason(preemptor: Preemptor, targets: Iterable[Target]) -> CessionReason:
+    foreign = {is_foreign(preemptor, target.job) for target in targets}
+    if foreign == {False}:
+        return CessionReason.PRIORITY_IN_TEAM
+    if preemptor.kind is ClaimKind.FAIR_SHARE:
+        return CessionReason.RECLAIM_FAIR_SHARE
+    if False in foreign:
+        return CessionReason.RECLAIM_AND_PRIORITY
+    return CessionReason.RECLAIM_OWN_QUOTA
+
+
+CLAIMS = {
+    CessionReason.RECLAIM_OWN_QUOTA: "reclaims its team's own quota",
+    CessionReason.PRIORITY_IN_TEAM: "has priority over jobs of its team",
+    CessionReason.RECLAIM_AND_PRIORITY: (
+        "reclaims its team's own quota and has priority over jobs of its team"
+    ),
+    CessionReason.RECLAIM_FAIR_SHARE: "claims a fair share of what teams borrow",
+}
+
+
+# --- sentences ------------------------------------------------------------------------------------
+def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
+    claim = CLAIMS[_reason(preemptor, targets)]
+    changes = [
+        f"{target.job.name} ({target.job.queue}) {_describe_change(target)}"
+        for target in targets[:MAX_NAMED_TARGETS]
+    ]
+    if len(targets) > MAX_NAMED_TARGETS:
+        changes.append(f"and {len(targets) - MAX_NAMED_TARGETS} more jobs give")
+    return (
+        f"{_subject(preemptor)} {claim}: it lacks {describe_amounts(preemptor.missing)}; "
+        f"{', '.join(changes)}"
+    )
+
+
+def why_none(preemptor: Preemptor, missing: Quota) -> str:
+    """`missing` is what it would lack if all candidates gave."""
+    return (
+        f"{_subject(preemptor)} stays pending: even without all jobs that it may preempt, it would "
+        f"still lack {describe_amounts(missing or preemptor.missing)}"
+    )
+
+
+def why_no_node(preemptor: Preemptor) -> str:
+    return (
+        f"{_subject(preemptor)} stays pending: the jobs that it may preempt hold enough, but no "
+        f"node would have room for its pods"
+    )
+
+
+def why_disagreement(preemptor: Preemptor, queues: Iterable[str]) -> str:
+    return (
+        f"{_subject(preemptor)} waits: what is in use in {', '.join(sorted(queues))} differs from "
+        f"Kueue's own count, so capacity may be free already"
+    )
+
+
+def _subject(preemptor: Preemptor) -> str:
+    return f"{preemptor.workload.name} ({preemptor.workload.queue})"
+
+
+def _describe_change(target: Target) -> str:
+    if target.stops:
+        return "stops"
+    return f"shrinks from {target.job.size} to {target.size}"

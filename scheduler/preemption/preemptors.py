@@ -1,0 +1,146 @@
+"""PURE. Which pending Workloads may take capacity from other jobs, and what each of them lacks."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cede.api.objects import Key
+from cede.api.resources import Quota
+from scheduler.preemption.job_history import JobHistory
+from scheduler.quota.assignments import assignments
+from scheduler.quota.cohort import Queue
+from scheduler.quota.working_quota import WorkingQuota
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import PendingWorkload
+
+
+class ClaimKind(StrEnum):
+    """Why a pending Workload may take capacity."""
+
+    # its team owns what it lacks
+    OWN_QUOTA = "own quota"
+    # its team would borrow with it, and gives it precedence over its lower classes
+    PRIORITY_IN_TEAM = "priority in the team"
+    # its team would borrow less than the teams that give
+    FAIR_SHARE = "fair share"
+    # an elastic job grows into what its team owns
+    GROWTH = "growth"
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    """A pending Workload that does not fit."""
+
+    workload: PendingWorkload
+    # for a job that grows: only what it needs in addition
+    request: Quota
+    missing: Quota
+    # True if it is the first of its queue: under StrictFIFO, Kueue keeps released capacity for it
+    reserved: bool = True
+    kind: ClaimKind = ClaimKind.OWN_QUOTA
+
+    @property
+    def exceeds_nominal(self) -> bool:
+        """Whether its queue would use more than its nominal quota with it. Then jobs of its own
+        queue with lower priority must give way first."""
+        return self.kind is ClaimKind.PRIORITY_IN_TEAM
+
+
+def preemptors(
+    snapshot: Snapshot,
+    queues_with_open_cession: Collection[str] = (),
+    history: JobHistory | None = None,
+    *,
+    fair_shares: bool = False,
+) -> Iterator[Preemptor]:
+    """The preemptors in Kueue's order, first those of the highest priority. A Workload may come
+    twice, with two claims; the caller takes the first for which jobs can give. A job that was
+    stopped for a preemptor that still exists only reclaims what its own team owns.
+
+    Of Workloads of one queue that request the same, the first speaks for all. Claims for a fair
+    share are left out unless `fair_shares`.
+    """
+    quota = WorkingQuota(snapshot.quota)
+    stopped = _stopped_for_others(snapshot, history or JobHistory())
+    done = set(queues_with_open_cession)
+    examined = set[tuple[object, ...]]()
+    with_head = set[str]()
+    for workload in snapshot.pending:
+        queue = snapshot.quota.queues[workload.queue]
+        # an ineligible one Kueue would not try: it neither claims nor comes before those behind it
+        if queue.name in done or not queue.managed or workload.ineligible:
+            continue
+        if workload.is_scale_up:
+            yield from _growth(quota, queue, workload)
+            continue
+        was_stopped = workload.identity in stopped
+        # it may not take from everybody, so it speaks for itself only
+        shape = (workload.identity if was_stopped else "", *_shape(workload))
+        is_head = queue.name not in with_head
+        with_head.add(queue.name)
+        if shape in examined:
+            continue
+        examined.add(shape)
+        requests = list(assignments(workload.pod_sets, queue))
+        if any(quota.fits(queue.name, request) for request in requests):
+            # Kueue admits a Workload that fits without us, and then the queue is another
+            if workload.uid not in snapshot.overdue:
+                done.add(queue.name)
+            continue
+        for claim in _claims(quota, queue, workload, requests, is_head, fair_shares):
+            if claim.kind is ClaimKind.OWN_QUOTA or not was_stopped:
+                yield claim
+
+
+def _stopped_for_others(snapshot: Snapshot, history: JobHistory) -> set[str]:
+    """The identities of jobs that were stopped for a preemptor that still exists."""
+    if not history.stopped_for:
+        return set()
+    existing: set[str | Key] = {workload.uid for workload in snapshot.pending}
+    existing |= {workload.job for workload in snapshot.pending}
+    existing |= {job.uid for job in snapshot.admitted} | {job.job for job in snapshot.admitted}
+    return {
+        identity
+        for identity, preemptors in history.stopped_for.items()
+        if not preemptors.isdisjoint(existing)
+    }
+
+
+def _shape(workload: PendingWorkload) -> tuple[object, ...]:
+    """Equal for Workloads that lack the same. In one queue, a later one has no more to take from:
+    its priority is not higher."""
+    pods = tuple((pods.count, frozenset(pods.per_pod.items())) for pods in workload.pod_sets)
+    unsuitable = tuple(pods.unsuitable for pods in workload.pod_sets)
+    return workload.queue, pods, unsuitable
+
+
+def _claims(
+    quota: WorkingQuota,
+    queue: Queue,
+    workload: PendingWorkload,
+    requests: Iterable[Quota],
+    is_head: bool,
+    fair_shares: bool,
+) -> Iterator[Preemptor]:
+    """On each choice of flavors, in the queue's order of preference: first what the team owns."""
+    for request in requests:
+        if queue.owns(request):
+            is_own = quota.owns_with(queue.name, request)
+            kind = ClaimKind.OWN_QUOTA if is_own else ClaimKind.PRIORITY_IN_TEAM
+            missing = quota.missing(queue.name, request)
+            yield Preemptor(workload, request, missing, reserved=is_head, kind=kind)
+    for request in requests:
+        if fair_shares and not quota.owns_with(queue.name, request):
+            missing = quota.missing(queue.name, request)
+            kind = ClaimKind.FAIR_SHARE
+            yield Preemptor(workload, request, missing, reserved=False, kind=kind)
+
+
+# --- growth ---------------------------------------------------------------------------------------
+def _growth(quota: WorkingQuota, queue: Queue, workload: PendingWorkload) -> Iterator[Preemptor]:
+    """The claim of a scale-up slice, within what its team owns."""
+    for request in assignments(workload.pod_sets, queue):
+        missing = quota.missing(queue.name, request)
+        if missing and quota.owns_with(queue.name, request):
+            yield Preemptor(workload, request, missing, reserved=False, kind=ClaimKind.GROWTH)
+            return

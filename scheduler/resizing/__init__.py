@@ -1,0 +1,1 @@
+"""Jobs grow into idle capacity, and shrink where there is too little of it."""

@@ -1,0 +1,172 @@
+"""PURE. Which jobs grow into idle quota."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from cede.api import sizes
+from cede.api.objects import unix
+from cede.api.policy import PolicySpec
+from cede.api.resources import FlavorResource, Quota
+from elastic_runtime.contract import State
+from scheduler.actions import ResizeJob, resize
+from scheduler.quota.assignments import assignments
+from scheduler.quota.cohort import CohortQuota
+from scheduler.quota.pod_sets import frozen
+from scheduler.snapshot.node_room import Placement
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+SLICE_TIMEOUT_S = 5.0
+"""A scale-up slice that is not admitted by then is withdrawn, and its job waits for the cooldown.
+If it were preempted meanwhile, its pods would run on without quota (Kueue 0.19.2)."""
+
+Place = tuple[str, str]
+"""A Cohort (for a queue without one, the queue) and a flavor of it."""
+
+
+def grow(
+    snapshot: Snapshot,
+    policy: PolicySpec,
+    now: float,
+    *,
+    promised: Collection[str] = (),
+    claims: Collection[str] = (),
+) -> Iterator[ResizeJob]:
+    """Jobs grow into idle quota that has nodes, in each flavor one after the other.
+
+    Kueue 0.19.2 admits too much if two slices of one flavor meet in one cycle. No job grows in
+    the `promised` flavors: what is idle there was released for a preemptor. A slice whose uid is
+    among the `claims` waits for an open Cession, and is not withdrawn.
+    """
+    growing = [job for job in snapshot.admitted if job.is_growing]
+    for job in growing:
+        if _slice_timed_out(snapshot, job, now, claims):
+            why = "the quota it would grow into is no longer idle"
+            yield resize(job, job.size, why, shrinks=True)
+    taken = {place for job in growing for place in places(snapshot.quota, job)}
+    jobs = [
+        job
+        for job in snapshot.admitted
+        if may_grow(snapshot, policy, job, now) and uses_none_of(job, promised)
+    ]
+    wanted = _wanted_by_pending(snapshot) if jobs else set()
+    placement = Placement(snapshot.nodes, policy.instanceTypes)
+    for job in preferred_order(snapshot, jobs):
+        own = places(snapshot.quota, job)
+        if taken & own or wanted & _keys(snapshot.quota, job):
+            continue
+        size = largest_size(snapshot, placement, job)
+        if size > job.size:
+            taken |= own
+            why = f"quota for {size - job.size} more pods is idle"
+            yield resize(job, size, why, shrinks=False)
+
+
+def _slice_timed_out(
+    snapshot: Snapshot, job: AdmittedWorkload, now: float, claims: Collection[str]
+) -> bool:
+    slices = [
+        pending
+        for pending in snapshot.pending
+        if pending.is_scale_up and pending.job_uid == job.job_uid
+    ]
+    if any(pending.uid in claims for pending in slices):
+        return False
+    if not slices:
+        return job.job_uid in snapshot.overdue
+    return now - max(unix(pending.created) for pending in slices) > SLICE_TIMEOUT_S
+
+
+# --- who may grow ---------------------------------------------------------------------------------
+def may_grow(snapshot: Snapshot, policy: PolicySpec, job: AdmittedWorkload, now: float) -> bool:
+    """Whether the job trains on all its pods and wants more. A job that shrank waits for the
+    cooldown first."""
+    return (
+        job.size < job.desired_size
+        and snapshot.quota.queues[job.queue].managed
+        and _trains_on_all_pods(job)
+        and now - job.shrunk_at >= policy.preemption.growCooldownSeconds
+    )
+
+
+def uses_none_of(job: AdmittedWorkload, promised: Collection[str]) -> bool:
+    """Whether the job uses none of the promised flavors."""
+    return not any(flavor in promised for flavor, _ in job.per_pod)
+
+
+def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
+    """A job that is still starting would start more slowly with more pods. A job whose runtime does
+    not answer may not be elastic at all."""
+    trains = (
+        job.runtime is not None
+        and job.runtime.state == State.TRAINING
+        and job.runtime.size == job.size
+    )
+    is_staying = job.active and not job.is_evicting
+    return trains and is_staying and bool(job.allowed_sizes) and job.parallelism == job.size
+
+
+def preferred_order(snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]) -> list[AdmittedWorkload]:
+    """The queue that borrows the smallest share first, then the highest priority, then the
+    oldest."""
+    shares = {job.queue: 0.0 for job in jobs}
+    for queue in shares:
+        shares[queue] = snapshot.quota.dominant_share(queue)
+    return sorted(
+        jobs, key=lambda job: (shares[job.queue], -job.priority, job.reserved_since, job.key)
+    )
+
+
+# --- where ----------------------------------------------------------------------------------------
+def places(quota: CohortQuota, job: AdmittedWorkload) -> set[Place]:
+    """Where its growth and another job's would use the same quota."""
+    return {(cohort, flavor) for cohort, (flavor, _) in _keys(quota, job)}
+
+
+def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[tuple[str, FlavorResource]]:
+    cohort = _cohort(quota, job.queue)
+    return {(cohort, key) for key, amount in job.per_pod.items() if amount}
+
+
+def _cohort(quota: CohortQuota, queue: str) -> str:
+    return quota.queues[queue].cohort or queue
+
+
+def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
+    """The quota on which a pending Workload starts soon: it fits, so Kueue admits it in a moment,
+    or its team owns the quota, so that it is released for it.
+
+    Another Workload for which too little is idle blocks nothing: what it waits for may never come
+    free. Nor does one that fits and that Kueue passes over.
+    """
+    quota = snapshot.quota
+    kinds = {
+        (pending.queue, frozen(pending.pod_sets)): pending.pod_sets
+        for pending in snapshot.pending
+        if not pending.is_scale_up
+        and not pending.ineligible
+        and pending.uid not in snapshot.overdue
+    }
+    return {
+        (_cohort(quota, queue), key)
+        for (queue, _), pod_sets in kinds.items()
+        for request in assignments(pod_sets, quota.queues[queue])
+        if quota.fits(queue, request) or quota.queues[queue].owns_with(request)
+        for key, amount in request.items()
+        if amount
+    }
+
+
+# --- how far --------------------------------------------------------------------------------------
+def largest_size(snapshot: Snapshot, placement: Placement, job: AdmittedWorkload) -> int:
+    """The largest allowed size, at most the desired one, for which quota and nodes have room now;
+    the present size if there is none."""
+    pods = _pods_in_quota(snapshot.quota, job.queue, job.per_pod)
+    if pods > 0:
+        pods = min(pods, placement.count_pods(job.per_pod))
+    limit = min(job.desired_size, sizes.MAX_SIZE, job.size + pods)
+    return max(job.size, sizes.largest_within(job.allowed_sizes, limit) or 0)
+
+
+def _pods_in_quota(quota: CohortQuota, queue: str, per_pod: Quota) -> int:
+    counts = [quota.available(queue, key) // used for key, used in per_pod.items() if used > 0]
+    return max(0, min(counts, default=0))

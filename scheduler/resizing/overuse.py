@@ -1,0 +1,74 @@
+"""PURE. Which jobs shrink because more quota is in use than exists."""
+
+from collections.abc import Collection, Iterator
+
+from cede.api import sizes
+from cede.api.policy import Preemption
+from cede.api.resources import Quota
+from scheduler.actions import RequestSize, ResizeJob, resize
+from scheduler.preemption.candidates import shrink_order
+from scheduler.quota.cohort import CohortQuota
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+REQUEST_NAME = "excess"
+"""What such a request to a runtime carries in place of a Cession's name."""
+
+
+def shrink_overuse(
+    snapshot: Snapshot, targets: Collection[str], settings: Preemption, now: float
+) -> Iterator[RequestSize | ResizeJob]:
+    """Shrink borrowing jobs while more quota is in use than exists: the team that is furthest over
+    its share first, in it the lowest class, then the youngest.
+
+    It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
+    admin lowers a quota. A job whose runtime has an address is asked first, also if it is silent.
+    It is resized once it has ceded, or when its grace has passed since this scheduler first asked
+    it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
+    differs: what is too much may be gone already.
+    """
+    quota = snapshot.quota
+    over = {name for name in quota.queues if _is_over(quota, name)}
+    jobs = [
+        job
+        for job in snapshot.admitted
+        if job.queue in over
+        and job.allowed_sizes
+        and job.active
+        and not job.is_evicting
+        and job.size > job.smallest_size
+        and job.identity not in targets
+    ]
+    shares = {name: quota.dominant_share(name) for name in over}
+    for job in sorted(jobs, key=lambda job: (-shares[job.queue], *shrink_order(job))):
+        queue = quota.queues[job.queue]
+        overuse = _overuse(quota, job)
+        if snapshot.disagreement & overuse.keys():
+            continue
+        if not overuse or not queue.managed or not queue.borrows(overuse):
+            continue
+        pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())
+        size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
+        quota = quota.after_removing(job.queue, job.quota_for(job.size - size))
+        grace_s = settings.grace_s(job.grace_s)
+        yield _shrink(job, size, grace_s, now)
+
+
+def _is_over(quota: CohortQuota, queue: str) -> bool:
+    return any(quota.available(queue, key) < 0 for key in quota.queues[queue].usage)
+
+
+def _overuse(quota: CohortQuota, job: AdmittedWorkload) -> Quota:
+    """How much is in use beyond the quota, of what the job uses."""
+    available = {key: quota.available(job.queue, key) for key, used in job.per_pod.items() if used}
+    return Quota({key: -amount for key, amount in available.items() if amount < 0})
+
+
+def _shrink(
+    job: AdmittedWorkload, size: int, grace_s: float, now: float
+) -> RequestSize | ResizeJob:
+    asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
+    if job.address and not job.has_ceded(size) and asked_s < grace_s:
+        left_s = grace_s - max(0.0, asked_s)
+        return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME, left_s)
+    return resize(job, size, "more quota is in use than exists", shrinks=True)

@@ -1,0 +1,1 @@
+"""The frozen picture of the cluster that every decision reads."""

@@ -1,0 +1,112 @@
+"""PURE. Reads the CohortQuota from ClusterQueues, Cohorts, allocations and admitted Workloads."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.kueue import ClusterQueue, Cohort
+from cede.api.objects import condition
+from cede.api.resources import FlavorResource, Quota, amount
+from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.quota.eligibility import why_queue_is_inactive
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+
+def read_cohort_quota(
+    queues: Iterable[ClusterQueue],
+    cohorts: Iterable[Cohort],
+    allocations: Iterable[ComputeAllocation],
+    admitted: Iterable[AdmittedWorkload],
+) -> CohortQuota:
+    """The queues of our Cohort, and those that the quota_controller made."""
+    usage: dict[str, Quota] = defaultdict(Counter)
+    for workload in admitted:
+        used = usage[workload.queue]
+        for key, value in workload.usage.items():
+            used[key] += value
+    never_preempt_own = {
+        allocation.metadata.name
+        for allocation in allocations
+        if allocation.spec.preemptOwnTasks == "Never"
+    }
+    ours = [
+        queue for queue in queues if queue.spec.cohortName == names.COHORT or _is_managed(queue)
+    ]
+    return CohortQuota(
+        queues={
+            queue.metadata.name: _read_queue(
+                queue,
+                usage[queue.metadata.name],
+                preempts_own_jobs=queue.metadata.name not in never_preempt_own,
+            )
+            for queue in ours
+        },
+        cohort_nominal=_cohort_nominal(cohorts),
+    )
+
+
+def _cohort_nominal(cohorts: Iterable[Cohort]) -> Quota:
+    nominal: Quota = Counter()
+    groups = [
+        group
+        for cohort in cohorts
+        if cohort.metadata.name == names.COHORT
+        for group in cohort.spec.resourceGroups
+    ]
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                nominal[flavor.name, resource.name] += amount(resource.name, resource.nominalQuota)
+    return nominal
+
+
+def _is_managed(queue: ClusterQueue) -> bool:
+    return queue.metadata.labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
+
+
+def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -> Queue:
+    weight = queue.spec.fairSharing.weight if queue.spec.fairSharing else 1
+    groups = list[ResourceGroup]()
+    for group in queue.spec.resourceGroups:
+        flavors = tuple(flavor.name for flavor in group.flavors)
+        groups.append(ResourceGroup(resources=group.coveredResources, flavors=flavors))
+    return Queue(
+        name=queue.metadata.name,
+        cohort=queue.spec.cohortName,
+        quotas=_quotas(queue),
+        usage=usage,
+        strategy=queue.spec.queueingStrategy,
+        is_observed=_is_observed(queue),
+        version=queue.metadata.resourceVersion,
+        # `amount` counts cpu in milli, and a weight may be a fraction such as 500m
+        weight=amount("cpu", weight) / 1000,
+        preempts_own_jobs=preempts_own_jobs,
+        managed=_is_managed(queue),
+        groups=tuple(groups),
+        inactive=why_queue_is_inactive(queue),
+    )
+
+
+def _is_observed(queue: ClusterQueue) -> bool:
+    """Kueue writes the condition after it has put the spec into its cache (Kueue:
+    pkg/controller/core/clusterqueue_controller.go)."""
+    active = condition(queue.status.conditions, names.ACTIVE)
+    return active is not None and active.observedGeneration >= queue.metadata.generation
+
+
+def _quotas(queue: ClusterQueue) -> dict[FlavorResource, ResourceQuota]:
+    return {
+        (flavor.name, resource.name): ResourceQuota(
+            nominal=amount(resource.name, resource.nominalQuota),
+            borrowing_limit=_limit(resource.name, resource.borrowingLimit),
+            lending_limit=_limit(resource.name, resource.lendingLimit),
+        )
+        for group in queue.spec.resourceGroups
+        for flavor in group.flavors
+        for resource in flavor.resources
+    }
+
+
+def _limit(resource: str, text: str | int | None) -> int | None:
+    return None if text is None else amount(resource, text)

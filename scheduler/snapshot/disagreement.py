@@ -1,0 +1,71 @@
+"""PURE. For which quota the snapshot contradicts itself, or Kueue's own count.
+
+The caches of Workloads and ClusterQueues are of different age, and Kueue frees what an evicted job
+has before everyone sees it. Nobody is stopped for capacity that may be free already.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from cede.api.kueue import ClusterQueue
+from cede.api.resources import FlavorResource, Quota, amount
+from scheduler.quota.cohort import CohortQuota
+from scheduler.snapshot.workloads import AdmittedWorkload
+
+DISAGREEMENT_LIMIT_S = 30.0
+"""A count that still differs after this time is believed: then Kueue does not write its own count,
+or does not count as we do. Kueue follows within a second (clusterqueue_controller.go)."""
+
+Count = tuple[str, FlavorResource]
+"""A ClusterQueue, and what is counted in it."""
+
+
+def find_disagreements(
+    queues: Iterable[ClusterQueue], quota: CohortQuota, admitted: Iterable[AdmittedWorkload]
+) -> frozenset[Count]:
+    """The counts that are not to be trusted.
+
+    1. Kueue counts less than its Workloads have: what they had is free already.
+    2. More is in use than there is while Kueue evicts a job that uses it.
+    """
+    jobs = [job for job in admitted if job.queue in quota.queues]
+    counted: dict[str, Quota] = defaultdict(Counter)
+    for job in jobs:
+        total = counted[job.queue]
+        for key, value in job.counted.items():
+            total[key] += value
+    differing = {
+        (queue.metadata.name, key)
+        for queue in queues
+        if queue.metadata.name in quota.queues
+        for key, total in _kueue_counts(queue)
+        if total < counted[queue.metadata.name][key]
+    }
+    overused = {
+        (job.queue, key)
+        for job in jobs
+        if job.is_evicting
+        for key, used in job.usage.items()
+        if used and quota.available(job.queue, key) < 0
+    }
+    return frozenset(differing | overused)
+
+
+def _kueue_counts(queue: ClusterQueue) -> Iterator[tuple[FlavorResource, int]]:
+    """None for a queue that Kueue has not counted yet."""
+    for flavor in queue.status.flavorsReservation:
+        for resource in flavor.resources:
+            yield (flavor.name, resource.name), amount(resource.name, resource.total)
+
+
+def distrusted(
+    differing: Collection[Count], without: Collection[Count]
+) -> frozenset[FlavorResource]:
+    """What a disagreement concerns, without counts that have been waited for long enough. A count
+    of one queue concerns the whole Cohort: all share what is free."""
+    return frozenset(key for queue, key in differing if (queue, key) not in without)
+
+
+def believed(since: Mapping[Count, float], now: float) -> frozenset[Count]:
+    """The counts that are waited for no longer."""
+    return frozenset(count for count, start in since.items() if now - start >= DISAGREEMENT_LIMIT_S)

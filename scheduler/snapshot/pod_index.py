@@ -1,0 +1,108 @@
+"""PURE. The pods by node and by owner. Only pods that changed are read again."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cede.api import names
+from cede.api.kueue import Pod
+from cede.api.objects import Meta, OwnerReference
+from cede.api.pods import pod_requests
+from cede.api.resources import Resources
+from scheduler.snapshot.job_pods import NO_PODS, JobPods, read_job_pods
+from scheduler.snapshot.memory import ReadObjects
+
+NOTHING: Mapping[str, int] = Resources()
+
+
+class Owner(NamedTuple):
+    """Whose a pod is: an object's by the uid of its controller, or a group's by the group's name. A
+    name never counts as a uid."""
+
+    namespace: str
+    uid: str = ""
+    group: str = ""
+
+
+class _PodFacts(NamedTuple):
+    # empty if it is on none, or uses nothing of it any more
+    node: str
+    requested: Resources
+    owner: Owner
+
+
+class PodIndex:
+    """What all pods request of each node, and what the pods of each owner show."""
+
+    def __init__(self) -> None:
+        self._facts = ReadObjects(_read)
+        self._requested: dict[str, Resources] = {}
+        # by node: a node without pods is forgotten, as it may be gone
+        self._pods = Counter[str]()
+        self._by_owner: dict[Owner, dict[int, Pod]] = defaultdict(dict)
+        self._shown: dict[Owner, JobPods] = {}
+
+    def update(self, pods: Sequence[Pod]) -> None:
+        removed, added = self._facts.update(pods)
+        for pod, facts in removed:
+            self._by_owner[facts.owner].pop(id(pod))
+            self._shown.pop(facts.owner, None)
+            self._change(facts.node, facts.requested, -1)
+        for pod, facts in added:
+            self._by_owner[facts.owner][id(pod)] = pod
+            self._shown.pop(facts.owner, None)
+            self._change(facts.node, facts.requested, 1)
+        for owner in {facts.owner for _, facts in removed}:
+            if not self._by_owner[owner]:
+                del self._by_owner[owner]
+
+    def requested(self, node: str) -> Mapping[str, int]:
+        """What its pods request of the node. The same object while nothing changed."""
+        return self._requested.get(node, NOTHING)
+
+    def shown(self, owner: Owner) -> JobPods:
+        """What the pods of the owner show. The same object while nothing changed."""
+        if owner not in self._by_owner:
+            return NO_PODS
+        if owner not in self._shown:
+            self._shown[owner] = read_job_pods(self._by_owner[owner].values())
+        return self._shown[owner]
+
+    def _change(self, node: str, requested: Resources, sign: int) -> None:
+        if not node:
+            return
+        total = Resources(self._requested.get(node, NOTHING))
+        for resource, amount in requested.items():
+            total[resource] += sign * amount
+        self._requested[node] = total
+        self._pods[node] += sign
+        if not self._pods[node]:
+            del self._pods[node], self._requested[node]
+
+
+def _read(pod: Pod) -> _PodFacts:
+    uses_node = pod.spec.nodeName and pod.status.phase in ("Pending", "Running")
+    return _PodFacts(
+        node=pod.spec.nodeName if uses_node else "",
+        requested=pod_requests(pod.spec) if uses_node else Resources(),
+        owner=_owner(pod),
+    )
+
+
+def _owner(pod: Pod) -> Owner:
+    """Anybody may write a label. It takes no pod away from the Job that made it."""
+    metadata = pod.metadata
+    group = metadata.labels.get(names.POD_GROUP, "")
+    reference = _controller(metadata)
+    if group and (reference is None or reference.kind != "Job"):
+        return Owner(metadata.namespace, group=group)
+    return Owner(metadata.namespace, uid=reference.uid if reference else "")
+
+
+def controller_uid(metadata: Meta) -> str:
+    reference = _controller(metadata)
+    return reference.uid if reference else ""
+
+
+def _controller(metadata: Meta) -> OwnerReference | None:
+    return next((owner for owner in metadata.ownerReferences if owner.controller), None)

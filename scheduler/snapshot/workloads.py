@@ -1,0 +1,128 @@
+"""PURE. Kueue Workloads, with and without quota, and the jobs that own them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cede.api.objects import Key
+from cede.api.resources import Quota
+from elastic_runtime.contract import Status
+from scheduler.quota.pod_sets import PodSetRequest
+from scheduler.snapshot.observations import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWorkload:
+    """A Workload without quota."""
+
+    key: Key
+    uid: str
+    queue: str
+    priority: int
+    # RFC 3339, as on the wire
+    created: str
+    job: Key = ("", "")
+    job_uid: str = ""
+    priority_class: str = ""
+    # True if it is a scale-up slice of an admitted job
+    is_scale_up: bool = False
+    active: bool = True
+    # the Cession that it was stopped for; empty if it was not stopped by us
+    stopped_for: str = ""
+    # of a scale-up slice, the pods that it adds
+    pod_sets: tuple[PodSetRequest, ...] = ()
+    # why Kueue would not try to admit it now; empty if it would
+    ineligible: str = ""
+    # Unix seconds by which Kueue orders Workloads of one priority
+    queued_at: float = 0.0
+
+    @property
+    def identity(self) -> str:
+        """Of the job that it belongs to (cede/api/workload_identity.py)."""
+        return self.job_uid or self.uid
+
+    @property
+    def name(self) -> str:
+        return self.job[1] or self.key[1]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedWorkload:
+    """A Workload with quota, and the Job that owns it."""
+
+    key: Key
+    uid: str
+    queue: str
+    priority: int
+    # Unix seconds of the quota reservation; a scale-up is a new reservation
+    reserved_since: float
+    # what Kueue counts for it: nothing once it is inactive, although its pods may still save
+    usage: Quota
+    # pods that have quota
+    size: int
+    # what one pod uses; the mean if the Workload has several pod sets
+    per_pod: Quota
+    job: Key = ("", "")
+    job_uid: str = ""
+    job_version: str = ""
+    # Unix seconds since when it runs, whatever its size was since
+    started: float = 0.0
+    parallelism: int = 0
+    ready_pods: int = 0
+    # ascending; empty if the job is not elastic
+    allowed_sizes: tuple[int, ...] = ()
+    desired_size: int = 0
+    grace_s: float = 0.0
+    # Unix seconds of the last shrink; 0.0 if there was none
+    shrunk_at: float = 0.0
+    # what Kueue counts now, before it follows a shrink that is written already
+    counted: Quota = field(default_factory=Counter)
+    # IP address of pod 0; empty if it does not run
+    address: str = ""
+    # None if the runtime did not answer lately
+    runtime: Status | None = None
+    active: bool = True
+    # the Cession that it was stopped for; empty if it was not stopped by us
+    stopped_for: str = ""
+    # True if Kueue evicts it: its quota comes free without anybody's doing
+    is_evicting: bool = False
+    # by node: what its pods there request together
+    requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
+    # the node of each index, as far as it has one
+    node_of_index: Mapping[int, str] = field(default_factory=dict)
+    # Unix seconds since when not all of its pods are ready; 0.0 if they are
+    unready_since: float = 0.0
+    # True if they all were ready before
+    is_recovering: bool = False
+    # ascending indexes of the pods of its size that are not ready; empty for other kinds
+    missing_pods: tuple[int, ...] = ()
+    # how many of its pods find no room on any node
+    unplaced_pods: int = 0
+
+    @property
+    def identity(self) -> str:
+        """Of the job that it belongs to (cede/api/workload_identity.py)."""
+        return self.job_uid or self.uid
+
+    @property
+    def name(self) -> str:
+        return self.job[1] or self.key[1]
+
+    @property
+    def smallest_size(self) -> int:
+        return self.allowed_sizes[0] if self.allowed_sizes else self.size
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
+        return bool(self.allowed_sizes) and self.parallelism > self.size
+
+    def has_ceded(self, size: int) -> bool:
+        """Whether its runtime was asked for this size and has ceded."""
+        runtime = self.runtime
+        return runtime is not None and runtime.wanted == size and runtime.ceded(size)
+
+    def quota_for(self, pods: int) -> Quota:
+        """What this number of its pods uses."""
+        return Counter({key: amount * pods for key, amount in self.per_pod.items()})

@@ -1,0 +1,85 @@
+"""The Cession that is written for a preemption plan."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cede.api import cession as api
+from cede.api.policy import PolicySpec, Preemption
+from cede.api.reasons import CessionReason
+from scheduler.cession.new_cession import amended, new_cession
+from scheduler.preemption.job_history import JobHistory
+from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.preemption.preemptors import preemptors
+from scheduler.preemption.targets import TargetChooser
+from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.scheduler import NOW, admitted, cohort_quota, pending, queue, snapshot
+
+SETTINGS = Preemption(graceSeconds=60, maxGraceSeconds=90, minRuntimeSeconds=0)
+POLICY = PolicySpec(preemption=SETTINGS)
+
+
+def plan_of(jobs: Sequence[AdmittedWorkload], pods: int) -> PreemptionPlan:
+    used = sum(job.size for job in jobs)
+    quota = cohort_quota(queue("vision", nominal=pods), queue("research", 0, used=used))
+    current = snapshot(quota, admitted=jobs, pending=[pending(pods=pods)])
+    (preemptor,) = preemptors(current)
+    return TargetChooser(current, POLICY, JobHistory(), NOW).choose(preemptor)
+
+
+def made(job: AdmittedWorkload, name: str = "claim", attempt: int = 1) -> api.Cession:
+    current = snapshot(admitted=[job], pending=[pending(name)])
+    (preemptor,) = preemptors(current)
+    plan = TargetChooser(current, POLICY, JobHistory(), NOW).choose(preemptor)
+    return new_cession(plan, attempt)
+
+
+def test_it_names_preemptor_targets_need_and_reason() -> None:
+    spec = made(admitted()).spec
+    assert (spec.preemptor.job, spec.preemptor.queue) == ("claim", "vision")
+    assert [(t.job, t.fromSize, t.toSize, t.how) for t in spec.targets] == [("gpt", 8, 4, "Shrink")]
+    assert [(n.flavor, n.resource, n.amount) for n in spec.need] == [
+        ("a100", "nvidia.com/gpu", "4")
+    ]
+    assert spec.reason is CessionReason.RECLAIM_OWN_QUOTA
+    assert spec.why.startswith("claim (vision) reclaims")
+
+
+def test_a_job_that_is_not_elastic_is_stopped() -> None:
+    (target,) = made(admitted(allowed_sizes=())).spec.targets
+    assert (target.toSize, target.how) == (0, "Stop")
+
+
+def test_its_name_follows_from_the_preemptor_and_the_attempt() -> None:
+    assert made(admitted()).metadata.name == "claim-uid-clai-1"
+    assert made(admitted(), attempt=2).metadata.name == "claim-uid-clai-2"
+    assert made(admitted(), name="x" * 39 + "-y").metadata.name == "x" * 39 + "-uid-xxxx-1"
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "seconds"),
+    [
+        pytest.param(0, 60, id="the policy's if the job sets none"),
+        pytest.param(30, 30, id="the job's own"),
+        pytest.param(3600, 90, id="capped by the policy"),
+    ],
+)
+def test_every_target_has_a_grace_period_of_its_own(grace_s: float, seconds: int) -> None:
+    (target,) = made(admitted(grace_s=grace_s)).spec.targets
+    assert target.graceSeconds == seconds
+
+
+def test_texts_are_cut_to_what_a_record_may_hold() -> None:
+    plan = replace(plan_of([admitted()], pods=4), why="w" * 9999)
+    assert len(new_cession(plan, 1).spec.why) == 2048
+
+
+def test_more_targets_are_added_and_a_target_may_give_more() -> None:
+    first = made(admitted()).spec
+    again = plan_of([admitted(size=4), admitted("bert", size=4, allowed_sizes=())], pods=8)
+    spec = amended(first, again)
+    sizes = [(target.job, target.fromSize, target.toSize) for target in spec.targets]
+    assert sizes == [(t.job.job[1], t.job.size, t.size) for t in again.targets]
+    assert spec.round == 2
+    assert first.why in spec.why

@@ -1,0 +1,144 @@
+"""Which pending Workload opens a Cession, and which Cession gets more targets."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cede.api.cession import Cession
+from cede.api.objects import rfc3339
+from cede.api.policy import PolicySpec, Preemption
+from cede.api.reasons import CessionReason
+from scheduler.actions import AmendCession
+from scheduler.cession.opening import MAX_ROUNDS, Decision, amend, decide
+from scheduler.faults import Faults
+from scheduler.preemption.preemption_plan import PreemptionPlan, Target
+from scheduler.preemption.preemptors import Preemptor
+from scheduler.preemption.targets import TargetChooser
+from scheduler.snapshot.snapshot import Snapshot
+from tests.builders.scheduler import (
+    NOW,
+    admitted,
+    cession,
+    cohort_quota,
+    gpus,
+    pending,
+    queue,
+    snapshot,
+)
+
+POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0))
+
+
+def decisions(
+    current: Snapshot, open_cessions: Sequence[Cession] = (), faults: Faults | None = None
+) -> list[Decision]:
+    return list(decide(current, open_cessions, POLICY, NOW, faults or Faults()))
+
+
+def two_claims() -> Snapshot:
+    quota = cohort_quota(queue("vision"), queue("speech"), queue("research", used=12))
+    job = admitted(size=12, allowed_sizes=tuple(range(2, 13)))
+    claims = [pending(), pending("asr", "speech")]
+    return snapshot(quota, admitted=[job], pending=claims)
+
+
+def test_one_preemptor_opens_a_cession_in_a_pass() -> None:
+    (decision,) = decisions(two_claims())
+    assert decision.opened
+    assert decision.opened.cession.spec.preemptor.job == "claim"
+
+
+def test_a_preemptor_whose_last_cession_failed_pauses_and_others_go_on() -> None:
+    failed = cession("Failed", completionTime=rfc3339(NOW - 29))
+    paused, other = decisions(replace(two_claims(), cessions=(failed,)))
+    assert not paused.opened
+    assert "failed a moment ago" in paused.why
+    assert other.opened
+    over = cession("Failed", completionTime=rfc3339(NOW - 30))
+    assert decisions(replace(two_claims(), cessions=(over,)))[0].opened
+
+
+def test_an_error_in_the_plan_of_one_preemptor_leaves_the_others_working(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choose = TargetChooser.choose
+
+    def choose_or_raise(chooser: TargetChooser, preemptor: Preemptor) -> PreemptionPlan:
+        if preemptor.workload.job[1] == "claim":
+            raise ZeroDivisionError("per_pod is empty")
+        return choose(chooser, preemptor)
+
+    monkeypatch.setattr(TargetChooser, "choose", choose_or_raise)
+    faults = Faults()
+    broken, other = decisions(two_claims(), faults=faults)
+    assert broken.is_broken
+    assert other.opened
+    (fault,) = faults.all
+    assert fault.subject == "Workload vision/job-claim"
+    assert "per_pod is empty" in fault.reason
+
+
+@pytest.mark.parametrize("jobs", [1000, 1001])
+def test_a_claim_on_more_jobs_than_a_record_holds_is_explained(
+    monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    def choose_many(_: TargetChooser, preemptor: Preemptor) -> PreemptionPlan:
+        targets = [Target(admitted(f"{i}"), 0) for i in range(jobs)]
+        return PreemptionPlan(preemptor, tuple(targets), "why")
+
+    monkeypatch.setattr(TargetChooser, "choose", choose_many)
+    (decision, *_) = decisions(snapshot(admitted=[admitted()], pending=[pending()]))
+    assert bool(decision.opened) == (jobs <= 1000)
+    assert decision.opened or "1001 jobs would have to" in decision.why
+
+
+# --- more targets ---------------------------------------------------------------------------------
+def robbed() -> Snapshot:
+    """`gpt` has released four, and `thief`, the youngest, has taken them; `bert` borrows too."""
+    quota = cohort_quota(queue("vision"), queue("research", used=12))
+    jobs = [
+        admitted(size=4, allowed_sizes=(4, 8)),
+        admitted("bert", size=4, allowed_sizes=()),
+        admitted("thief", size=4, allowed_sizes=(), started=NOW),
+    ]
+    return snapshot(replace(quota, cohort_nominal=gpus(4)), admitted=jobs, pending=[pending()])
+
+
+def test_more_targets_are_chosen_when_the_released_capacity_was_taken() -> None:
+    record = cession("Released")
+    amendment = amend(record, robbed(), (), POLICY, NOW)
+    assert isinstance(amendment, AmendCession)
+    assert [target.job for target in amendment.spec.targets] == ["gpt", "thief"]
+    assert amendment.spec.round == 2
+    assert amendment.spec.reason is CessionReason.RECLAIM_OWN_QUOTA
+
+
+def test_a_job_that_has_ceded_is_not_stopped_as_well() -> None:
+    """Not even if it is the only one that could give more."""
+    quota = cohort_quota(queue("vision"), queue("research", used=4), queue("other", 0, used=4))
+    jobs = [
+        admitted(size=4, allowed_sizes=(4, 8)),
+        admitted("rigid", "other", size=4, allowed_sizes=()),
+    ]
+    current = snapshot(quota, admitted=jobs, pending=[pending()])
+    amendment = amend(cession("Released"), current, (), POLICY, NOW)
+    assert amendment is not None
+    hows = [(target.job, target.how) for target in amendment.spec.targets]
+    assert hows == [("gpt", "Shrink"), ("rigid", "Stop")]
+    own = cohort_quota(queue("vision"), queue("research", nominal=0, used=4))
+    alone = snapshot(own, admitted=jobs[:1], pending=[pending()])
+    assert amend(cession("Released"), alone, (), POLICY, NOW) is None
+
+
+def test_targets_are_added_a_bounded_number_of_times() -> None:
+    record = cession("Released")
+    record.spec.round = MAX_ROUNDS
+    assert amend(record, robbed(), (), POLICY, NOW) is None
+
+
+def test_nothing_is_added_if_no_job_may_give_way() -> None:
+    within = cohort_quota(queue("vision"), queue("research", used=4), queue("other", used=4))
+    jobs = [admitted(size=4), admitted("thief", "other", size=4)]
+    current = snapshot(within, admitted=jobs, pending=[pending(pods=5)])
+    assert amend(cession("Released"), current, (), POLICY, NOW) is None

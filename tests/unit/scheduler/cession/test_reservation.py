@@ -1,0 +1,127 @@
+"""What keeps released capacity for a preemptor, and that it always ends."""
+
+from dataclasses import replace
+
+import pytest
+
+from cede.api.objects import rfc3339
+from scheduler.actions import SetQueueingStrategy, SetWorkloadActive
+from scheduler.cession.reservation import WAKE_S, hopeless_heads, prepare, restore
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import PendingWorkload
+from tests.builders.scheduler import (
+    NOW,
+    RESERVED,
+    cession,
+    cohort_quota,
+    pending,
+    queue,
+    snapshot,
+)
+
+STRICT = SetQueueingStrategy("vision", "StrictFIFO", "7")
+BEST_EFFORT = SetQueueingStrategy("vision", "BestEffortFIFO", "7")
+
+
+def waiting(
+    strategy: str = "StrictFIFO",
+    *before: PendingWorkload,
+    is_observed: bool = True,
+) -> Snapshot:
+    """`claim` is pending in vision, behind the Workloads `before`."""
+    vision = replace(queue("vision", strategy=strategy), is_observed=is_observed)
+    quota = cohort_quota(vision, queue("research", used=8))
+    return snapshot(quota, pending=[*before, pending()])
+
+
+# --- the queue ------------------------------------------------------------------------------------
+def test_the_queue_becomes_strict_and_nothing_is_released_before() -> None:
+    reservation = prepare(cession(reservedTime=""), waiting("BestEffortFIFO"), NOW)
+    assert reservation.actions == (STRICT,)
+    assert not reservation.may_release
+
+
+def test_a_strict_queue_is_not_written_again() -> None:
+    assert prepare(cession(), waiting(), NOW).actions == ()
+
+
+def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
+    reservation = prepare(cession(reservedTime=""), waiting(is_observed=False), NOW)
+    assert (reservation.since, reservation.may_release) == ("", False)
+
+
+def test_nothing_is_released_before_kueue_wakes_the_queue() -> None:
+    """Its batch comes up to 1 s after it has read the queue."""
+    first = prepare(cession(reservedTime=""), waiting(), NOW)
+    assert (first.since, first.may_release) == (rfc3339(NOW, micro=True), False)
+    record = cession(reservedTime=first.since)
+    assert not prepare(record, waiting(), NOW + WAKE_S - 0.1).may_release
+    assert prepare(record, waiting(), NOW + WAKE_S).may_release
+
+
+def test_the_clock_of_an_earlier_leader_does_not_hold_the_release_up() -> None:
+    """It was an hour ahead. The wait counts while this scheduler leads."""
+    record = cession(reservedTime=rfc3339(NOW + 3600, micro=True))
+    current = replace(waiting(), led_since=NOW)
+    assert not prepare(record, current, NOW + WAKE_S - 0.1).may_release
+    assert prepare(record, current, NOW + WAKE_S).may_release
+
+
+def test_the_wait_begins_again_if_the_queue_was_changed_back() -> None:
+    reservation = prepare(cession(), waiting("BestEffortFIFO"), NOW)
+    assert (reservation.since, reservation.may_release) == ("", False)
+
+
+def test_a_later_change_of_the_queue_does_not_hold_the_release_up() -> None:
+    assert prepare(cession(), waiting(is_observed=False), NOW).may_release
+
+
+# --- what waits before the preemptor --------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("before", "is_hopeless"),
+    [
+        pytest.param(pending("x", pods=6), True, id="more than its team owns"),
+        pytest.param(pending("x", pods=4), False, id="within its team's own, first by right"),
+        pytest.param(pending("x", pods=6, active=False), False, id="inactive"),
+        pytest.param(pending("x", pods=6, ineligible="held"), False, id="not tried by Kueue"),
+        pytest.param(pending("x", pods=6, is_scale_up=True), False, id="slice of a running job"),
+        pytest.param(pending("x", "research", pods=6), False, id="of another queue"),
+    ],
+)
+def test_who_is_set_aside(before: PendingWorkload, is_hopeless: bool) -> None:
+    current = waiting("StrictFIFO", before)
+    assert list(hopeless_heads(cession(), current)) == [before] * is_hopeless
+
+
+def test_who_exceeds_the_rest_of_its_teams_own_quota_is_set_aside() -> None:
+    quota = cohort_quota(queue("vision", used=2), queue("research", used=8))
+    big = pending("x", pods=3)
+    assert list(hopeless_heads(cession(), snapshot(quota, pending=[big, pending()]))) == [big]
+
+
+def test_who_waits_behind_the_preemptor_is_left_alone() -> None:
+    current = snapshot(pending=[pending(), pending("x", pods=6)])
+    assert not list(hopeless_heads(cession(), current))
+
+
+def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:
+    current = waiting("StrictFIFO", pending("x", pods=6))
+    reservation = prepare(cession(reservedTime=""), current, NOW)
+    (aside,) = reservation.actions
+    assert isinstance(aside, SetWorkloadActive)
+    assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
+    assert (reservation.since, reservation.may_release) == (rfc3339(NOW, micro=True), False)
+
+
+def test_who_arrives_later_is_set_aside_and_does_not_delay_the_release() -> None:
+    """However often somebody arrives, or is activated again."""
+    reservation = prepare(cession(), waiting("StrictFIFO", pending("x", pods=6)), NOW)
+    assert [type(action) for action in reservation.actions] == [SetWorkloadActive]
+    assert (reservation.since, reservation.may_release) == (RESERVED, True)
+
+
+# --- the end --------------------------------------------------------------------------------------
+def test_a_strict_queue_is_restored_unless_an_open_cession_needs_it() -> None:
+    strict = waiting()
+    assert list(restore(strict, [cession()])) == []
+    assert list(restore(strict, [])) == [BEST_EFFORT]

@@ -1,0 +1,49 @@
+"""A job that was stopped for a preemptor runs again when no open Cession needs that any more."""
+
+import pytest
+
+from scheduler.actions import SetWorkloadActive
+from scheduler.cession.stopped_jobs import run_again
+from scheduler.snapshot.snapshot import Snapshot
+from tests.builders.scheduler import admitted, cession, pending, snapshot
+
+
+def activated(state: Snapshot) -> list[SetWorkloadActive]:
+    return list(run_again(state, [cession for cession in state.cessions if cession.open]))
+
+
+WAITING = pending("gpt", "research", active=False, stopped_for="c-1")
+STOPPING = admitted("gpt", active=False, stopped_for="c-1")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(snapshot(pending=[WAITING]), id="its Cession was deleted"),
+        pytest.param(snapshot(admitted=[STOPPING]), id="and Kueue has not stopped it yet"),
+        pytest.param(
+            snapshot(pending=[WAITING], cessions=[cession("Failed")]),
+            id="its Cession ended, and the write that followed was lost",
+        ),
+        pytest.param(
+            snapshot(pending=[WAITING], cessions=[cession("Admitted")]),
+            id="the preemptor does not wait any more",
+        ),
+        pytest.param(
+            snapshot(pending=[pending("gpt", "research", stopped_for="c-1")]),
+            id="somebody activated it, and only the label is left",
+        ),
+    ],
+)
+def test_it_runs_again(state: Snapshot) -> None:
+    [action] = activated(state)
+    assert (action.workload, action.uid) == (("research", "job-gpt"), "uid-gpt")
+    assert (action.active, action.cession) == (True, "")
+
+
+def test_it_waits_while_its_cession_is_open() -> None:
+    assert not activated(snapshot(pending=[WAITING], cessions=[cession("Asked")]))
+
+
+def test_a_job_that_its_user_stopped_stays_stopped() -> None:
+    assert not activated(snapshot(pending=[pending("gpt", "research", active=False)]))

@@ -1,0 +1,185 @@
+"""The progress of one target: what is asked of it, and when it is ready to be released."""
+
+from dataclasses import replace
+
+import pytest
+
+from cede.api.cession import Cession
+from cede.api.cession_status import TargetStatus
+from cede.api.objects import rfc3339
+from elastic_runtime.contract import State
+from scheduler.actions import RequestSize, ResizeJob, SetWorkloadActive
+from scheduler.cession.target_progress import (
+    STOP_AFTER_RESIZE_S,
+    TargetProgress,
+    observe,
+    ready_s,
+    release,
+)
+from scheduler.snapshot.observations import Observed
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.scheduler import NOW, admitted, cession, runtime_status, snapshot
+
+STAMP = rfc3339(NOW, micro=True)
+CEDED = runtime_status(4, wanted=4, cession="c-1", step=17, durable_step=15)
+
+
+def picture(job: AdmittedWorkload | None, led_since: float = 0.0) -> Snapshot:
+    return snapshot(admitted=[job] if job else [], led_since=led_since)
+
+
+def progress(
+    job: AdmittedWorkload | None, record: Cession | None = None, now: float = NOW
+) -> TargetProgress:
+    record = record or cession()
+    return observe(record, record.spec.targets[0], picture(job), now)
+
+
+def released(
+    job: AdmittedWorkload, record: Cession, now: float = NOW, led_since: float = 0.0
+) -> TargetProgress:
+    current = picture(job, led_since)
+    return release(record, observe(record, record.spec.targets[0], current, now), current, now)
+
+
+def test_a_runtime_that_was_not_asked_gets_a_request_with_the_time_left() -> None:
+    target = progress(admitted())
+    assert target.actions == (
+        RequestSize(("research", "gpt"), "job-uid-gpt", "10.0.0.1", 4, "c-1", 30.0),
+    )
+    assert not target.ready
+
+
+def test_a_runtime_that_accepted_the_size_is_asked() -> None:
+    resizing = runtime_status(8, wanted=4, cession="c-1", state=State.RESIZING)
+    target = progress(admitted(runtime=resizing))
+    assert (target.actions, target.status.askedTime, target.ready) == ((), STAMP, False)
+
+
+def test_a_runtime_that_ceded_is_ready_and_its_steps_are_recorded() -> None:
+    target = progress(admitted(runtime=CEDED))
+    assert (target.status.cededTime, target.ready) == (STAMP, True)
+    assert (target.status.step, target.status.durableStep) == (17, 15)
+
+
+def test_a_recorded_time_is_kept() -> None:
+    record = cession(targets=[{"uid": "job-uid-gpt", "askedTime": "before", "cededTime": "before"}])
+    status = progress(admitted(runtime=CEDED), record).status
+    assert (status.askedTime, status.cededTime) == ("before", "before")
+
+
+def test_a_job_that_ended_or_shrank_is_released() -> None:
+    assert progress(None).status.releasedTime == STAMP
+    assert progress(admitted(size=4)).status.releasedTime == STAMP
+
+
+def test_a_job_without_a_runtime_is_ready_at_once() -> None:
+    target = progress(admitted(allowed_sizes=(), address=""))
+    assert (target.actions, target.ready) == ((), True)
+
+
+# --- release --------------------------------------------------------------------------------------
+def test_a_job_that_ceded_is_resized_and_not_forced() -> None:
+    target = released(admitted(runtime=CEDED), cession())
+    (resize,) = target.actions
+    assert isinstance(resize, ResizeJob)
+    assert (resize.size, resize.why) == (4, "for claim of vision")
+    assert (target.status.resizedTime, target.status.forcedTime) == (STAMP, "")
+
+
+def asked(reason: str = "c-1") -> AdmittedWorkload:
+    """Its runtime was sent a request, and has not answered."""
+    return replace(admitted(), observed=Observed(asked_for=reason, asked_at=NOW - 31))
+
+
+def test_a_job_that_was_asked_and_has_not_ceded_is_forced() -> None:
+    assert released(asked(), requested(31)).status.forcedTime == STAMP
+    accepted = requested(31, askedTime=rfc3339(NOW - 30))
+    assert released(admitted(), accepted).status.forcedTime == STAMP
+
+
+@pytest.mark.parametrize(
+    ("job", "grace_s"),
+    [
+        pytest.param(asked(), 0, id="no time to cede"),
+        pytest.param(admitted(address=""), 30, id="no address"),
+        pytest.param(asked("older"), 30, id="asked for another Cession"),
+    ],
+)
+def test_a_job_that_could_not_cede_in_time_is_not_late(job: AdmittedWorkload, grace_s: int) -> None:
+    """A job that is not asked because of late answers would be late for ever."""
+    record = cession("Asked", grace_s=grace_s, targets=requested(31).status.targets)
+    target = released(job, record)
+    assert isinstance(target.actions[-1], ResizeJob)
+    assert target.status.forcedTime == ""
+
+
+def test_how_long_a_target_has_been_ready_counts_while_we_lead() -> None:
+    """From its answer, or from the end of its grace."""
+    current = picture(admitted())
+    for record, seconds in (
+        (requested(31), 1),
+        (requested(600, cededTime=rfc3339(NOW - 5)), 5),
+        (requested(10), -20),
+    ):
+        target = observe(record, record.spec.targets[0], current, NOW)
+        assert ready_s(target, current, NOW) == pytest.approx(seconds)
+        assert ready_s(target, replace(current, led_since=NOW - 2), NOW) <= 2
+
+
+def requested(seconds_ago: float, **times: str) -> Cession:
+    target = {"uid": "job-uid-gpt", "requestedTime": rfc3339(NOW - seconds_ago)} | times
+    return cession("Asked", targets=[target])
+
+
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_a_job_that_ceded_is_shrunk_however_long_nobody_led(hours: int) -> None:
+    """The clock of the new leader may differ by an hour, too."""
+    record = requested(600, cededTime=rfc3339(NOW - 590))
+    now = NOW + 3600 * hours
+    target = released(admitted(runtime=CEDED), record, now, led_since=now)
+    assert isinstance(target.actions[-1], ResizeJob)
+    assert not target.status.stopped
+
+
+def test_a_job_is_stopped_when_a_resize_had_no_effect_while_we_led() -> None:
+    """First that is recorded, then its Workload is deactivated."""
+    resized = rfc3339(NOW - STOP_AFTER_RESIZE_S)
+    record = requested(60, resizedTime=resized)
+    assert not released(admitted(runtime=CEDED), record, led_since=NOW - 1).status.stopped
+    target = released(admitted(runtime=CEDED), record)
+    assert (target.actions[1:], target.status.stopped) == ((), True)
+    record.status.targets = [target.status]
+    target = released(admitted(runtime=CEDED), record)
+    assert target.actions == (
+        SetWorkloadActive(("research", "job-gpt"), "uid-gpt", False, "for claim of vision", "c-1"),
+    )
+    assert target.status.stoppedTime == STAMP
+
+
+def test_a_released_target_needs_no_action() -> None:
+    target = released(admitted(size=4), cession())
+    assert (target.actions, target.status.releasedTime) == ((), STAMP)
+
+
+def test_the_end_of_the_pods_is_noted() -> None:
+    assert progress(admitted(size=4, ready_pods=6)).status.goneTime == ""
+    assert progress(admitted(size=4, ready_pods=4)).status.goneTime == STAMP
+    assert progress(None).status.goneTime == STAMP
+
+
+# --- not needed, or needed again ------------------------------------------------------------------
+def test_a_target_that_is_not_needed_is_forgotten() -> None:
+    record = requested(5, askedTime=rfc3339(NOW - 4))
+    current = picture(admitted(runtime=CEDED))
+    target = observe(record, record.spec.targets[0], current, NOW, needed=False)
+    assert (target.status, target.actions) == (TargetStatus(uid="job-uid-gpt"), ())
+    assert not target.needed
+
+
+def test_a_job_that_came_back_at_its_old_size_is_asked_again() -> None:
+    record = requested(60, cededTime="x", releasedTime=rfc3339(NOW - 50))
+    target = progress(admitted(), record)
+    assert isinstance(target.actions[0], RequestSize)
+    assert (target.status.cededTime, target.status.requestedTime) == ("", STAMP)

@@ -1,0 +1,105 @@
+"""Which pending Workloads may preempt, in whose order, and which may not."""
+
+import pytest
+
+from cede.api.resources import Resources
+from scheduler.preemption.preemptors import preemptors
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import PendingWorkload
+from tests.builders.scheduler import admitted, cohort_quota, gpus, pending, queue, snapshot
+
+
+def names_of(snapshot: Snapshot, *queues_with_open_cession: str) -> list[tuple[str, bool]]:
+    """(preemptor, whether Kueue will reserve for it), in order."""
+    return [
+        (preemptor.workload.name, preemptor.reserved)
+        for preemptor in preemptors(snapshot, queues_with_open_cession)
+    ]
+
+
+# of research, which owns four
+FULL = (admitted(size=8),)
+
+
+@pytest.mark.parametrize(
+    ("workloads", "expected"),
+    [
+        pytest.param([pending("a", pods=4)], [("a", True)], id="within the team's own quota"),
+        pytest.param([pending("a", pods=5)], [], id="not above the team's own quota"),
+        pytest.param(
+            [pending("a", pods=5), pending("b", pods=4)],
+            [("b", False)],
+            id="behind one that may not preempt",
+        ),
+        pytest.param(
+            [pending("a", pods=4), pending("b", pods=3)],
+            [("a", True), ("b", False)],
+            id="Kueue reserves for the first only",
+        ),
+        pytest.param(
+            [pending("a", pods=4), pending("b", pods=4)],
+            [("a", True)],
+            id="the first speaks for all that request the same",
+        ),
+        pytest.param([pending("a", active=False)], [], id="not an inactive Workload"),
+        pytest.param(
+            [pending("a", is_scale_up=True)], [("a", False)], id="a growth within its team's own"
+        ),
+        pytest.param(
+            [pending("a", pods=5, is_scale_up=True)], [], id="not a growth beyond its team's own"
+        ),
+        pytest.param(
+            [pending("a", requested=Resources({"cpu": 1}))],
+            [],
+            id="not for a resource the queue does not cover",
+        ),
+        pytest.param(
+            [pending("a", queue="research", pods=2)],
+            [("a", True)],
+            id="a team that borrows, within the team",
+        ),
+    ],
+)
+def test_preemptors(workloads: list[PendingWorkload], expected: list[tuple[str, bool]]) -> None:
+    assert names_of(snapshot(admitted=FULL, pending=workloads)) == expected
+
+
+def test_a_workload_that_kueue_would_not_try_claims_nothing_and_silences_nobody() -> None:
+    gated = pending("a", pods=4, ineligible="it has an admission gate")
+    small = pending("b", pods=1, ineligible="Kueue waits before it tries it again")
+    workloads = [gated, small, pending("c", pods=4)]
+    assert names_of(snapshot(admitted=[admitted(size=7)], pending=workloads)) == [("c", True)]
+
+
+def test_only_a_team_that_borrows_exceeds_its_nominal_quota() -> None:
+    workloads = [pending("a", pods=4), pending("b", queue="research", pods=2)]
+    exceeds = {
+        preemptor.workload.name: preemptor.exceeds_nominal
+        for preemptor in preemptors(snapshot(admitted=FULL, pending=workloads))
+    }
+    assert exceeds == {"a": False, "b": True}
+
+
+def test_behind_a_workload_that_fits_nothing_preempts_in_this_pass() -> None:
+    workloads = [pending("a", pods=2), pending("b", pods=4)]
+    assert names_of(snapshot(admitted=[admitted(size=6)], pending=workloads)) == []
+
+
+def test_behind_a_workload_that_fits_and_that_kueue_passes_over_others_preempt() -> None:
+    workloads = [pending("a", pods=2), pending("b", pods=4)]
+    current = snapshot(admitted=[admitted(size=6)], pending=workloads, overdue=frozenset({"uid-a"}))
+    assert names_of(current) == [("b", False)]
+
+
+def test_a_queue_with_an_open_cession_has_no_second_preemptor() -> None:
+    assert names_of(snapshot(admitted=FULL, pending=[pending("a")]), "vision") == []
+
+
+def test_a_queue_that_cede_does_not_manage_has_no_preemptor() -> None:
+    quota = cohort_quota(queue("vision", managed=False), queue("research", used=8))
+    assert names_of(snapshot(quota, admitted=FULL, pending=[pending("a")])) == []
+
+
+def test_a_preemptor_lacks_what_is_not_available() -> None:
+    (preemptor,) = preemptors(snapshot(admitted=[admitted(size=6)], pending=[pending("a", pods=4)]))
+    assert preemptor.missing == gpus(2)

@@ -1,0 +1,87 @@
+"""Where the pods of a job run, and how many are ready."""
+
+import msgspec
+
+from cede.api import names
+from cede.api.kueue import Pod
+from cede.api.objects import Json
+from scheduler.snapshot.job_pods import NO_PODS, combined, read_job_pods
+from tests.builders.scheduler import GPU, runtime_status
+
+POD_0 = {names.POD_INDEX: "0"}
+
+
+def pod(
+    job: str = "",
+    *,
+    node: str = "n1",
+    ready: bool = True,
+    phase: str = "Running",
+    namespace: str = "research",
+    labels: Json | None = None,
+) -> Pod:
+    """A pod of the Job with this uid."""
+    metadata = {"name": "p", "namespace": namespace, "labels": labels or {}} | owned("Job", job)
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": phase, "podIP": "10.0.0.1", "conditions": conditions}
+    spec = {"nodeName": node, "containers": [{"resources": {"requests": {GPU: 1}}}]}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
+
+
+def owned(kind: str, uid: str) -> Json:
+    return {"ownerReferences": [{"kind": kind, "name": "x", "uid": uid, "controller": True}]}
+
+
+def test_the_pods_of_a_job_are_counted_by_node() -> None:
+    pods = [pod("u"), pod("u", node="n2", ready=False), pod("u", node="", ready=False)]
+    gpt = read_job_pods(pods)
+    assert (gpt.ready, gpt.requested_per_node) == (1, {"n1": {GPU: 1}, "n2": {GPU: 1}})
+
+
+def test_pods_that_have_ended_do_not_count() -> None:
+    assert read_job_pods([pod("u", phase="Succeeded")]) == NO_PODS
+
+
+def test_pod_0_is_where_the_runtime_answers() -> None:
+    assert read_job_pods([pod("u", labels=POD_0)]).address == "10.0.0.1"
+
+
+def test_several_owners_together() -> None:
+    """Such as the Jobs of one JobSet."""
+    parts = [read_job_pods([pod("a", labels=POD_0)]), read_job_pods([pod("b", node="n2")])]
+    together = combined(parts, runtime_status())
+    assert together.ready == 2
+    assert together.requested_per_node == {"n1": {GPU: 1}, "n2": {GPU: 1}}
+    assert (together.address, together.runtime) == ("10.0.0.1", runtime_status())
+
+
+def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:
+    def indexed(index: str, *, ready: bool = True) -> Pod:
+        return pod("u", labels={names.POD_INDEX: index}, ready=ready)
+
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    gated = unscheduled | {"reason": "SchedulingGated"}
+    bodies: list[Json] = [
+        {
+            "metadata": owned("Job", "u"),
+            "status": {"phase": "Pending", "conditions": [reason]},
+        }
+        for reason in (unscheduled, gated)
+    ]
+    pods = [indexed("0"), indexed("2"), indexed("3", ready=False)]
+    gpt = read_job_pods([*pods, *(msgspec.convert(body, Pod) for body in bodies)])
+    assert (gpt.ready_indexes, gpt.unplaced) == (frozenset({0, 2}), 1)
+    assert gpt.node_of_index == {0: "n1", 2: "n1", 3: "n1"}
+
+
+def test_a_ready_pod_that_is_being_deleted_is_missing() -> None:
+    """As for the Job controller, which counts active pods."""
+    body: Json = {
+        "metadata": {
+            "labels": {names.POD_INDEX: "1"},
+            **owned("Job", "u"),
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    assert read_job_pods([msgspec.convert(body, Pod)]).ready_indexes == frozenset()

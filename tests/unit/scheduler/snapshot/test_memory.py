@@ -1,0 +1,65 @@
+"""What was read is kept while its objects stay, and is read again when they change."""
+
+import pytest
+
+from scheduler.snapshot.memory import Kept, ReadObjects
+
+
+class Thing:
+    """Equal to every other: only identity may count."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_an_object_is_read_once_while_it_stays() -> None:
+    reads = list[Thing]()
+    memory = ReadObjects(reads.append)
+    first, second = Thing(), Thing()
+    memory.update([first])
+    removed, added = memory.update([first, second])
+    assert len(reads) == 2
+    assert not removed
+    assert added[0][0] is second
+
+
+def test_an_object_that_was_replaced_is_read_again() -> None:
+    memory = ReadObjects(id)
+    old, new = Thing(), Thing()
+    memory.update([old])
+    removed, added = memory.update([new])
+    assert removed == [(old, id(old))]
+    assert added == [(new, id(new))]
+    assert list(memory) == [(new, id(new))]
+
+
+def test_an_object_that_cannot_be_read_changes_nothing() -> None:
+    memory = ReadObjects(int)
+    memory.update(["1"])
+    with pytest.raises(ValueError, match="many"):
+        memory.update(["1", "2", "many"])
+    _, added = memory.update(["1", "2"])
+    assert ("2", 2) in added
+
+
+def test_a_value_is_kept_while_all_its_sources_are_the_same() -> None:
+    kept = Kept[int]()
+    source, other = Thing(), Thing()
+    assert kept.get("key", (source,), lambda: 1) == 1
+    kept.end_pass()
+    assert kept.get("key", (source,), lambda: 2) == 1
+    kept.end_pass()
+    assert kept.get("key", (other,), lambda: 3) == 3
+    kept.end_pass()
+    assert kept.get("key", (other, source), lambda: 4) == 4
+
+
+def test_a_value_that_nobody_asked_for_in_a_pass_is_forgotten() -> None:
+    kept = Kept[int]()
+    source = Thing()
+    kept.get("key", (source,), lambda: 1)
+    kept.end_pass()
+    kept.end_pass()
+    assert kept.get("key", (source,), lambda: 2) == 2

@@ -1,0 +1,153 @@
+"""Workloads and their owners: identity, size, usage, order, and the annotations of users."""
+
+from dataclasses import replace
+
+import pytest
+
+from cede.api import names
+from cede.api.kueue import Job
+from cede.api.objects import Condition, unix
+from cede.api.workload_identity import identity
+from scheduler.snapshot.job_pods import JobPods
+from scheduler.snapshot.read_workloads import (
+    has_quota,
+    order_time,
+    read_admitted,
+    read_pending,
+    replaced_slice,
+)
+from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.job_kinds import jobs_of_every_kind, pod_spec
+from tests.builders.kueue_objects import CREATED, job, job_set_workload, owners_of_kind, workload
+from tests.builders.scheduler import KEY
+
+
+def read(gpt: Job | None, count: int = 8) -> AdmittedWorkload:
+    return read_admitted(workload("a", count, assigned=8), gpt, JobPods(ready=2))
+
+
+def test_size_and_usage_follow_the_pod_set_not_the_assignment() -> None:
+    """Kueue lowers the count of the pod set when a job shrinks."""
+    gpt = read(job(3), count=3)
+    assert (gpt.size, gpt.usage[KEY], gpt.per_pod[KEY]) == (3, 3, 1)
+
+
+def test_a_job_that_was_not_read_is_not_elastic() -> None:
+    gpt = read(None)
+    assert (gpt.size, gpt.allowed_sizes) == (8, ())
+
+
+def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:
+    gpt = read(job())
+    assert (gpt.identity, gpt.name, gpt.ready_pods) == ("job-uid", "gpt", 2)
+
+
+def test_a_workload_without_quota_cannot_be_read_as_admitted() -> None:
+    with pytest.raises(ValueError, match="not admitted"):
+        read_admitted(workload("a", 8), job(), JobPods())
+
+
+# --- annotations ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("", 0), ("soon", 0)]
+)
+def test_grace_is_read_as_the_webhook_admits_it(text: str, seconds: float) -> None:
+    assert read(job(annotations={names.GRACE: text})).grace_s == seconds
+
+
+@pytest.mark.parametrize("desired_size", ["²", "9" * 5000, "-1", "many"])
+@pytest.mark.parametrize("shrunk_at", ["soon", "9" * 40, "2026-13-01T00:00:00Z"])
+def test_users_may_write_anything_into_our_annotations(desired_size: str, shrunk_at: str) -> None:
+    notes = {names.DESIRED_SIZE: desired_size, names.SHRUNK_AT: shrunk_at}
+    gpt = read(job(annotations=notes))
+    assert (gpt.desired_size, gpt.shrunk_at) == (8, 0.0)
+
+
+def test_a_job_whose_sizes_cannot_be_read_is_not_elastic() -> None:
+    assert read(job(annotations={names.SIZES: "many"})).allowed_sizes == ()
+
+
+# --- kinds ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
+def test_a_job_of_any_kind_has_one_identity_while_it_waits_and_while_it_runs(kind: str) -> None:
+    waiting = workload("a", 8, owners=owners_of_kind(kind))
+    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
+    pending = read_pending(waiting, "research")
+    admitted = read_admitted(running, None, JobPods())
+    assert pending.identity == admitted.identity == identity(waiting) == identity(running)
+    assert pending.job == admitted.job
+
+
+@pytest.mark.parametrize("kind", sorted({*jobs_of_every_kind(pod_spec()), "PodGroup"}))
+def test_a_job_of_any_kind_has_run_since_its_quota_was_reserved(kind: str) -> None:
+    running = workload("a", 8, assigned=8, owners=owners_of_kind(kind))
+    assert read_admitted(running, None, JobPods()).started == unix(CREATED)
+
+
+# --- Kueue's order --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("reason", "status", "is_last"),
+    [
+        ("PodsReadyTimeout", "True", True),
+        ("AdmissionCheck", "True", True),
+        ("Preempted", "True", False),
+        ("PodsReadyTimeout", "False", False),
+    ],
+)
+def test_who_was_evicted_for_its_own_fault_waits_behind_those_who_came_before(
+    reason: str, status: str, is_last: bool
+) -> None:
+    evicted = job_set_workload(
+        conditions=[
+            {
+                "type": "Evicted",
+                "status": status,
+                "reason": reason,
+                "lastTransitionTime": "2026-01-02T00:00:00Z",
+            }
+        ]
+    )
+    later_s = order_time(evicted) - evicted.metadata.created
+    assert later_s == (86400 if is_last else 0)
+
+
+# --- counting -------------------------------------------------------------------------------------
+def test_finished_pods_of_a_job_use_no_quota() -> None:
+    """Kueue lists them as reclaimable."""
+    runs = read_admitted(job_set_workload(4, assigned=True, finished_pods=3), None, JobPods())
+    assert (runs.size, runs.usage[KEY]) == (1, 1)
+
+
+def test_a_job_that_kueue_evicts_still_has_its_quota() -> None:
+    evicted = [{"type": "Evicted", "status": "True", "reason": "Preempted"}]
+    runs = read_admitted(job_set_workload(4, assigned=True, conditions=evicted), None, JobPods())
+    assert (runs.is_evicting, runs.usage[KEY]) == (True, 4)
+
+
+def test_an_inactive_job_has_no_quota_although_its_pods_may_still_save() -> None:
+    """Kueue gives its quota to others at once (HasActiveQuotaReservation)."""
+    stopped = workload("a", 8, assigned=8, active=False)
+    runs = read_admitted(stopped, job(), JobPods())
+    assert (runs.is_evicting, runs.active, runs.usage[KEY]) == (True, False, 0)
+
+
+# --- missing pods ---------------------------------------------------------------------------------
+def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
+    since = "2026-01-01T01:00:00Z"
+    condition = Condition("PodsReady", "False", "WaitForRecovery", lastTransitionTime=since)
+    status = replace(workload("a", 4, assigned=4).status, conditions=(condition,))
+    misses = replace(workload("a", 4, assigned=4), status=status)
+    gpt = read_admitted(misses, job(4), JobPods(ready_indexes=frozenset({0, 2}), unplaced=1))
+    assert (gpt.missing_pods, gpt.unplaced_pods) == ((1, 3), 1)
+    assert (gpt.unready_since, gpt.is_recovering) == (unix(since), True)
+
+
+# --- pending --------------------------------------------------------------------------------------
+def test_a_slice_names_what_it_replaces() -> None:
+    assert replaced_slice(workload("b", 8, replaces="a")) == ("research", "a")
+    assert replaced_slice(workload("b", 8)) is None
+
+
+def test_a_finished_workload_has_no_quota() -> None:
+    assert has_quota(workload("a", 8, assigned=8))
+    assert not has_quota(workload("a", 8, assigned=8, finished=True))
