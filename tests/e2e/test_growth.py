@@ -50,6 +50,10 @@ def test_the_growth_of_an_owner_is_a_claim(cluster: Cluster, lent: Training) -> 
         items = cluster.kubectl_json("get", "cessions")["items"]
         return [item["status"].get("phase", "") for item in items]
 
-    cluster.until(lambda: phases() == ["Completed"] * 2, "both Cessions to be Completed", 60)
+    def both_completed() -> bool:
+        assert phases() == ["Completed"] * 2, f"the phases are {phases()}"
+        return True
+
+    cluster.until(both_completed, "both Cessions to be Completed", 60)
     lent.check_nothing_lost()
     owner.check_nothing_lost()
