@@ -65,7 +65,8 @@ class Cluster:
             time.sleep(POLL_INTERVAL_S)
 
     def without_teams(self) -> None:
-        """Deletes all allocations, their jobs and the policy; adopted namespaces stay, empty."""
+        """Deletes all allocations, their jobs, the policy and all Cessions; adopted namespaces
+        stay, empty."""
         for allocation in self.kubectl_json("get", "computeallocations")["items"]:
             name = allocation["metadata"]["name"]
             selector = f"{names.ALLOCATION}={name}"
@@ -76,6 +77,7 @@ class Cluster:
         created = f"{names.MANAGED_SELECTOR},{names.TEAM}"
         self.kubectl("delete", "namespaces", "-l", created, "--timeout=120s")
         self.kubectl("delete", "clusterpolicies", "--all")
+        self.kubectl("delete", "cessions", "--all")
 
     def _delete_work(self, namespace: str) -> None:
         kinds = "jobs,deployments,statefulsets"
