@@ -148,9 +148,9 @@ class Controller:
 
     def _lease_changed(self) -> None:
         """A pass by the leader changes nothing while it leads."""
-        before = self._leader()
+        before = self._leaders()
         self._observe_lease()
-        if self._leader() != before:
+        if self._leaders() != before:
             self.wake.set()
 
     def _observe_lease(self) -> None:
@@ -158,9 +158,10 @@ class Controller:
         watchdog_s = _watchdog_s(self.policies.get(POLICY))
         self.leadership = lease_watchdog.observe(self.leadership, lease, watchdog_s, self.clock())
 
-    def _leader(self) -> str:
-        watchdog_s = _watchdog_s(self.policies.get(POLICY))
-        return lease_watchdog.leader(self.leadership, watchdog_s, self.clock())
+    def _leaders(self) -> tuple[str, str]:
+        """The scheduler that preempts, and the one that does not preempt yet."""
+        known = (self.leadership, _watchdog_s(self.policies.get(POLICY)), self.clock())
+        return lease_watchdog.leader(*known), lease_watchdog.returning(*known)
 
     # --- one pass ---------------------------------------------------------------------------------
     async def reconcile(self) -> float:
@@ -179,7 +180,7 @@ class Controller:
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         await self.applier.apply(snapshot, plan)
-        if not snapshot.leader:
+        if not snapshot.leader and not snapshot.returning:
             await leftovers.undo(self.client, snapshot.live)
 
         # The statuses report on the objects as they were just written.
@@ -211,7 +212,8 @@ class Controller:
 
     def _snapshot(self, now: float) -> Snapshot:
         self._observe_lease()
-        SCHEDULER_LEADS.set(bool(self._leader()))
+        leader, returning = self._leaders()
+        SCHEDULER_LEADS.set(bool(leader))
         policy = self.policies.get(POLICY)
         allocations = sorted(self.allocations.all(), key=lambda a: a.metadata.name)
         return Snapshot(
@@ -220,7 +222,8 @@ class Controller:
             nodes=tuple(self.nodes.all()),
             daemon_sets=tuple(self.daemon_sets.all()),
             live=self._live_objects(now),
-            leader=self._leader(),
+            leader=leader,
+            returning=returning,
             root_key=self.root_key,
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),

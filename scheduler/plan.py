@@ -27,6 +27,11 @@ from scheduler.resizing.overuse import shrink_overuse
 from scheduler.resizing.upkeep import align_runtimes, delete_ended
 from scheduler.snapshot.snapshot import Snapshot
 
+OBSERVING = "mode Observe"
+KUEUE_PREEMPTS = (
+    "Kueue preempts by its own rules until the ClusterPolicy's status has preemption: Cede"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -49,7 +54,11 @@ def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
 
 def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """Cessions advance. Then at most one new Cession is opened, for what they leave. Then queues
-    and runtimes are set to what they should be. At last jobs may grow."""
+    and runtimes are set to what they should be. At last jobs may grow.
+
+    While Kueue preempts, nothing new is taken: it would stop whole jobs for the same preemptor.
+    Growth waits too, because Kueue would stop others for it.
+    """
     faults = Faults()
     open_cessions = [cession for cession in snapshot.cessions if cession.open]
     followed = [cession for cession in snapshot.cessions if not cession.ended]
@@ -61,6 +70,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         "new Cessions", decide, snapshot, open_cessions, policy, now, faults
     )
     opened = [decision.opened for decision in decisions if decision.opened]
+    opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
     busy = target_uids(served)
     overuse = faults.guard_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
@@ -80,7 +90,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.guard_all("growth", _grown, snapshot, served, policy, now),
         *faults.guard_all("old Cessions", delete_ended, snapshot, now),
     )
-    return _planned(actions, decisions, faults)
+    return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
 
 
 def _advanced(
@@ -110,7 +120,7 @@ def _step(
     now: float,
 ) -> Step:
     step = advance(cession, snapshot, now, others)
-    if step.occurrence is not Occurrence.CAPACITY_TAKEN:
+    if step.occurrence is not Occurrence.CAPACITY_TAKEN or snapshot.kueue_preempts:
         return step
     amendment = amend(cession, snapshot, others, policy, now)
     if amendment is None:
@@ -127,6 +137,8 @@ def _grown(
     snapshot: Snapshot, served: Sequence[Cession], policy: PolicySpec, now: float
 ) -> Iterator[Action]:
     """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
+    if snapshot.kueue_preempts:
+        return iter(())
     unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
     promised = {need.flavor for cession in unserved for need in cession.spec.need}
     claims = {cession.spec.preemptor.uid for cession in unserved}
@@ -158,7 +170,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.guard_all("reservations", restore, snapshot, ()),
         *faults.guard_all("sizes of runtimes", align_runtimes, snapshot, (), only_asked_back=True),
     )
-    return _planned(actions, decisions, faults, is_observing=True)
+    return _planned(actions, decisions, faults, OBSERVING)
 
 
 # --- what is reported -----------------------------------------------------------------------------
@@ -166,17 +178,17 @@ def _planned(
     actions: tuple[Action, ...],
     decisions: Sequence[Decision],
     faults: Faults,
-    *,
-    is_observing: bool = False,
+    withheld: str = "",
 ) -> Plan:
+    """`withheld`: why no Cession is opened; empty if one may be."""
     why = list[str]()
     notices = list[RecordWorkloadEvent]()
     for decision in decisions:
         sentence = decision.why
         if decision.is_broken:
             notices.append(_notice(decision, SchedulerEvent.NOT_PLANNED, sentence))
-        elif decision.opened and is_observing:
-            sentence = f"mode Observe, nothing is done: {sentence}"
+        elif decision.opened and withheld:
+            sentence = f"{withheld}, nothing is done: {sentence}"
             notices.append(_notice(decision, SchedulerEvent.OBSERVED, sentence))
         why.append(sentence)
     return Plan(actions, tuple(why), tuple(notices), tuple(faults.all))

@@ -87,6 +87,10 @@ class LeaderReason(Reason):
 
     LEADS = ("Leads", "A scheduler leads: jobs cede, and Kueue preempts nothing.")
     OBSERVING = ("Observing", "The mode is Observe: Cede only records, and Kueue preempts.")
+    RETURNING = (
+        "Returning",
+        "A scheduler is back after its second interruption: Kueue preempts for a while longer.",
+    )
     NO_LEADER = ("NoLeader", "No scheduler has finished a pass in time: Kueue preempts.")
 
 
@@ -183,7 +187,8 @@ class SchedulerEvent(Reason):
     )
     OBSERVED = (
         "Observed",
-        "The mode is Observe: the message says which jobs would be asked in mode Enforce.",
+        "The mode is Observe, or Kueue preempts for now: the message says which jobs Cede would "
+        "ask otherwise.",
     )
     NOT_PLANNED = (
         "NotPlanned",

@@ -179,6 +179,11 @@ def _why_no_cession(
             f"No scheduler leads, so Cede does not preempt: check Deployment {names.SCHEDULER} in "
             f"namespace {names.SYSTEM_NAMESPACE}."
         )
+    if policy and policy.status.preemption == "Kueue":
+        return (
+            "Cede does not preempt now, and Kueue preempts by its own rules: condition "
+            "SchedulerLeads of the ClusterPolicy says why."
+        )
     min_runtime_s = policy.spec.preemption.minRuntimeSeconds if policy else 0
     return (
         f"No Cession is under way for it: the jobs that it may preempt hold too little, or have "

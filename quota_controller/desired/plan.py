@@ -48,10 +48,12 @@ class Snapshot:
     nodes: tuple[Node, ...]
     daemon_sets: tuple[DaemonSet, ...]
     live: LiveObjects
-    # the scheduler that leads; empty when none has renewed its lease within the watchdog's time
+    # the scheduler that leads and preempts; empty when none has finished a pass in time
     leader: str
     # the key that the namespaces' keys are derived from; empty when it is lost
     root_key: bytes
+    # a scheduler that finishes passes again; Kueue still preempts
+    returning: str = ""
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
     # objects that count as they last were, each with why it cannot be read
     unreadable: tuple[str, ...] = ()

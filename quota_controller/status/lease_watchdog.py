@@ -59,15 +59,28 @@ def observe(
 
 
 def leader(leadership: Leadership | None, watchdog_s: float, now: float) -> str:
-    """The scheduler that leads; empty when none has finished a pass for `watchdog_s` seconds, and
-    until Cede may preempt again."""
-    if seconds_left(leadership, watchdog_s, now) is None or leadership is None:
+    """The scheduler that leads and preempts; empty when none does."""
+    if leadership is None or not leadership.leads:
+        return ""
+    return _active(leadership, watchdog_s, now)
+
+
+def returning(leadership: Leadership | None, watchdog_s: float, now: float) -> str:
+    """The scheduler that finishes passes again, and to which preemption has not come back yet."""
+    if leadership is None or leadership.leads:
+        return ""
+    return _active(leadership, watchdog_s, now)
+
+
+def _active(leadership: Leadership, watchdog_s: float, now: float) -> str:
+    """The scheduler that has finished a pass in the last `watchdog_s` seconds; empty if none."""
+    if now - leadership.observed >= watchdog_s:
         return ""
     return leadership.holder or UNNAMED_LEADER
 
 
 def seconds_left(leadership: Leadership | None, watchdog_s: float, now: float) -> float | None:
     """Seconds until Kueue gets its preemption back if no pass follows; None when it has it."""
-    if leadership is None or not leadership.leads or now - leadership.observed >= watchdog_s:
+    if leadership is None or not leader(leadership, watchdog_s, now):
         return None
     return leadership.observed + watchdog_s - now

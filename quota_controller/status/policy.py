@@ -15,6 +15,7 @@ from quota_controller.desired.kueue_objects import types_with_old_topology
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status import kueue_config
 from quota_controller.status.allocation import amounts_of_type
+from quota_controller.status.lease_watchdog import RETURN_INTERVAL
 from quota_controller.status.verdict import Verdict, failed, with_verdict
 
 SCHEDULER_LEADS = "SchedulerLeads"
@@ -36,7 +37,7 @@ def policy_status(
     generation = policy.metadata.generation
     conditions = policy.status.conditions
     for type_, verdict in (
-        (SCHEDULER_LEADS, _leader_verdict(policy, snapshot.leader)),
+        (SCHEDULER_LEADS, _leader_verdict(policy, snapshot)),
         (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue)),
         (names.READY, _ready_verdict(policy, snapshot, write_problems)),
     ):
@@ -46,7 +47,7 @@ def policy_status(
     return PolicyStatus(
         observedGeneration=generation,
         conditions=conditions,
-        leader=snapshot.leader,
+        leader=snapshot.leader or snapshot.returning,
         preemption="Cede" if plan.cede_preempts else "Kueue",
         podsReadyTimeoutSeconds=round(pods_ready.start_s),
         podsRecoveryTimeoutSeconds=round(pods_ready.recovery_s),
@@ -82,9 +83,17 @@ def unsynced_policy_status(
     )
 
 
-def _leader_verdict(policy: ClusterPolicy, leader: str) -> Verdict:
-    if not leader:
-        seconds = policy.spec.preemption.watchdogSeconds
+def _leader_verdict(policy: ClusterPolicy, snapshot: Snapshot) -> Verdict:
+    seconds = policy.spec.preemption.watchdogSeconds
+    if snapshot.returning:
+        return Verdict(
+            False,
+            LeaderReason.RETURNING,
+            f"{snapshot.returning} finishes passes again, but the one before stopped within "
+            f"{RETURN_INTERVAL * seconds:.0f} s of its return: until then Kueue preempts by its "
+            f"own rules and stops whole jobs, so that preemption does not change too often",
+        )
+    if not snapshot.leader:
         return Verdict(
             False,
             LeaderReason.NO_LEADER,

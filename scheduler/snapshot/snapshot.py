@@ -99,6 +99,8 @@ class Snapshot:
     timeouts: KueueTimeouts = field(default_factory=KueueTimeouts)
     # uids of Workloads that fit, and of Jobs that grow, for which Kueue did nothing for too long
     overdue: frozenset[str] = frozenset()
+    # whether the quota_controller has given Kueue its own preemption
+    kueue_preempts: bool = False
 
 
 class _WorkloadFacts(NamedTuple):
@@ -164,6 +166,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
         overdue=objects.overdue,
+        kueue_preempts=any(policy.status.preemption == "Kueue" for policy in objects.policies),
     )
     memory.end_pass()
     return current

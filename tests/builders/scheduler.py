@@ -197,6 +197,7 @@ def snapshot(
     led_since: float = 0.0,
     timeouts: KueueTimeouts | None = None,
     overdue: frozenset[str] = frozenset(),
+    kueue_preempts: bool = False,
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use, and keep capacity for the
     preemptors of open Cessions; that of vision also if `is_reserved`."""
@@ -220,6 +221,7 @@ def snapshot(
         led_since=led_since,
         timeouts=timeouts or KueueTimeouts(),
         overdue=overdue,
+        kueue_preempts=kueue_preempts,
     )
 
 

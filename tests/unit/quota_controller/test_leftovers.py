@@ -60,6 +60,22 @@ async def test_without_a_leader_no_queue_stays_strict(world: World) -> None:
     assert world.queue_spec()["queueingStrategy"] == "BestEffortFIFO"
 
 
+async def test_what_a_scheduler_does_that_is_back_is_left_alone(world: World) -> None:
+    """Also after its second outage, when Kueue keeps its preemption for a while."""
+    for _ in range(2):
+        world.now += WATCHDOG_S
+        await world.settle()
+        world.renew_lease()
+        await world.settle()
+    assert world.policy_status()["preemption"] == "Kueue"
+    make_strict(world)
+    await world.settle()
+    assert world.queue_spec()["queueingStrategy"] == "StrictFIFO"
+    world.now += WATCHDOG_S
+    await world.settle()
+    assert world.queue_spec()["queueingStrategy"] == "BestEffortFIFO", "it has ended again"
+
+
 async def test_a_refusal_delays_nothing_else_and_is_tried_again(world: World) -> None:
     make_strict(world)
     refusal = refuses(500, "InternalError", "webhook down")

@@ -33,6 +33,31 @@ async def test_without_a_leader_kueue_preempts_until_one_is_back(world: World) -
     assert set(world.queue_spec()["preemption"].values()) == off
 
 
+async def test_a_scheduler_that_comes_back_for_the_second_time_waits_and_the_status_says_so(
+    world: World,
+) -> None:
+    await world.settle()
+    for _ in range(2):
+        world.now += 130
+        await world.settle()
+        world.renew_lease("scheduler-1")
+        await world.settle()
+    status = world.policy_status()
+    assert (status["preemption"], status["leader"]) == ("Kueue", "scheduler-1")
+    leads = condition_of(status, "SchedulerLeads")
+    assert (leads["status"], leads["reason"]) == ("False", "Returning")
+    assert "scheduler-1 finishes passes again" in leads["message"]
+    for _ in range(3):
+        world.now += 119
+        world.renew_lease("scheduler-1")
+        await world.settle()
+    assert world.policy_status()["preemption"] == "Kueue", "8 minutes after its first return"
+    world.now += 119
+    world.renew_lease("scheduler-1")
+    await world.settle()
+    assert world.policy_status()["preemption"] == "Cede"
+
+
 async def test_a_scheduler_with_a_slow_clock_still_leads(world: World) -> None:
     await world.settle()
     for _ in range(5):

@@ -49,6 +49,21 @@ def opened(actions: list[Action]) -> list[Cession]:
     return [action.cession for action in actions if isinstance(action, OpenCession)]
 
 
+def robbed_after(seconds: float) -> Snapshot:
+    """Another job has what was released for `claim` so many seconds ago."""
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=12))
+    jobs = [
+        admitted(size=4, allowed_sizes=(4, 8)),
+        admitted("thief", size=8, allowed_sizes=(), started=NOW),
+    ]
+    return snapshot(
+        replace(quota, cohort_nominal=gpus(4)),
+        admitted=jobs,
+        pending=[pending()],
+        cessions=[cession("Released", releasedTime=rfc3339(NOW - seconds))],
+    )
+
+
 def resizes(actions: list[Action]) -> list[ResizeJob]:
     return [action for action in actions if isinstance(action, ResizeJob)]
 
@@ -172,6 +187,33 @@ def test_mode_observe_reports_what_it_would_do() -> None:
     assert notice.note == decision.why[0]
 
 
+# --- while Kueue preempts -------------------------------------------------------------------------
+def test_while_kueue_preempts_nothing_new_is_taken_and_the_reason_is_recorded() -> None:
+    claim = snapshot(admitted=[admitted()], pending=[pending()], kueue_preempts=True)
+    decision = plan(claim, POLICY, NOW)
+    assert decision.actions == ()
+    (notice,) = decision.notices
+    assert notice.note == decision.why[0]
+    assert notice.note.startswith("Kueue preempts by its own rules until")
+
+
+def test_while_kueue_preempts_an_open_cession_goes_on_without_more_targets() -> None:
+    ceded = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
+    current = snapshot(admitted=[ceded], pending=[pending()], cessions=[cession("Asked")])
+    actions = planned(replace(current, kueue_preempts=True))
+    assert [action.size for action in resizes(actions)] == [4]
+    robbed = robbed_after(11)
+    assert any(isinstance(action, AmendCession) for action in planned(robbed))
+    actions = planned(replace(robbed, kueue_preempts=True))
+    assert not any(isinstance(action, AmendCession) for action in actions)
+
+
+def test_while_kueue_preempts_no_job_grows() -> None:
+    idle = snapshot(admitted=[admitted(size=4, runtime=runtime_status(4))])
+    assert resizes(planned(idle))
+    assert not resizes(planned(replace(idle, kueue_preempts=True)))
+
+
 # --- several at once ------------------------------------------------------------------------------
 def test_an_open_cession_does_not_delay_another_team() -> None:
     quota = cohort_quota(
@@ -216,15 +258,8 @@ def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
 
 def test_a_cession_ends_though_its_amendments_are_refused() -> None:
     """The server refuses each of them, and accepts the status."""
-    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=12))
-    jobs = [
-        admitted(size=4, allowed_sizes=(4, 8)),
-        admitted("thief", size=8, allowed_sizes=(), started=NOW),
-    ]
-    robbed = snapshot(
-        replace(quota, cohort_nominal=gpus(4)), admitted=jobs, pending=[pending()], is_reserved=True
-    )
-    record = cession("Released", releasedTime=rfc3339(NOW))
+    robbed = robbed_after(0)
+    (record,) = robbed.cessions
     tried_at = list[int]()
     for second in range(60):
         actions = planned(replace(robbed, cessions=(record,)), NOW + second)

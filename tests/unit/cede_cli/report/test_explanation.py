@@ -45,6 +45,11 @@ EVICTED = condition(names.EVICTED, True, "killed")
         ),
         pytest.param({"policy": policy("Observe")}, "mode is Observe", id="mode Observe"),
         pytest.param({"leases": {}}, "No scheduler leads", id="no scheduler"),
+        pytest.param(
+            {"policy": policy(preemption="Kueue")},
+            "Cede does not preempt now, and Kueue preempts by its own rules",
+            id="a scheduler that has just come back",
+        ),
         pytest.param({"local_queues": ()}, "which does not exist", id="no such queue"),
         pytest.param(
             {"cessions": [cession("Asked")]},

@@ -79,8 +79,19 @@ def test_who_leads(looks: list[tuple[float, Lease]], seconds: float, expected: s
         leadership = look(leadership, observed, NOW + after)
     now = NOW + seconds
     assert lease_watchdog.leader(leadership, WATCHDOG_S, now) == expected
+    assert not (expected and lease_watchdog.returning(leadership, WATCHDOG_S, now))
     left = lease_watchdog.seconds_left(leadership, WATCHDOG_S, now)
     assert (left is None) == (expected == "")
+
+
+def test_who_comes_back_a_second_time_is_returning_while_it_finishes_passes() -> None:
+    leadership = None
+    for after in (0, 130, 300):
+        leadership = look(leadership, lease(NOW + after), NOW + after)
+    assert lease_watchdog.leader(leadership, WATCHDOG_S, NOW + 301) == ""
+    assert lease_watchdog.returning(leadership, WATCHDOG_S, NOW + 301) == "s-0"
+    assert lease_watchdog.returning(leadership, WATCHDOG_S, NOW + 420) == ""
+    assert lease_watchdog.returning(None, WATCHDOG_S, NOW) == ""
 
 
 @given(st.lists(st.floats(min_value=1, max_value=400), min_size=1, max_size=60))

@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from cede.api.kueue import ClusterQueue, Job, Pod, ResourceFlavor, ResourceFlavorSpec, Workload
 from cede.api.objects import Meta
 from cede.api.pod_templates import PodTemplate, TemplateSpec
+from cede.api.policy import ClusterPolicy, PolicyStatus
 from scheduler.snapshot.snapshot import Memory, RawObjects, Snapshot, take
 from scheduler.snapshot.workloads import AdmittedWorkload
 from tests.builders.kueue_objects import cluster_queue, job, local_queue, workload
@@ -121,6 +123,14 @@ def test_a_finished_workload_uses_nothing() -> None:
 def test_workloads_of_queues_outside_the_cohort_are_left_out() -> None:
     current = taken(workload("a", 8, assigned=8), queues=[cluster_queue("research", "other", {})])
     assert (current.admitted, current.pending) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("preemption", "expected"), [("Kueue", True), ("Cede", False), ("", False)]
+)
+def test_who_preempts_is_what_the_policy_says(preemption: str, expected: bool) -> None:
+    policy = ClusterPolicy(status=PolicyStatus(preemption=preemption))
+    assert take(RawObjects(policies=[policy])).kueue_preempts is expected
 
 
 def test_cessions_are_ordered_by_age() -> None:
