@@ -73,12 +73,13 @@ async def lead(
         working.result()
     finally:
         leading(False)
-        for task in (working, renewing):
-            task.cancel()
-            # the first failure is being raised already
-            with suppress(asyncio.CancelledError, Exception):
-                await task
-        await candidate.release()
+        working.cancel()
+        renewing.cancel()
+        try:
+            # Their first failure is being raised already. If we are cancelled here, this raises.
+            await asyncio.gather(working, renewing, return_exceptions=True)
+        finally:
+            await candidate.release()
 
 
 class _Candidate:

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from cede.kube import service
 from cede.kube.cache import Backoff, Cache
 from cede.kube.client import Client
 from cede.kube.lease import Stalled, Times
-from tests.fakes.api_faults import refuses
+from tests.fakes.api_faults import hangs, refuses
 from tests.fakes.api_server import ApiServer
 from tests.harness.fast_loop import fast
 
@@ -50,11 +50,18 @@ class Recording:
         self.pass_s = pass_s
         self.synced = list[bool]()
         self.reconciled = asyncio.Event()
+        # a pass that is cancelled, and needs a while to end
+        self.is_ending = asyncio.Event()
 
     async def reconcile(self) -> float:
         self.synced.append(self.caches[0].synced.is_set())
         self.reconciled.set()
-        await asyncio.sleep(self.pass_s)
+        try:
+            await asyncio.sleep(self.pass_s)
+        except asyncio.CancelledError:
+            self.is_ending.set()
+            await asyncio.sleep(1.0)
+            raise
         return 60.0
 
 
@@ -104,13 +111,11 @@ async def test_a_replica_leads_only_with_its_caches_synced() -> None:
 
 async def test_a_standby_is_ready_and_makes_no_pass() -> None:
     async with ApiServer() as server, server.client() as client:
-        spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
-        server.put(LEASES, {"metadata": {"namespace": KEY[0], "name": KEY[1]}, "spec": spec})
+        take_lease(server)
         controller = Recording(Cache(client, JOBS, dict))
         port = free_port()
         async with replica(server, controller, client, port):
-            while ("GET", LEASES.path(KEY)) not in server.requests:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await requested(server, "GET", LEASES.path(KEY))
             assert await readiness(port) == 200
     assert controller.synced == []
 
@@ -142,6 +147,93 @@ def test_a_replica_that_loses_the_lease_is_a_standby_again() -> None:
             assert server.requests.count(("GET", JOBS.path())) == 1, "its caches stayed"
 
     fast(test())
+
+
+# --- the end --------------------------------------------------------------------------------------
+async def reads_for_the_first_time(server: ApiServer, _: Recording) -> None:
+    server.script("GET", JOBS.path(), hangs())
+    await requested(server, "GET", JOBS.path())
+
+
+async def waits_for_an_answer_about_the_lease(server: ApiServer, _: Recording) -> None:
+    server.script("GET", LEASES.path(KEY), hangs())
+    await requested(server, "GET", LEASES.path(KEY))
+
+
+async def is_a_standby(server: ApiServer, _: Recording) -> None:
+    take_lease(server)
+    await requested(server, "GET", LEASES.path(KEY))
+
+
+async def makes_a_pass(_: ApiServer, controller: Recording) -> None:
+    controller.pass_s = float("inf")
+    await controller.reconciled.wait()
+
+
+async def waits_for_the_next_pass(_: ApiServer, controller: Recording) -> None:
+    await controller.reconciled.wait()
+    await asyncio.sleep(1)
+
+
+async def cannot_renew_the_lease(server: ApiServer, controller: Recording) -> None:
+    server.script("PUT", LEASES.path(KEY), *[hangs()] * 3)
+    await controller.reconciled.wait()
+    await requested(server, "PUT", LEASES.path(KEY))
+
+
+async def has_lost_the_lease_and_ends_its_pass(server: ApiServer, controller: Recording) -> None:
+    await makes_a_pass(server, controller)
+    take_lease(server)
+    await controller.is_ending.wait()
+
+
+async def has_lost_the_lease_and_releases_it(server: ApiServer, controller: Recording) -> None:
+    await controller.reconciled.wait()
+    server.script("PUT", LEASES.path(KEY), *[refuses(500, "InternalError")] * 9)
+    server.script("GET", LEASES.path(KEY), hangs())
+    before = server.requests.count(("GET", LEASES.path(KEY)))
+    await requested(server, "GET", LEASES.path(KEY), before + 1)
+
+
+@pytest.mark.parametrize(
+    "reach_state",
+    [
+        reads_for_the_first_time,
+        waits_for_an_answer_about_the_lease,
+        is_a_standby,
+        makes_a_pass,
+        waits_for_the_next_pass,
+        cannot_renew_the_lease,
+        has_lost_the_lease_and_ends_its_pass,
+        has_lost_the_lease_and_releases_it,
+    ],
+)
+def test_a_replica_that_is_told_to_end_ends_at_once(
+    reach_state: Callable[[ApiServer, Recording], Awaitable[None]],
+) -> None:
+    """SIGTERM cancels it once. What it does then must not take the cancellation for its own."""
+
+    async def test() -> None:
+        async with ApiServer() as server, server.client() as client:
+            controller = Recording(Cache(client, JOBS, dict))
+            async with replica(server, controller, client) as running:
+                await reach_state(server, controller)
+                running.cancel()
+                await asyncio.wait({running}, timeout=10)
+                assert running.cancelled()
+
+    fast(test())
+
+
+def take_lease(server: ApiServer) -> None:
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+    server.put(LEASES, {"metadata": {"namespace": KEY[0], "name": KEY[1]}, "spec": spec})
+
+
+async def requested(server: ApiServer, method: str, path: str, times: int = 1) -> None:
+    # no event tells of a request
+    while server.requests.count((method, path)) < times:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 def free_port() -> int:
