@@ -1,7 +1,11 @@
 """An elastic job that misses pods trains on: it is never evicted, its Job counts no failure, and
-nothing is lost."""
+nothing is lost.
+
+With CEDE_LONG_FAULTS, as in `make test-long`, the faults last for minutes.
+"""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +19,9 @@ from tests.e2e.training import Training
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
-NODE_IS_OFF_S = 5
+LONG = "CEDE_LONG_FAULTS" in os.environ
+NODE_IS_OFF_S = 600 if LONG else 5
+PODS_ARE_REFUSED_S = 180 if LONG else 0
 
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
@@ -68,13 +74,17 @@ def check_undisturbed(cluster: Cluster) -> None:
     gpt(cluster).check_nothing_lost()
 
 
-def test_a_node_that_is_off_for_5_s_costs_no_step(cluster: Cluster, last_step: int) -> None:
-    cluster.fail("n2")
+def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> None:
+    """Pod 0 is on the other node: without it no resize is asked for."""
+    node = next(n for n in map(gpt(cluster).node_of, (3, 2, 1)) if n != gpt(cluster).node_of(0))
+    cluster.fail(node)
     time.sleep(NODE_IS_OFF_S)
-    cluster.join("n2")
+    if LONG:
+        check_trains_on(cluster)
+    cluster.join(node)
     lost = cluster.kubectl_json("get", "pods", "-n", "research")["items"]
-    assert any(pod["spec"].get("nodeName") == "n2" for pod in lost)
-    cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 90)
+    assert LONG or any(pod["spec"].get("nodeName") == node for pod in lost)
+    cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 180)
 
 
 def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: int) -> None:
@@ -84,9 +94,33 @@ def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: 
     try:
         delete_pod(cluster, 2)
         cluster.until(gpt(cluster).trains_on(3, last_step + 20), "it to train on 3", 60)
+        time.sleep(PODS_ARE_REFUSED_S)
+        check_trains_on(cluster)
     finally:
         cluster.kubectl("delete", *limit)
     cluster.until(gpt(cluster).trains_on(4), "it to train on 4 again", 120)
+
+
+@pytest.mark.skipif(not LONG, reason="part of make test-long")
+def test_a_job_shrinks_to_the_pods_below_one_whose_image_cannot_be_pulled(
+    cluster: Cluster, last_step: int
+) -> None:
+    """Without that size Kueue would evict it whole."""
+    pod = gpt(cluster).pod_of(2)
+    cluster.kubectl("set", "image", "-n", "research", f"pod/{pod}", "*=docker.io/none/none:none")
+    half = "half of Kueue's recoveryTimeout, 15 min, to pass"
+    cluster.until(lambda: size(cluster) == 2, half, 500)
+    cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 180)
+
+
+def check_trains_on(cluster: Cluster) -> None:
+    """On whatever number of pods."""
+    before = merged(gpt(cluster).steps())[-1].step
+
+    def more() -> bool:
+        return merged(gpt(cluster).steps())[-1].step > before + 5
+
+    cluster.until(more, f"the job to do more than {before} steps", 30)
 
 
 def test_a_job_shrinks_to_the_pods_that_nodes_have_room_for(
