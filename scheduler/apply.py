@@ -44,9 +44,11 @@ from scheduler.snapshot.snapshot import RawObjects
 log = logging.getLogger("scheduler")
 ACTIONS = Counter(
     "cede_scheduler_actions_total",
-    "Actions by kind and result: performed, outdated, refused.",
+    "Actions by kind and result: performed, queued, outdated, refused.",
     ["action", "result"],
 )
+QUEUED = (RequestSize, RecordEvent, RecordWorkloadEvent)
+"""Actions that end beside the pass."""
 NOTHING = RawObjects()
 MAX_WRITES = 32
 """At once: 300 jobs of one burst shrink in 10 rounds of requests."""
@@ -112,7 +114,7 @@ class Applier:
             ACTIONS.labels(kind, result).inc()
 
     async def _try(self, action: Action) -> str:
-        """How it ended: `performed`, `outdated` or `refused`."""
+        """How it ended: `performed`, `queued`, `outdated` or `refused`."""
         facts = {"action": type(action).__name__} | action.log_fields
         try:
             await self._perform(action)
@@ -129,6 +131,8 @@ class Applier:
             if not isinstance(error, Invalid):
                 self._refusals.append((action, error))
             return "refused"
+        if isinstance(action, QUEUED):
+            return "queued"
         self._performed += 1
         return "performed"
 

@@ -41,11 +41,15 @@ class TargetStatus(BaseModel):
     durableStep: int = Field(
         default=0, description="The newest step that was saved when the job ceded; 0 until then."
     )
-    resizedTime: str = Field(
-        default="", max_length=32, description="When the scheduler first resized the Job."
+    resizeRequestedTime: str = Field(
+        default="",
+        max_length=32,
+        description="When the scheduler first tried to resize the Job; see releasedTime.",
     )
-    stoppedTime: str = Field(
-        default="", max_length=32, description="When the scheduler stopped the Job."
+    stopRequestedTime: str = Field(
+        default="",
+        max_length=32,
+        description="When the scheduler first tried to stop the job; see releasedTime.",
     )
     releasedTime: str = Field(
         default="",
@@ -59,8 +63,8 @@ class TargetStatus(BaseModel):
         default="",
         max_length=32,
         description=(
-            "When the Job was resized or stopped because its grace period passed before it had "
-            "ceded; empty if it ceded in time, or could not be asked."
+            "When the scheduler waited no longer for the job to cede, because its grace period "
+            "had passed; empty if it ceded in time, or could not be asked."
         ),
     )
     stopped: bool = Field(

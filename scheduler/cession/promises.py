@@ -112,7 +112,7 @@ def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cess
 def _last_chosen_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
     """The targets that can still be let off."""
     statuses = {status.uid: status for status in cession.status.targets}
-    committed = {uid for uid, s in statuses.items() if s.resizedTime or s.stopped}
+    committed = {uid for uid, s in statuses.items() if s.resizeRequestedTime or s.stopped}
     targets = [t for t in cession.spec.targets if t.uid in left and t.uid not in committed]
     return targets[::-1]
 

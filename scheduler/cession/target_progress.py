@@ -153,12 +153,12 @@ def release(
     if _stops(progress, snapshot, now):
         news["stopped"] = True
         if cession.target_status(status.uid).stopped and job.active:
-            news["stoppedTime"] = once(status.stoppedTime, now)
+            news["stopRequestedTime"] = once(status.stopRequestedTime, now)
             name = cession.metadata.name
             stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=name)
             actions = (*actions, stop)
     else:
-        news["resizedTime"] = once(status.resizedTime, now)
+        news["resizeRequestedTime"] = once(status.resizeRequestedTime, now)
         actions = (*actions, resize(job, progress.target.toSize, why, shrinks=True))
     return replace(progress, status=_with(status, **news), actions=actions)
 
@@ -173,18 +173,20 @@ def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) 
 def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
     if progress.target.how == "Stop" or progress.status.stopped:
         return True
-    return led_s(progress.status.resizedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
+    return (
+        led_s(progress.status.resizeRequestedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
+    )
 
 
 def is_ending(progress: TargetProgress) -> bool:
     """Whether the job was stopped, and its pods still use their quota."""
-    return progress.job is not None and bool(progress.status.stoppedTime)
+    return progress.job is not None and bool(progress.status.stopRequestedTime)
 
 
 def is_overdue(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
     """Whether the job was stopped so long ago that its end is not waited for any more."""
     allowed_s = progress.target.graceSeconds + EVICTION_TIMEOUT_S
-    led = led_s(progress.status.stoppedTime, snapshot.led_since, now)
+    led = led_s(progress.status.stopRequestedTime, snapshot.led_since, now)
     return is_ending(progress) and led >= allowed_s
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from cede.api import names
 from cede.api.cession import Cession
@@ -18,6 +19,7 @@ from scheduler.actions import (
     DeleteCession,
     OpenCession,
     RecordEvent,
+    RequestSize,
     ResizeJob,
     SetWorkloadActive,
     UpdateCession,
@@ -132,8 +134,8 @@ async def test_a_refused_action_costs_only_itself(
 
 @pytest.mark.parametrize(
     "fault",
-    [refuses(403, "Forbidden", "no"), refuses(500, "InternalError", "failed calling webhook")],
-    ids=["forbidden", "a webhook fails"],
+    [refuses(422, "Invalid"), refuses(403, "Forbidden"), refuses(500, "InternalError")],
+    ids=["invalid", "forbidden", "a webhook fails"],
 )
 async def test_a_refusal_of_one_object_fails_no_pass(
     server: ApiServer, applier: Applier, fault: Answer
@@ -148,13 +150,24 @@ async def test_a_refusal_of_one_object_fails_no_pass(
 async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
     server: ApiServer, applier: Applier
 ) -> None:
-    """We may have lost our rights: Kueue should preempt."""
+    """We may have lost our rights: Kueue should preempt. What is only queued proves nothing."""
     version = put_job(server)["metadata"]["resourceVersion"]
     no = refuses(403, "Forbidden", "no")
     server.script("PATCH", JOBS.path(GPT), no)
     server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), no)
+    queued: list[Action] = [
+        RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note"),
+        RequestSize(GPT, "u", "127.0.0.1:9", 4, "c-1", 60.0),
+    ]
+    before = [count_queued(action) for action in queued]
     with pytest.raises(Forbidden):
-        await applier.apply([resize(version), UpdateCession("c-9", cession().status)])
+        await applier.apply([*queued, resize(version), UpdateCession("c-9", cession().status)])
+    assert [count_queued(action) for action in queued] == [count + 1 for count in before]
+
+
+def count_queued(action: Action) -> float:
+    labels = {"action": type(action).__name__, "result": "queued"}
+    return REGISTRY.get_sample_value("cede_scheduler_actions_total", labels) or 0.0
 
 
 async def test_a_pass_that_may_not_open_a_cession_has_failed(
@@ -164,14 +177,6 @@ async def test_a_pass_that_may_not_open_a_cession_has_failed(
     server.script("POST", CESSIONS.path(), refuses(403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
         await applier.apply([OpenCession(cession())])
-
-
-async def test_a_pass_of_which_only_one_object_is_at_fault_has_not_failed(
-    server: ApiServer, applier: Applier
-) -> None:
-    version = put_job(server)["metadata"]["resourceVersion"]
-    server.script("PATCH", JOBS.path(GPT), refuses(422, "Invalid", "no"))
-    await applier.apply([resize(version)])
 
 
 async def test_a_busy_server_ends_the_pass_and_says_for_how_long(

@@ -255,7 +255,8 @@ def test_a_failed_cession_names_the_jobs_that_took_the_capacity() -> None:
 def test_a_stopped_job_is_given_time_to_end_before_its_capacity_is_missed() -> None:
     """Its pods may save until the end of their grace period."""
     time = rfc3339(NOW - 20)
-    target = {"uid": "job-uid-gpt", "stopped": True, "stoppedTime": time, "releasedTime": time}
+    target = {"uid": "job-uid-gpt", "stopped": True, "stopRequestedTime": time}
+    target["releasedTime"] = time
     record = cession("Released", 0, "Stop", targets=[target], releasedTime=time)
     current = snapshot(admitted=[admitted(active=False)], pending=[pending()], is_reserved=True)
     assert not [a for a in advance(record, current) if isinstance(a, UpdateCession)]

@@ -60,7 +60,7 @@ def test_targets_are_needed_only_while_the_preemptor_does_not_fit(
 
 def test_a_target_that_is_being_resized_stays_needed() -> None:
     """The first chosen is let off in its place."""
-    record = two_targets({"uid": BERT, "resizedTime": rfc3339(NOW)})
+    record = two_targets({"uid": BERT, "resizeRequestedTime": rfc3339(NOW)})
     assert needed_targets(record, both(4), ()) == {BERT}
 
 

@@ -85,7 +85,7 @@ def test_a_job_that_ceded_is_resized_and_not_forced() -> None:
     (resize,) = target.actions
     assert isinstance(resize, ResizeJob)
     assert (resize.size, resize.why) == (4, "for claim of vision")
-    assert (target.status.resizedTime, target.status.forcedTime) == (STAMP, "")
+    assert (target.status.resizeRequestedTime, target.status.forcedTime) == (STAMP, "")
 
 
 def asked(reason: str = "c-1") -> AdmittedWorkload:
@@ -146,7 +146,7 @@ def test_a_job_that_ceded_is_shrunk_however_long_nobody_led(hours: int) -> None:
 def test_a_job_is_stopped_when_a_resize_had_no_effect_while_we_led() -> None:
     """First that is recorded, then its Workload is deactivated."""
     resized = rfc3339(NOW - STOP_AFTER_RESIZE_S)
-    record = requested(60, resizedTime=resized)
+    record = requested(60, resizeRequestedTime=resized)
     assert not released(admitted(runtime=CEDED), record, led_since=NOW - 1).status.stopped
     target = released(admitted(runtime=CEDED), record)
     assert (target.actions[1:], target.status.stopped) == ((), True)
@@ -155,7 +155,7 @@ def test_a_job_is_stopped_when_a_resize_had_no_effect_while_we_led() -> None:
     assert target.actions == (
         SetWorkloadActive(("research", "job-gpt"), "uid-gpt", False, "for claim of vision", "c-1"),
     )
-    assert target.status.stoppedTime == STAMP
+    assert target.status.stopRequestedTime == STAMP
 
 
 def test_a_released_target_needs_no_action() -> None:

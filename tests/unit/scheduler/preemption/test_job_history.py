@@ -31,7 +31,7 @@ def test_a_shrink_is_no_stop() -> None:
 
 def test_a_stop_that_never_happened_is_none() -> None:
     """It was recorded before it was tried; the server refused it, or the preemptor went away."""
-    planned = TargetStatus(uid=GPT, stopped=True, stoppedTime=rfc3339(NOW))
+    planned = TargetStatus(uid=GPT, stopped=True, stopRequestedTime=rfc3339(NOW))
     records = [cession("Failed", 0, "Stop", targets=[planned])] * STOPS_PER_HOUR
     history = read_history(records, NOW)
     assert not history.is_over_budget(GPT)
