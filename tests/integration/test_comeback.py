@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,7 +26,6 @@ pytestmark = [
 OWNER = "gov-owner"
 BORROWER = "gov-borrower"
 KUEUE = ("-n", "kueue-system", "deployment/kueue-controller-manager")
-SCHEDULER = ("deployment", names.SCHEDULER, "-n", names.SYSTEM_NAMESPACE)
 POD = pod_spec(
     {names.GPU: "8"}, restartPolicy="Always", tolerations=[FAKE], terminationGracePeriodSeconds=0
 )
@@ -108,6 +108,9 @@ class Rigid:
         """Whether Kueue evicted it, even if it was admitted again."""
         return "Requeued" in {c["type"] for c in self.workload()["status"]["conditions"]}
 
+    def is_marked(self) -> bool:
+        return names.STOPPED_FOR in self.workload()["metadata"].get("labels", {})
+
     def wait_for_admission(self) -> None:
         self.cluster.until(self.is_admitted, f"the {self.kind} to be admitted", TIMEOUT_S)
         self.uid = self.workload()["metadata"]["uid"]
@@ -125,22 +128,35 @@ def test_a_stopped_job_runs_again_before_those_that_came_later(
     admin.delete_job(OWNER, "claim")
     stopped.wait_for_admission()
     assert "later" not in admin.admitted_jobs(BORROWER)
-    assert names.STOPPED_FOR not in stopped.workload()["metadata"].get("labels", {})
+    assert not stopped.is_marked()
 
 
 # --- without a scheduler --------------------------------------------------------------------------
-@pytest.fixture
-def without_scheduler(admin: Admin) -> Iterator[None]:
-    admin.cluster.kubectl("scale", *SCHEDULER, "--replicas=0")
+@contextmanager
+def switched_off(cluster: Cluster, name: str) -> Iterator[None]:
+    deployment = ("deployment", name, "-n", names.SYSTEM_NAMESPACE)
+    cluster.kubectl("scale", *deployment, "--replicas=0")
     try:
-        admin.cluster.until(
-            lambda: not admin.cluster.kubectl_json("get", *SCHEDULER)["status"].get("replicas"),
-            "the scheduler to end",
+        cluster.until(
+            lambda: not cluster.kubectl_json("get", *deployment)["status"].get("replicas"),
+            f"{name} to end",
             60,
         )
         yield
     finally:
-        admin.cluster.kubectl("scale", *SCHEDULER, "--replicas=1")
+        cluster.kubectl("scale", *deployment, "--replicas=1")
+
+
+@pytest.fixture
+def without_scheduler(admin: Admin) -> Iterator[None]:
+    with switched_off(admin.cluster, names.SCHEDULER):
+        yield
+
+
+@pytest.fixture
+def without_quota_controller(admin: Admin) -> Iterator[None]:
+    with switched_off(admin.cluster, names.QUOTA_CONTROLLER):
+        yield
 
 
 @pytest.fixture
@@ -153,19 +169,30 @@ def abandoned(admin: Admin, without_scheduler: None) -> Iterator[Rigid]:
     patch = json.dumps({"metadata": labels, "spec": {"active": False}})
     name = rigid.workload()["metadata"]["name"]
     admin.cluster.kubectl("patch", "workload", name, "-n", BORROWER, "--type=merge", "-p", patch)
-    admin.cluster.until(rigid.was_stopped, "the JobSet to be stopped", 30)
-    yield rigid
-    rigid.delete()
+    try:
+        # the quota_controller may be so quick that Kueue never sees it stopped
+        admin.cluster.until(
+            lambda: rigid.was_stopped() or not rigid.is_marked(), "the JobSet to be stopped", 30
+        )
+        yield rigid
+    finally:
+        rigid.delete()
 
 
-def test_the_quota_controller_alone_lets_a_stopped_job_run_again(abandoned: Rigid) -> None:
+def test_the_quota_controller_alone_lets_a_stopped_job_run_again(
+    admin: Admin, abandoned: Rigid
+) -> None:
+    admin.cluster.until(lambda: not abandoned.is_marked(), "the mark to be taken off", 30)
     abandoned.wait_for_admission()
-    assert names.STOPPED_FOR not in abandoned.workload()["metadata"].get("labels", {})
 
 
-def test_cede_release_lets_a_stopped_job_run_again(admin: Admin, abandoned: Rigid) -> None:
+def test_cede_release_lets_a_stopped_job_run_again(
+    admin: Admin, without_quota_controller: None, abandoned: Rigid
+) -> None:
+    assert abandoned.is_marked()
     kubeconfig = str(admin.cluster.kubeconfig)
     command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert not abandoned.is_marked()
     abandoned.wait_for_admission()
