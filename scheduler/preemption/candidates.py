@@ -4,14 +4,16 @@ Nothing here depends on what a job or its user may change while it runs. A job t
 or none in time, is not treated better than one that does.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cede.api.objects import Key
-from cede.api.resources import Quota
+from cede.api.resources import FlavorResource, Quota
 from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemptors import ClaimKind, Preemptor
+from scheduler.quota.cohort import NO_SHARE, Queue
 from scheduler.quota.working_quota import WorkingQuota
+from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 RESTART_S = 60.0
@@ -27,81 +29,121 @@ Order = Callable[[AdmittedWorkload], tuple[object, ...]]
 class Candidates:
     """The jobs that may give."""
 
-    willing: tuple[AdmittedWorkload, ...]
+    willing: Sequence[AdmittedWorkload] = ()
     # to be taken only if the willing are not enough: they have just started, or were stopped often
-    reluctant: tuple[AdmittedWorkload, ...] = ()
+    reluctant: Sequence[AdmittedWorkload] = ()
+
+    def hold(self, amounts: Quota) -> bool:
+        """Whether they use so much, all of them together."""
+        jobs = [*self.willing, *self.reluctant]
+        return all(_used(jobs, key) >= amount for key, amount in amounts.items())
 
 
-def find_candidates(
-    preemptor: Preemptor,
-    jobs: Mapping[str, Sequence[AdmittedWorkload]],
-    quota: WorkingQuota,
-    history: JobHistory,
-    now: float,
-    min_runtime_s: float,
-) -> Candidates:
-    """Of `jobs`, by queue, those that Kueue itself might preempt: of its own team those of a lower
-    class, of other teams those whose queue borrows (Kueue: findCandidates in
-    pkg/scheduler/preemption).
+class CandidatePool:
+    """The jobs of a snapshot, for one preemptor after another. Those of a queue are sorted out when
+    they are first needed."""
 
-    A job that has run for less than `min_runtime_s`, or that was stopped too often in the last
-    hour, is left alone. One exception: an owner that has waited for `min_runtime_s` takes even
-    these jobs from other teams, after all others. Otherwise a stream of short jobs would keep its
-    quota.
-    """
-    owner_waits = (
-        preemptor.kind is not ClaimKind.FAIR_SHARE
-        and now - preemptor.workload.queued_at >= min_runtime_s
-    )
-    willing = list[AdmittedWorkload]()
-    reluctant = list[AdmittedWorkload]()
-    for job in _eligible(preemptor, jobs, quota, history):
+    def __init__(
+        self, snapshot: Snapshot, history: JobHistory, now: float, min_runtime_s: float
+    ) -> None:
+        self._quota = snapshot.quota
+        self._history = history
+        self._now = now
+        self._min_runtime_s = min_runtime_s
+        self._jobs = defaultdict[str, list[AdmittedWorkload]](list)
+        for job in snapshot.admitted:
+            if job.active and not job.is_evicting:
+                self._jobs[job.queue].append(job)
+        self._sorted_out = dict[str, Candidates]()
+        # other queues owe nothing to anybody
+        self._borrowing = [
+            queue
+            for queue in snapshot.quota.queues.values()
+            if queue.managed and queue.cohort and queue.borrows(queue.usage)
+        ]
+
+    def find(self, preemptor: Preemptor) -> Candidates:
+        """Those that Kueue itself might preempt: of its own team those of a lower class, of other
+        teams those whose queue borrows (Kueue: findCandidates in pkg/scheduler/preemption).
+
+        A job that has run for less than `min_runtime_s`, or that was stopped too often in the last
+        hour, is left alone. One exception: an owner that has waited for `min_runtime_s` takes even
+        these jobs from other teams, after all others. Otherwise a stream of short jobs would keep
+        its quota.
+        """
+        own = self._quota.queues[preemptor.workload.queue]
+        spared = self._history.stopped_for.get(preemptor.workload.identity, frozenset())
+        keys = list(preemptor.missing)
+
+        def may_give(job: AdmittedWorkload) -> bool:
+            is_useful = any(job.usage[key] for key in keys)
+            return is_useful and job.uid not in spared and job.job not in spared
+
+        willing = list[AdmittedWorkload]()
+        if own.preempts_own_jobs:
+            priority = preemptor.workload.priority
+            of_own = self._of_queue(own.name).willing
+            willing += [job for job in of_own if job.priority < priority and may_give(job)]
+        others = [self._of_queue(name) for name in self._giving_queues(preemptor, willing)]
+        willing += [job for jobs in others for job in jobs.willing if may_give(job)]
+        owner_waits = (
+            preemptor.kind is not ClaimKind.FAIR_SHARE
+            and self._now - preemptor.workload.queued_at >= self._min_runtime_s
+        )
+        if not owner_waits:
+            return Candidates(willing)
+        return Candidates(willing, [j for jobs in others for j in jobs.reluctant if may_give(j)])
+
+    def _of_queue(self, name: str) -> Candidates:
+        if name not in self._sorted_out:
+            jobs = self._jobs[name]
+            willing = [job for job in jobs if self._is_willing(job)]
+            reluctant = [job for job in jobs if not self._is_willing(job)]
+            self._sorted_out[name] = Candidates(willing, reluctant)
+        return self._sorted_out[name]
+
+    def _is_willing(self, job: AdmittedWorkload) -> bool:
+        ran_s = self._now - _start(job)
         # far in the future: a clock was set back, and the job is older than it looks
-        is_new = -min_runtime_s <= now - _start(job) < min_runtime_s
-        if not is_new and not history.is_over_budget(job.identity):
-            willing.append(job)
-        elif owner_waits and is_foreign(preemptor, job):
-            reluctant.append(job)
-    return Candidates(tuple(willing), tuple(reluctant))
+        is_new = -self._min_runtime_s <= ran_s < self._min_runtime_s
+        return not is_new and not self._history.is_over_budget(job.identity)
+
+    def _giving_queues(
+        self, preemptor: Preemptor, own_jobs: Sequence[AdmittedWorkload]
+    ) -> Iterator[str]:
+        """Other teams' queues that borrow what is missing. None for a preemptor that its own team's
+        quota could not cover, except for a fair share; then none that borrows less than its team
+        would, if no job of its own team gives."""
+        own = self._quota.queues[preemptor.workload.queue]
+        smallest_share = NO_SHARE
+        if preemptor.kind is not ClaimKind.FAIR_SHARE:
+            if not _may_own_all(own, preemptor, own_jobs):
+                return
+        elif not own_jobs:
+            smallest_share = WorkingQuota(self._quota).share_with(own.name, preemptor.request)
+        for queue in self._borrowing:
+            is_rival = queue.name != own.name and queue.cohort == own.cohort
+            if not is_rival or not queue.borrows(preemptor.missing):
+                continue
+            if self._quota.share(queue.name) >= smallest_share:
+                yield queue.name
+
+
+def _may_own_all(own: Queue, preemptor: Preemptor, own_jobs: Sequence[AdmittedWorkload]) -> bool:
+    """Whether the request is within the queue's own quota once these jobs of it have given all."""
+    return all(
+        own.usage[key] + amount - _used(own_jobs, key) <= own.quota(key).nominal
+        for key, amount in preemptor.request.items()
+    )
+
+
+def _used(jobs: Iterable[AdmittedWorkload], key: FlavorResource) -> int:
+    return sum(job.usage[key] for job in jobs)
 
 
 def is_foreign(preemptor: Preemptor, job: AdmittedWorkload) -> bool:
     """Whether the job belongs to another queue, so to another team."""
     return job.queue != preemptor.workload.queue
-
-
-def _eligible(
-    preemptor: Preemptor,
-    jobs: Mapping[str, Sequence[AdmittedWorkload]],
-    quota: WorkingQuota,
-    history: JobHistory,
-) -> Iterator[AdmittedWorkload]:
-    spared = history.stopped_for.get(preemptor.workload.identity, frozenset[str | Key]())
-    for job in _of_giving_queues(preemptor, jobs, quota):
-        is_spared = job.uid in spared or job.job in spared
-        may_give = job.active and not job.is_evicting and not is_spared
-        if may_give and any(job.usage[key] for key in preemptor.missing):
-            yield job
-
-
-def _of_giving_queues(
-    preemptor: Preemptor, jobs: Mapping[str, Sequence[AdmittedWorkload]], quota: WorkingQuota
-) -> Iterator[AdmittedWorkload]:
-    own = preemptor.workload.queue
-    if quota.queues[own].preempts_own_jobs:
-        priority = preemptor.workload.priority
-        yield from (job for job in jobs.get(own, ()) if job.priority < priority)
-    for name in _giving_queues(preemptor, quota):
-        yield from jobs.get(name, ())
-
-
-def _giving_queues(preemptor: Preemptor, quota: WorkingQuota) -> Iterator[str]:
-    """Other teams' queues that borrow what is missing."""
-    own = quota.queues[preemptor.workload.queue]
-    for queue in quota.queues.values():
-        is_rival = queue.name != own.name and queue.cohort == own.cohort != ""
-        if is_rival and queue.managed and quota.borrows(queue.name, preemptor.missing):
-            yield queue.name
 
 
 # --- the order inside a team ----------------------------------------------------------------------
@@ -143,11 +185,3 @@ def weight(job: AdmittedWorkload, missing: Quota) -> float:
     """How often the job holds what is missing. Not its number of pods: one pod of eight
     accelerators weighs as much as eight pods of one."""
     return sum(job.usage[key] / amount for key, amount in missing.items() if amount)
-
-
-def by_queue(jobs: Iterable[AdmittedWorkload], order: Order) -> dict[str, list[AdmittedWorkload]]:
-    """The jobs of each queue, whoever gives first at the end of its list."""
-    queues = dict[str, list[AdmittedWorkload]]()
-    for job in sorted(jobs, key=order, reverse=True):
-        queues.setdefault(job.queue, []).append(job)
-    return queues

@@ -84,11 +84,10 @@ def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
     )
 
 
-def why_none(preemptor: Preemptor, missing: Quota) -> str:
-    """`missing` is what it would lack if all candidates gave."""
+def why_none(preemptor: Preemptor) -> str:
     return (
-        f"{_subject(preemptor)} stays pending: even without all jobs that it may preempt, it would "
-        f"still lack {describe_amounts(missing or preemptor.missing)}"
+        f"{_subject(preemptor)} stays pending: it lacks {describe_amounts(preemptor.missing)}, and "
+        f"the jobs that it may preempt cannot release that"
     )
 
 

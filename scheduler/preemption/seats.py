@@ -5,6 +5,7 @@ Quota counts accelerators in the whole cluster. A pod of eight accelerators need
 
 from collections import Counter, defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from cede.api.instance_type import InstanceType
@@ -28,18 +29,26 @@ class Seats:
 
     def __init__(self, groups: Sequence[Group], nodes: Iterable[NodeRoom]) -> None:
         self.groups = sorted(groups, key=lambda group: sorted(group.per_pod.values()), reverse=True)
-        self._free = {node.name: Resources(node.free) for node in nodes}
-        self._seats = sum(_seats(free, groups[0]) for free in self._free.values())
+        # of the nodes' own room, none is changed in place
+        self._free = {node.name: node.free for node in nodes}
+        self._seats = sum(_seats(free, self.groups[0]) for free in self._free.values())
+
+    def copy(self) -> "Seats":
+        """As they are now. Changes of one are none of the other."""
+        twin = copy(self)
+        twin._free = dict(self._free)
+        return twin
 
     def release(self, node: str, amounts: Mapping[str, int], sign: int = 1) -> None:
         """Pods with these requests leave the node; with the sign -1, they come back."""
         free = self._free.get(node)
         if free is None:
             return
-        before = _seats(free, self.groups[0])
+        left = Resources(free)
         for resource, amount in amounts.items():
-            free[resource] += amount * sign
-        self._seats += _seats(free, self.groups[0]) - before
+            left[resource] += amount * sign
+        self._free[node] = left
+        self._seats += _seats(left, self.groups[0]) - _seats(free, self.groups[0])
 
     def gain(self, node: str, amounts: Mapping[str, int]) -> int:
         """How many more of the largest pods the node would have room for."""
@@ -136,13 +145,14 @@ def _of_pods(job: AdmittedWorkload, count: int) -> dict[str, int]:
 def places_are_known(job: AdmittedWorkload, keys: Iterable[FlavorResource]) -> bool:
     """Whether the job's pods on nodes request all that it uses of these resources. They do not
     while a pod has no node, and the pods of some kinds, such as StatefulSets, name no Workload."""
-    on_nodes = Counter[str]()
-    for requested in job.requested_per_node.values():
-        on_nodes.update(requested)
     used = Counter[str]()
     for key in keys:
         used[key[1]] += job.usage[key]
-    return all(on_nodes[resource] >= amount for resource, amount in used.items())
+    return all(_on_nodes(job, resource) >= amount for resource, amount in used.items())
+
+
+def _on_nodes(job: AdmittedWorkload, resource: str) -> int:
+    return sum(requested.get(resource, 0) for requested in job.requested_per_node.values())
 
 
 def jobs_on_useful_nodes(seats: Seats, jobs: Sequence[AdmittedWorkload]) -> list[AdmittedWorkload]:

@@ -12,13 +12,18 @@ nobody does.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from cede.api.policy import PolicySpec
-from cede.api.resources import FlavorResource
-from scheduler.preemption.candidates import by_queue, find_candidates, shrink_order, stop_order
+from scheduler.preemption.candidates import (
+    CandidatePool,
+    Candidates,
+    Order,
+    shrink_order,
+    stop_order,
+)
 from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import (
     PreemptionPlan,
@@ -49,12 +54,7 @@ class TargetChooser:
         self._instance_types = policy.instanceTypes
         self._history = history
         self._now = now
-        self._quota = snapshot.quota
-        self._jobs = defaultdict[str, list[AdmittedWorkload]](list)
-        for job in snapshot.admitted:
-            self._jobs[job.queue].append(job)
-        # what jobs hold in queues that borrow it
-        self._borrowed = dict[FlavorResource, int]()
+        self._pool = CandidatePool(snapshot, history, now, policy.preemption.minRuntimeSeconds)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
         """The targets for this preemptor. Nobody gives for resources of which the snapshot
@@ -63,46 +63,30 @@ class TargetChooser:
             counts = self._snapshot.disagreements
             queues = {queue for queue, key in counts if key in preemptor.missing}
             return PreemptionPlan(preemptor, (), why_disagreement(preemptor, queues))
-        if self._is_hopeless(preemptor):
-            return PreemptionPlan(preemptor, (), why_none(preemptor, preemptor.missing))
-        trial = Trial(preemptor, WorkingQuota(self._quota), None)
-        has_seats = True
-        for trial in self._trials(preemptor):
-            has_seats = trial.has_seats()
-            if trial.is_enough and has_seats:
+        candidates = self._pool.find(preemptor)
+        if not candidates.hold(preemptor.missing):
+            return PreemptionPlan(preemptor, (), why_none(preemptor))
+        reason = why_none(preemptor)
+        for jobs in _choices(candidates):
+            trial = self._try(preemptor, jobs)
+            if not trial.is_enough:
+                continue
+            seats = self._seats(preemptor, jobs)
+            if seats is not None and not trial.is_seated(seats.copy()):
+                reason = why_no_node(preemptor)
+                trial = self._try_for_seats(preemptor, jobs, seats)
+            if trial.is_enough:
                 targets = tuple(self._with_grace(target) for target in trial.targets.values())
                 return PreemptionPlan(preemptor, targets, why(preemptor, targets))
-        missing = trial.quota.missing(preemptor.workload.queue, preemptor.request)
-        if not missing and not has_seats:
-            return PreemptionPlan(preemptor, (), why_no_node(preemptor))
-        return PreemptionPlan(preemptor, (), why_none(preemptor, missing))
+        return PreemptionPlan(preemptor, (), reason)
 
-    def _trials(self, preemptor: Preemptor) -> Iterator[Trial]:
-        """From the gentlest to the last resort. In a pair, the second is for nodes: jobs that hold
-        the nodes that the preemptor needs, then all."""
-        working = WorkingQuota(self._quota)
-        candidates = find_candidates(
-            preemptor,
-            self._jobs,
-            working,
-            self._history,
-            self._now,
-            self._settings.minRuntimeSeconds,
-        )
-        for jobs in (candidates.willing, candidates.willing + candidates.reluctant):
-            trial = self._try(preemptor, jobs, needs_seats=False)
-            yield trial
-            if trial.is_enough:
-                seats = self._seats(preemptor, jobs)
-                useful = jobs_on_useful_nodes(seats, jobs) if seats else ()
-                yield self._try(preemptor, useful, needs_seats=True)
-                yield self._try(preemptor, jobs, needs_seats=True)
-            if not candidates.reluctant:
-                return
+    def _try_for_seats(self, preemptor: Preemptor, jobs: Jobs, seats: Seats) -> Trial:
+        """First the jobs that hold the nodes that the preemptor needs, then all."""
+        trial = self._try(preemptor, jobs_on_useful_nodes(seats, jobs), seats.copy())
+        return trial if trial.is_enough else self._try(preemptor, jobs, seats.copy())
 
-    def _try(self, preemptor: Preemptor, jobs: Jobs, *, needs_seats: bool) -> Trial:
-        seats = self._seats(preemptor, jobs)
-        trial = Trial(preemptor, WorkingQuota(self._quota), seats, needs_seats=needs_seats)
+    def _try(self, preemptor: Preemptor, jobs: Jobs, seats: Seats | None = None) -> Trial:
+        trial = Trial(preemptor, WorkingQuota(self._snapshot.quota), seats)
         _shrink(trial, jobs, below_nominal=False)
         _shrink(trial, jobs, below_nominal=True)
         _stop(trial, jobs, self._now)
@@ -117,45 +101,37 @@ class TargetChooser:
             return None
         return make_seats(preemptor, self._snapshot.nodes, self._instance_types)
 
-    def _is_hopeless(self, preemptor: Preemptor) -> bool:
-        """Whether all jobs of queues that borrow, and all jobs of its own queue, hold less than is
-        missing. It costs nothing per job, for the many that wait."""
-        own = self._quota.queues[preemptor.workload.queue]
-        return any(
-            amount > self._lent(key) + own.usage[key] for key, amount in preemptor.missing.items()
-        )
-
-    def _lent(self, key: FlavorResource) -> int:
-        if key not in self._borrowed:
-            queues = self._quota.queues.values()
-            self._borrowed[key] = sum(q.usage[key] for q in queues if q.borrows([key]))
-        return self._borrowed[key]
-
     def _with_grace(self, target: Target) -> Target:
         if self._history.ignores_deadlines(target.job.identity):
             return target
         return replace(target, grace_s=self._settings.grace_s(target.job.grace_s))
 
 
+def _choices(candidates: Candidates) -> Iterator[Jobs]:
+    """From the gentlest to the last resort."""
+    yield candidates.willing
+    if candidates.reluctant:
+        yield [*candidates.willing, *candidates.reluctant]
+
+
 # --- shrink, then stop ----------------------------------------------------------------------------
 def _shrink(trial: Trial, jobs: Jobs, *, below_nominal: bool) -> None:
     """Jobs shrink until it is enough, or none may shrink any further."""
-    able = [job for job in jobs if job.allowed_sizes and trial.size(job) > job.smallest_size]
-    queues = by_queue(able, shrink_order)
 
-    def shrink_next(name: str, rival: Rank | None) -> None:
-        if not trial.may_give(name):
-            queues[name].clear()
+    def shrink_next(queue: list[AdmittedWorkload], rival: Rank | None) -> None:
+        job = queue[-1]
+        if not trial.may_give(job.queue):
+            queue.clear()
             return
-        job = queues[name][-1]
         before = trial.size(job)
         may_go_on = trial.shrink(job, rival, below_nominal=below_nominal)
         if trial.is_enough:
-            _take_finer(trial, job, before, queues[name])
+            _take_finer(trial, job, before, queue)
         if not may_go_on or trial.size(job) <= job.smallest_size:
-            queues[name].pop()
+            queue.pop()
 
-    _in_turn(trial, queues, shrink_next)
+    able = (job for job in jobs if job.allowed_sizes and trial.size(job) > job.smallest_size)
+    _in_turn(trial, able, shrink_order, shrink_next)
 
 
 def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) -> None:
@@ -177,30 +153,47 @@ def _take_finer(trial: Trial, job: AdmittedWorkload, before: int, rivals: Jobs) 
 
 def _stop(trial: Trial, jobs: Jobs, now: float) -> None:
     """Jobs stop in addition, until it is enough."""
-    # a job with a pending scale-up slice is not stopped: its pods would run on without quota
-    # (Kueue 0.19.2)
-    able = [job for job in jobs if not job.is_growing]
-    queues = by_queue(able, stop_order(trial.preemptor, now))
 
-    def stop_next(name: str, _: Rank | None) -> None:
-        job = queues[name].pop()
+    def stop_next(queue: list[AdmittedWorkload], _: Rank | None) -> None:
+        job = queue.pop()
         if trial.may_stop(job):
             trial.give(job, 0)
+        elif not trial.may_give(job.queue):
+            # only a job that shrank already may still stop instead
+            queue[:] = [other for other in queue if trial.size(other) < other.size]
 
-    _in_turn(trial, queues, stop_next)
+    # a job with a pending scale-up slice is not stopped: its pods would run on without quota
+    # (Kueue 0.19.2)
+    able = (job for job in jobs if not job.is_growing)
+    _in_turn(trial, able, stop_order(trial.preemptor, now), stop_next)
 
 
 def _in_turn(
     trial: Trial,
-    queues: dict[str, list[AdmittedWorkload]],
-    give_next: Callable[[str, Rank | None], None],
+    jobs: Iterable[AdmittedWorkload],
+    order: Order,
+    give_next: Callable[[list[AdmittedWorkload], Rank | None], None],
 ) -> None:
     """The queue that is furthest over its share gives, again and again, until it is enough or no
-    queue may give. A queue's share changes by nothing but its own gifts."""
+    queue may give. A queue's share changes by nothing but its own gifts.
+
+    `give_next` gets the jobs of that queue, whoever gives first at the end, and removes those that
+    give no more.
+    """
+    if trial.is_enough:
+        return
+    queues = defaultdict[str, list[AdmittedWorkload]](list)
+    for job in jobs:
+        queues[job.queue].append(job)
     ranking = [(trial.rank(name), name) for name in queues]
     heapify(ranking)
+    # most often only a few of many queues have their turn
+    is_sorted = set[str]()
     while ranking and not trial.is_enough:
         _, name = heappop(ranking)
-        give_next(name, ranking[0][0] if ranking else None)
+        if name not in is_sorted:
+            queues[name].sort(key=order, reverse=True)
+            is_sorted.add(name)
+        give_next(queues[name], ranking[0][0] if ranking else None)
         if queues[name]:
             heappush(ranking, (trial.rank(name), name))

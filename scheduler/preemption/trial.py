@@ -8,7 +8,8 @@ from scheduler.preemption.candidates import is_foreign
 from scheduler.preemption.preemption_plan import Target
 from scheduler.preemption.preemptors import ClaimKind, Preemptor
 from scheduler.preemption.seats import Seats, leaving
-from scheduler.quota.working_quota import Share, WorkingQuota
+from scheduler.quota.cohort import Share
+from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 Rank = tuple[bool, bool, float]
@@ -19,22 +20,16 @@ class Trial:
     """The targets so far, by the Workload's uid, the one that changed last at the end. `quota` and
     `seats` are as they will be when all targets have released their capacity.
 
-    With `needs_seats`, nothing is enough before the preemptor's pods have room on nodes.
+    With `seats`, nothing is enough before the preemptor's pods have room on nodes.
     """
 
     def __init__(
-        self,
-        preemptor: Preemptor,
-        quota: WorkingQuota,
-        seats: Seats | None,
-        *,
-        needs_seats: bool = False,
+        self, preemptor: Preemptor, quota: WorkingQuota, seats: Seats | None = None
     ) -> None:
         self.preemptor = preemptor
         self.quota = quota
         self.targets: dict[str, Target] = {}
         self._seats = seats
-        self._needs_seats = needs_seats
         self._own = preemptor.workload.queue
         # foreign queues that give, by the number of their targets
         self._giving = Counter[str]()
@@ -45,15 +40,13 @@ class Trial:
         """Whether the preemptor fits, and takes from other teams only what it may."""
         if not self.quota.fits(self._own, self.preemptor.request) or not self._is_rightful():
             return False
-        return not self._needs_seats or self._seats is None or self._seats.are_enough
-
-    def has_seats(self) -> bool:
-        """Whether the preemptor's pods have room on nodes. Without `needs_seats`: once, at the end,
-        for what all targets leave."""
-        if not self._needs_seats:
-            for target in self.targets.values():
-                self._release_seats(target, 1)
         return self._seats is None or self._seats.are_enough
+
+    def is_seated(self, seats: Seats) -> bool:
+        """Whether the preemptor's pods would have room there when all targets have left."""
+        for target in self.targets.values():
+            _release_seats(seats, target, 1)
+        return seats.are_enough
 
     def _is_rightful(self) -> bool:
         """Other teams give only to a team that stays within its own quota, or that ends with a
@@ -72,10 +65,7 @@ class Trial:
     def own_share(self) -> Share:
         """Of the preemptor's queue, with the preemptor (Kueue: "DRS values must include incoming
         workload", pkg/scheduler/preemption)."""
-        self.quota.add(self._own, self.preemptor.request)
-        share = self.quota.share(self._own)
-        self.quota.remove(self._own, self.preemptor.request)
-        return share
+        return self.quota.share_with(self._own, self.preemptor.request)
 
     # --- who gives --------------------------------------------------------------------------------
     def may_give(self, name: str) -> bool:
@@ -118,13 +108,8 @@ class Trial:
             self._giving[job.queue] += sign
             if not self._giving[job.queue]:
                 del self._giving[job.queue]
-        if self._needs_seats:
-            self._release_seats(target, sign)
-
-    def _release_seats(self, target: Target, sign: int) -> None:
         if self._seats:
-            for node, amounts in leaving(target.job, target.size).items():
-                self._seats.release(node, amounts, sign)
+            _release_seats(self._seats, target, sign)
 
     def shrink(self, job: AdmittedWorkload, rival: Rank | None, *, below_nominal: bool) -> bool:
         """The job shrinks until it is enough, or until the queue `rival` should give instead, or as
@@ -184,6 +169,8 @@ class Trial:
     def may_stop(self, job: AdmittedWorkload) -> bool:
         """Whether the job may be stopped. Afterwards it gives what it gave before."""
         before = self.size(job)
+        if before == job.size and not self.may_give(job.queue):
+            return False
         # what it gave already does not make its queue owe less
         self.give(job, job.size)
         may = self.may_give(job.queue)
@@ -197,6 +184,11 @@ class Trial:
         quotas = self.quota.queues[job.queue].quotas
         keys = [key for key in self.preemptor.missing if key in quotas and job.usage[key]]
         return all(self.quota.used(job.queue, key) >= quotas[key].nominal for key in keys)
+
+
+def _release_seats(seats: Seats, target: Target, sign: int) -> None:
+    for node, amounts in leaving(target.job, target.size).items():
+        seats.release(node, amounts, sign)
 
 
 def _first(options: Sequence[int], passes: Callable[[int], bool]) -> int:

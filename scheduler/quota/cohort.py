@@ -81,31 +81,47 @@ class Queue:
 
 CohortKey = tuple[str, FlavorResource]
 
+Share = tuple[bool, float]
+"""A weighted share, in Kueue's order: whoever borrows with weight 0 comes after all others (Kueue:
+CompareDRS in pkg/cache/scheduler/fair_sharing.go)."""
+NO_SHARE: Share = (False, 0.0)
 
-@dataclass(frozen=True, slots=True)
-class CohortQuota:
-    """All ClusterQueues, and the quota that the Cohort itself owns."""
 
-    queues: Mapping[str, Queue] = field(default_factory=dict)
-    cohort_nominal: Quota = field(default_factory=Counter)
-    # by (cohort, key), filled when they are first asked for: what the members lend together, and
-    # what they use of it
-    _lendable_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
-    _lent_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+class QuotaArithmetic:
+    """Kueue's sums for a frozen quota and for a working copy of one. They differ only in what is
+    used."""
+
+    __slots__ = ()
+
+    queues: Mapping[str, Queue]
+
+    def used(self, name: str, key: FlavorResource) -> int:
+        raise NotImplementedError
+
+    def lendable(self, cohort: str, key: FlavorResource) -> int:
+        """What the members of the Cohort lend together, with what it owns itself."""
+        raise NotImplementedError
+
+    def lendable_of_all(self, cohort: str, resource: str) -> int:
+        """The same for all flavors of a resource together."""
+        raise NotImplementedError
+
+    def lent(self, cohort: str, key: FlavorResource) -> int:
+        """What the members use beyond their local quota."""
+        raise NotImplementedError
 
     def available(self, name: str, key: FlavorResource) -> int:
         """How much more the queue may use now. Below zero if more is in use than exists."""
         queue = self.queues[name]
         quota = queue.quota(key)
-        used = queue.usage[key]
+        used = self.used(name, key)
         if not queue.cohort:
             return quota.nominal - used
-        lendable = self._lendable(queue.cohort, key) - self._lent(queue.cohort, key)
+        free = self.lendable(queue.cohort, key) - self.lent(queue.cohort, key)
         if quota.borrowing_limit is not None:
-            used_of_cohort = max(0, used - quota.local)
             most = quota.nominal - quota.local + quota.borrowing_limit
-            lendable = min(lendable, most - used_of_cohort)
-        return max(0, quota.local - used) + lendable
+            free = min(free, most - max(0, used - quota.local))
+        return max(0, quota.local - used) + free
 
     def potential(self, name: str, key: FlavorResource) -> int:
         """How much the queue could use if no other queue used anything."""
@@ -113,7 +129,7 @@ class CohortQuota:
         quota = queue.quota(key)
         if not queue.cohort:
             return quota.nominal
-        most = quota.local + self._lendable(queue.cohort, key)
+        most = quota.local + self.lendable(queue.cohort, key)
         if quota.borrowing_limit is None:
             return most
         return min(most, quota.nominal + quota.borrowing_limit)
@@ -126,6 +142,57 @@ class CohortQuota:
         lacks = {key: amount - self.available(name, key) for key, amount in request.items()}
         return Counter({key: lack for key, lack in lacks.items() if lack > 0})
 
+    def borrows(self, name: str, keys: Iterable[FlavorResource]) -> bool:
+        """Whether the queue uses more than its nominal quota of any of these resources."""
+        queue = self.queues[name]
+        return any(self.used(name, key) > queue.quota(key).nominal for key in keys)
+
+    def owns_with(self, name: str, request: Quota) -> bool:
+        """Whether usage and request together are within the nominal quota, for the resources of
+        the request."""
+        queue = self.queues[name]
+        return all(
+            self.used(name, key) + amount <= queue.quota(key).nominal
+            for key, amount in request.items()
+        )
+
+    def share(self, name: str) -> Share:
+        """The largest part of a lendable resource that the queue borrows, by its weight (Kueue:
+        dominantResourceShare). Kueue's fair sharing gives to the smallest share first."""
+        queue = self.queues[name]
+        if not queue.cohort:
+            return NO_SHARE
+        borrowed = Counter[str]()
+        for key, quota in queue.quotas.items():
+            beyond = self.used(name, key) - quota.nominal
+            if beyond > 0:
+                borrowed[key[1]] += beyond
+        largest = 0.0
+        for resource, amount in borrowed.items():
+            if lendable := self.lendable_of_all(queue.cohort, resource):
+                largest = max(largest, amount / lendable)
+        if not largest:
+            return NO_SHARE
+        return (False, largest / queue.weight) if queue.weight else (True, largest)
+
+
+@dataclass(frozen=True, slots=True)
+class CohortQuota(QuotaArithmetic):
+    """All ClusterQueues, and the quota that the Cohort itself owns."""
+
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    cohort_nominal: Quota = field(default_factory=Counter)
+    # sums over the members of a Cohort, filled when they are first asked for
+    _lendable_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+    _lent_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+    # by (cohort, resource)
+    _resource_sums: dict[tuple[str, str], int] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def used(self, name: str, key: FlavorResource) -> int:
+        return self.queues[name].usage[key]
+
     def after_adding(self, name: str, amounts: Quota) -> "CohortQuota":
         """A copy in which the queue uses these amounts more."""
         return self._with_usage(name, amounts, 1)
@@ -133,27 +200,6 @@ class CohortQuota:
     def after_removing(self, name: str, amounts: Quota) -> "CohortQuota":
         """A copy in which the queue uses these amounts less."""
         return self._with_usage(name, amounts, -1)
-
-    def dominant_share(self, name: str) -> float:
-        """The largest share of a lendable resource that the queue borrows, divided by its weight.
-
-        Kueue's fair sharing gives to the queue with the smallest share first (KEP-1714).
-        """
-        queue = self.queues[name]
-        share = max((self._share(queue, resource) for _, resource in queue.usage), default=0.0)
-        if queue.weight:
-            return share / queue.weight
-        return float("inf") if share else 0.0
-
-    def _share(self, queue: Queue, resource: str) -> float:
-        borrowed = sum(
-            max(0, used - queue.quota(key).nominal)
-            for key, used in queue.usage.items()
-            if key[1] == resource
-        )
-        keys = [key for key in queue.quotas if key[1] == resource]
-        lendable = sum(self._lendable(queue.cohort, key) for key in keys)
-        return borrowed / lendable if lendable else 0.0
 
     def _with_usage(self, name: str, amounts: Quota, sign: int) -> "CohortQuota":
         queue = self.queues[name]
@@ -168,14 +214,23 @@ class CohortQuota:
         queues = {**self.queues, name: replace(queue, usage=usage)}
         return replace(self, queues=queues, _lent_sums=lent_sums)
 
-    def _lendable(self, cohort: str, key: FlavorResource) -> int:
+    def lendable(self, cohort: str, key: FlavorResource) -> int:
         if (cohort, key) not in self._lendable_sums:
             quotas = [queue.quota(key) for queue in self._members(cohort)]
             own = sum(quota.nominal - quota.local for quota in quotas)
             self._lendable_sums[cohort, key] = self.cohort_nominal[key] + own
         return self._lendable_sums[cohort, key]
 
-    def _lent(self, cohort: str, key: FlavorResource) -> int:
+    def lendable_of_all(self, cohort: str, resource: str) -> int:
+        if (cohort, resource) not in self._resource_sums:
+            keys = {key for queue in self._members(cohort) for key in queue.quotas}
+            keys |= self.cohort_nominal.keys()
+            self._resource_sums[cohort, resource] = sum(
+                self.lendable(cohort, key) for key in keys if key[1] == resource
+            )
+        return self._resource_sums[cohort, resource]
+
+    def lent(self, cohort: str, key: FlavorResource) -> int:
         if (cohort, key) not in self._lent_sums:
             self._lent_sums[cohort, key] = sum(
                 max(0, queue.usage[key] - queue.quota(key).local) for queue in self._members(cohort)

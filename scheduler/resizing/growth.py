@@ -108,9 +108,8 @@ def _trains_on_all_pods(job: AdmittedWorkload) -> bool:
 def preferred_order(snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]) -> list[AdmittedWorkload]:
     """The queue that borrows the smallest share first, then the highest priority, then the
     oldest."""
-    shares = {job.queue: 0.0 for job in jobs}
-    for queue in shares:
-        shares[queue] = snapshot.quota.dominant_share(queue)
+    names = {job.queue for job in jobs}
+    shares = {name: snapshot.quota.share(name) for name in names}
     return sorted(
         jobs, key=lambda job: (shares[job.queue], -job.priority, job.reserved_since, job.key)
     )

@@ -39,8 +39,11 @@ def shrink_overuse(
         and job.size > job.smallest_size
         and job.identity not in targets
     ]
-    shares = {name: quota.dominant_share(name) for name in over}
-    for job in sorted(jobs, key=lambda job: (-shares[job.queue], *shrink_order(job))):
+    shares = {name: quota.share(name) for name in over}
+    jobs.sort(key=shrink_order)
+    # a stable sort: in a queue, the order of the jobs stays
+    jobs.sort(key=lambda job: shares[job.queue], reverse=True)
+    for job in jobs:
         queue = quota.queues[job.queue]
         overuse = _overuse(quota, job)
         if snapshot.disagreement & overuse.keys():

@@ -1,23 +1,33 @@
 """Who may give for a preemptor, who is spared, and in which order the jobs of one team give."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from scheduler.preemption.candidates import (
+    CandidatePool,
     Candidates,
-    by_queue,
-    find_candidates,
-    shrink_order,
     stop_order,
     weight,
 )
 from scheduler.preemption.job_history import STOPS_PER_HOUR, JobHistory
 from scheduler.preemption.preemptors import ClaimKind, Preemptor
-from scheduler.quota.working_quota import WorkingQuota
+from scheduler.quota.cohort import ResourceQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.scheduler import NOW, admitted, gpus, pending, runtime_status, snapshot
+from tests.builders.scheduler import (
+    FLAVOR,
+    KEY,
+    NOW,
+    admitted,
+    cohort_quota,
+    gpus,
+    pending,
+    queue,
+    runtime_status,
+    snapshot,
+)
 
 NEW = admitted(reserved_since=NOW - 30)
 
@@ -32,15 +42,15 @@ def preemptor_of(
 def candidates_of(
     current: Snapshot, preemptor: Preemptor, history: JobHistory | None = None
 ) -> Candidates:
-    quota = WorkingQuota(current.quota)
-    jobs = by_queue(current.admitted, shrink_order)
-    return find_candidates(preemptor, jobs, quota, history or JobHistory(), NOW, 60)
+    """As tuples, to be compared."""
+    candidates = CandidatePool(current, history or JobHistory(), NOW, 60).find(preemptor)
+    return Candidates(tuple(candidates.willing), tuple(candidates.reluctant))
 
 
 def test_a_job_without_a_start_has_its_minimum_runtime_too() -> None:
     """Only Jobs have a start: of other kinds it is their reservation."""
     job = replace(NEW, started=0.0)
-    assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates(())
+    assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates()
 
 
 def test_an_owner_that_has_waited_takes_new_jobs_last_of_all() -> None:
@@ -65,7 +75,7 @@ def test_the_minimum_runtime_holds_for_all_but_owners(
     job: AdmittedWorkload, kind: ClaimKind
 ) -> None:
     candidates = candidates_of(snapshot(admitted=[job]), preemptor_of(waited_s=9999, kind=kind))
-    assert candidates == Candidates(())
+    assert candidates == Candidates()
 
 
 def test_a_job_that_was_stopped_often_is_left_to_finish() -> None:
@@ -73,7 +83,7 @@ def test_a_job_that_was_stopped_often_is_left_to_finish() -> None:
     often = JobHistory(stops={low.identity: STOPS_PER_HOUR})
     preemptor = preemptor_of(kind=ClaimKind.PRIORITY_IN_TEAM)
     assert candidates_of(snapshot(admitted=[low]), preemptor).willing == (low,)
-    assert candidates_of(snapshot(admitted=[low]), preemptor, often) == Candidates(())
+    assert candidates_of(snapshot(admitted=[low]), preemptor, often) == Candidates()
 
 
 def test_an_owner_takes_a_job_that_was_stopped_often_last_of_all() -> None:
@@ -90,7 +100,7 @@ def test_a_clock_that_was_set_back_keeps_no_owner_waiting() -> None:
 
 def test_a_job_that_kueue_evicts_gives_no_more() -> None:
     job = replace(admitted(), is_evicting=True)
-    assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates(())
+    assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates()
 
 
 def test_a_job_never_takes_from_the_job_that_it_was_stopped_for() -> None:
@@ -98,7 +108,7 @@ def test_a_job_never_takes_from_the_job_that_it_was_stopped_for() -> None:
     job = replace(admitted("winner"), uid="uid-after-growth")
     history = JobHistory(stopped_for={"uid-claim": frozenset({"uid-0", ("research", "winner")})})
     assert candidates_of(snapshot(admitted=[job]), preemptor_of()).willing == (job,)
-    assert candidates_of(snapshot(admitted=[job]), preemptor_of(), history) == Candidates(())
+    assert candidates_of(snapshot(admitted=[job]), preemptor_of(), history) == Candidates()
 
 
 # --- the order inside a team ----------------------------------------------------------------------
@@ -153,3 +163,37 @@ def test_no_report_of_a_runtime_changes_the_order() -> None:
         runtime_status(step=100, durable_step=100),
     ]
     assert len({order(admitted(runtime=report)) for report in reports}) == 1
+
+
+# --- which queues give ----------------------------------------------------------------------------
+def test_candidates_hold_what_they_use_together() -> None:
+    candidates = Candidates((admitted(size=2),), (admitted("other", size=3),))
+    assert candidates.hold(gpus(5))
+    assert not candidates.hold(gpus(6))
+
+
+def test_a_queue_that_borrows_one_missing_resource_may_give_all_of_them() -> None:
+    """Kueue takes from a queue that borrows any of the resources."""
+    cpu = (FLAVOR, "cpu")
+    both = Counter({KEY: 2, cpu: 2})
+    job = replace(admitted(size=2), usage=both)
+    lender = replace(queue("research", 4), usage=both)
+    quotas = {KEY: ResourceQuota(4), cpu: ResourceQuota(4)}
+    owner = replace(queue("vision"), quotas=quotas)
+    current = snapshot(cohort_quota(owner, lender), admitted=[job])
+    claim = replace(preemptor_of(), request=both, missing=both)
+    assert candidates_of(current, claim).willing == (job,)
+
+
+def test_other_teams_give_nothing_to_a_team_that_would_borrow_anyway() -> None:
+    claim = replace(preemptor_of(), request=gpus(99), missing=gpus(99))
+    assert candidates_of(snapshot(admitted=[admitted()]), claim) == Candidates()
+
+
+def test_a_team_that_borrows_less_gives_nothing_for_a_fair_share() -> None:
+    quota = cohort_quota(queue("vision", used=4), queue("research", used=6))
+    current = snapshot(quota, admitted=[admitted(size=6)])
+    two = replace(preemptor_of(kind=ClaimKind.FAIR_SHARE), request=gpus(2), missing=gpus(2))
+    three = replace(two, request=gpus(3), missing=gpus(3))
+    assert candidates_of(current, two).willing
+    assert candidates_of(current, three) == Candidates()

@@ -105,3 +105,15 @@ def test_jobs_that_hold_the_nodes_that_are_needed() -> None:
     made = make_seats(preemptor(pods(1, 2)), nodes, ())
     assert made is not None
     assert [job.name for job in jobs_on_useful_nodes(made, jobs)] == ["c"]
+
+
+def test_the_largest_pods_are_counted_whatever_their_order() -> None:
+    assert seats([8, 4], pods(2, 1), pods(2, 8)).lacking == 1
+
+
+def test_a_copy_changes_alone() -> None:
+    original = seats([6], pods(1, 8))
+    twin = original.copy()
+    twin.release("0", {GPU: 2})
+    assert twin.are_enough
+    assert not original.are_enough

@@ -194,14 +194,14 @@ def test_the_plan_is_explained_in_one_sentence() -> None:
     )
 
 
-def test_a_plan_without_targets_explains_what_would_still_be_missing() -> None:
+def test_a_plan_without_targets_explains_what_is_missing() -> None:
     (plan,) = plans(
         snapshot(admitted=[admitted(allowed_sizes=(6, 8), active=False)], pending=[pending()])
     )
     assert plan.targets == ()
     assert plan.why == (
-        "claim (vision) stays pending: even without all jobs that it may preempt, it would still "
-        "lack 4 nvidia.com/gpu"
+        "claim (vision) stays pending: it lacks 4 nvidia.com/gpu, and the jobs that it may preempt "
+        "cannot release that"
     )
 
 

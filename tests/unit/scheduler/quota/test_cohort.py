@@ -1,11 +1,13 @@
 """Kueue's arithmetic: what a queue may use, and which queue borrows."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.quota.cohort import Queue
-from tests.builders.scheduler import KEY, cohort_quota, gpus, queue
+from scheduler.quota.cohort import NO_SHARE, Queue, ResourceQuota
+from tests.builders.scheduler import GPU, KEY, cohort_quota, gpus, queue
 
 
 @pytest.mark.parametrize(
@@ -43,10 +45,22 @@ def test_a_queue_borrows_when_it_uses_more_than_its_nominal_quota() -> None:
     assert not queue("a", 4, used=4).borrows([KEY])
 
 
-def test_the_dominant_share_is_what_a_queue_borrows_of_what_is_lendable() -> None:
+def test_the_share_is_what_a_queue_borrows_of_what_is_lendable() -> None:
     quota = cohort_quota(queue("a", 4, used=6), queue("b", 4, used=2))
-    assert quota.dominant_share("a") == 0.25
-    assert quota.dominant_share("b") == 0.0
+    assert quota.share("a") == (False, 0.25)
+    assert quota.share("b") == NO_SHARE
+
+
+def test_the_share_counts_a_resource_on_all_flavors_of_the_cohort() -> None:
+    """Kueue: calculateLendable in pkg/cache/scheduler/fair_sharing.go."""
+    other = replace(queue("b"), quotas={("h100", GPU): ResourceQuota(12)})
+    quota = cohort_quota(queue("a", 4, used=6), other)
+    assert quota.share("a") == (False, 2 / 16)
+
+
+def test_who_shares_with_nobody_has_no_share() -> None:
+    alone = replace(queue("a", 4, used=6), cohort="")
+    assert cohort_quota(alone).share("a") == NO_SHARE
 
 
 quotas = st.tuples(st.integers(0, 9), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9))

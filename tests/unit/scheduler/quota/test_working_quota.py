@@ -1,4 +1,4 @@
-"""The working copy agrees with the arithmetic of cohort.py, whatever trials change in it."""
+"""The working copy agrees with a quota that is copied, whatever trials change in it."""
 
 from dataclasses import replace
 
@@ -38,13 +38,19 @@ def test_a_changed_working_copy_equals_a_changed_quota(
             assert working.missing(other, gpus(3)) == frozen.missing(other, gpus(3))
             assert working.borrows(other, [KEY]) == frozen.queues[other].borrows([KEY])
             assert working.owns_with(other, gpus(3)) == frozen.queues[other].owns_with(gpus(3))
-            assert working.share(other)[1] == frozen.dominant_share(other)
+            assert working.share(other) == frozen.share(other)
 
 
 def test_the_quota_itself_does_not_change() -> None:
     frozen = cohort_quota(queue("a", used=2), queue("b"))
     WorkingQuota(frozen).remove("a", gpus(2))
     assert frozen.queues["a"].usage == gpus(2)
+
+
+def test_the_share_with_a_request_leaves_no_trace() -> None:
+    working = WorkingQuota(cohort_quota(queue("a", used=4), queue("b")))
+    assert working.share_with("a", gpus(2)) == (False, 0.25)
+    assert working.used("a", KEY) == 4
 
 
 def test_weight_0_that_borrows_exceeds_every_other_share() -> None:

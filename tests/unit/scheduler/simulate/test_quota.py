@@ -31,7 +31,7 @@ def test_the_model_counts_as_the_scheduler_does(seed: int) -> None:
             assert model.available(name) == cohort.available(name, KEY)
             assert model.potential(name) == cohort.potential(name, KEY)
             if shares:
-                assert model.share(name, 0) == pytest.approx(cohort.dominant_share(name))
+                assert model.share(name, 0) == pytest.approx(cohort.share(name)[1])
 
 
 def test_what_is_used_beyond_the_quota_is_over() -> None:
