@@ -51,7 +51,8 @@ class Preemption(BaseModel):
         ge=0,
         le=86400,
         description=(
-            "Seconds after its admission during which a job is not asked to release capacity."
+            "Seconds after its start during which a job is spared. An owner of quota that has "
+            "waited for as long takes it back also from these jobs, after all others."
         ),
     )
     growCooldownSeconds: int = Field(

@@ -159,16 +159,17 @@ def _cluster_queue(local_queue: LocalQueue | None, snapshot: Snapshot) -> Cluste
 def _why_no_cession(
     need: Resources, queue: ClusterQueue | None, snapshot: Snapshot, now: float
 ) -> str:
+    policy = snapshot.policy
     owned = nominal_quota(queue) if queue else Resources()
     excessive = {name: need[name] for name in need if name in owned and need[name] > owned[name]}
     if excessive:
         limits = describe_amounts({name: owned[name] for name in excessive})
+        shares = not policy or policy.spec.idleCompute == "FairShare"
         return (
-            f"It asks for {describe_amounts(excessive)}, and its queue owns {limits}. The part "
-            f"above its own quota is admitted only when capacity is idle; Cede does not preempt "
-            f"for it."
+            f"It asks for {describe_amounts(excessive)}, and its queue owns {limits}. It is "
+            f"admitted only when capacity is idle"
+            + (", or when teams that borrow more can give." if shares else ".")
         )
-    policy = snapshot.policy
     if policy and policy.spec.mode == "Observe":
         return (
             "The policy's mode is Observe: Cede does not preempt, and Kueue preempts by its own "

@@ -7,6 +7,7 @@ import pytest
 from cede.api import names
 from cede.api.kueue import Job, JobSpec, Workload
 from cede.api.objects import Meta
+from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import Resources
 from cede.report.explanation import explain, nominal_quota, requests
 from tests.builders.reports import (
@@ -22,6 +23,7 @@ from tests.builders.reports import (
 from tests.builders.scheduler import cession
 
 KEY = ("vision", "claim")
+FIRST_COME = ClusterPolicy(spec=PolicySpec(idleCompute="FirstCome"))
 NOT_READY = condition(names.PODS_READY, False, "2 of 4")
 EVICTED = condition(names.EVICTED, True, "killed")
 
@@ -39,9 +41,14 @@ EVICTED = condition(names.EVICTED, True, "killed")
         ),
         pytest.param(
             {"workloads": [workload(PENDING, pods=8)]},
-            "It asks for 8 nvidia.com/gpu, and its queue owns 4 nvidia.com/gpu. The part above its "
-            "own quota is admitted only when capacity is idle; Cede does not preempt for it.",
+            "It asks for 8 nvidia.com/gpu, and its queue owns 4 nvidia.com/gpu. It is admitted "
+            "only when capacity is idle, or when teams that borrow more can give.",
             id="more than its own quota",
+        ),
+        pytest.param(
+            {"workloads": [workload(PENDING, pods=8)], "policy": FIRST_COME},
+            "It is admitted only when capacity is idle.",
+            id="the same without fair shares",
         ),
         pytest.param({"policy": policy("Observe")}, "mode is Observe", id="mode Observe"),
         pytest.param({"leases": {}}, "No scheduler leads", id="no scheduler"),
