@@ -137,12 +137,13 @@ def _grown(
     snapshot: Snapshot, served: Sequence[Cession], policy: PolicySpec, now: float
 ) -> Iterator[Action]:
     """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
-    if snapshot.kueue_preempts:
-        return iter(())
     unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
     promised = {need.flavor for cession in unserved for need in cession.spec.need}
     claims = {cession.spec.preemptor.uid for cession in unserved}
     grown = list(grow(snapshot, policy, now, promised=promised, claims=claims))
+    if snapshot.kueue_preempts:
+        # a slice that cannot be admitted is withdrawn all the same
+        return (action for action in grown if action.shrinks)
     if grown:
         return iter(grown)
     after = after_cessions(snapshot, served)

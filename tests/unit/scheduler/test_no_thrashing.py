@@ -7,27 +7,11 @@ from hypothesis import strategies as st
 
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
-from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionPhase
-from scheduler.actions import Action, OpenCession, ResizeJob
-from scheduler.plan import plan
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.plans import opened, planned, resizes
 from tests.builders.scheduler import GPU, NOW, admitted, pending, runtime_status, snapshot
-
-POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
-
-
-def planned(current: Snapshot, now: float = NOW) -> list[Action]:
-    return list(plan(current, POLICY, now).actions)
-
-
-def opened(actions: list[Action]) -> list[Cession]:
-    return [action.cession for action in actions if isinstance(action, OpenCession)]
-
-
-def resizes(actions: list[Action]) -> list[ResizeJob]:
-    return [action for action in actions if isinstance(action, ResizeJob)]
 
 
 def after(current: Snapshot, made: Cession) -> Snapshot:

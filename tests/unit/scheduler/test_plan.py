@@ -7,23 +7,19 @@ import pytest
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import Meta, rfc3339
-from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import SchedulerEvent
 from scheduler import plan as plan_module
 from scheduler.actions import (
-    Action,
     AmendCession,
     DeleteCession,
-    OpenCession,
     RequestSize,
-    ResizeJob,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
 )
 from scheduler.cession.advance import Step, advance
 from scheduler.plan import plan
-from scheduler.snapshot.snapshot import Snapshot
+from tests.builders.plans import POLICY, opened, planned, robbed_after
 from tests.builders.scheduler import (
     GPU,
     KEY,
@@ -31,41 +27,11 @@ from tests.builders.scheduler import (
     admitted,
     cession,
     cohort_quota,
-    gpus,
     pending,
     queue,
     runtime_status,
     snapshot,
 )
-
-POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
-
-
-def planned(current: Snapshot, now: float = NOW) -> list[Action]:
-    return list(plan(current, POLICY, now).actions)
-
-
-def opened(actions: list[Action]) -> list[Cession]:
-    return [action.cession for action in actions if isinstance(action, OpenCession)]
-
-
-def robbed_after(seconds: float) -> Snapshot:
-    """Another job has what was released for `claim` so many seconds ago."""
-    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=12))
-    jobs = [
-        admitted(size=4, allowed_sizes=(4, 8)),
-        admitted("thief", size=8, allowed_sizes=(), started=NOW),
-    ]
-    return snapshot(
-        replace(quota, cohort_nominal=gpus(4)),
-        admitted=jobs,
-        pending=[pending()],
-        cessions=[cession("Released", releasedTime=rfc3339(NOW - seconds))],
-    )
-
-
-def resizes(actions: list[Action]) -> list[ResizeJob]:
-    return [action for action in actions if isinstance(action, ResizeJob)]
 
 
 # --- a new Cession --------------------------------------------------------------------------------
@@ -185,33 +151,6 @@ def test_mode_observe_reports_what_it_would_do() -> None:
     (notice,) = decision.notices
     assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.OBSERVED)
     assert notice.note == decision.why[0]
-
-
-# --- while Kueue preempts -------------------------------------------------------------------------
-def test_while_kueue_preempts_nothing_new_is_taken_and_the_reason_is_recorded() -> None:
-    claim = snapshot(admitted=[admitted()], pending=[pending()], kueue_preempts=True)
-    decision = plan(claim, POLICY, NOW)
-    assert decision.actions == ()
-    (notice,) = decision.notices
-    assert notice.note == decision.why[0]
-    assert notice.note.startswith("Kueue preempts by its own rules until")
-
-
-def test_while_kueue_preempts_an_open_cession_goes_on_without_more_targets() -> None:
-    ceded = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
-    current = snapshot(admitted=[ceded], pending=[pending()], cessions=[cession("Asked")])
-    actions = planned(replace(current, kueue_preempts=True))
-    assert [action.size for action in resizes(actions)] == [4]
-    robbed = robbed_after(11)
-    assert any(isinstance(action, AmendCession) for action in planned(robbed))
-    actions = planned(replace(robbed, kueue_preempts=True))
-    assert not any(isinstance(action, AmendCession) for action in actions)
-
-
-def test_while_kueue_preempts_no_job_grows() -> None:
-    idle = snapshot(admitted=[admitted(size=4, runtime=runtime_status(4))])
-    assert resizes(planned(idle))
-    assert not resizes(planned(replace(idle, kueue_preempts=True)))
 
 
 # --- several at once ------------------------------------------------------------------------------

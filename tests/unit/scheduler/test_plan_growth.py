@@ -3,12 +3,9 @@ claim."""
 
 from dataclasses import replace
 
-from cede.api.cession import Cession
 from cede.api.objects import rfc3339
-from cede.api.policy import PolicySpec, Preemption
-from scheduler.actions import Action, OpenCession, ResizeJob
 from scheduler.plan import plan
-from scheduler.snapshot.snapshot import Snapshot
+from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
     NOW,
     admitted,
@@ -19,20 +16,6 @@ from tests.builders.scheduler import (
     runtime_status,
     snapshot,
 )
-
-POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0, growCooldownSeconds=60))
-
-
-def planned(current: Snapshot, now: float = NOW) -> list[Action]:
-    return list(plan(current, POLICY, now).actions)
-
-
-def opened(actions: list[Action]) -> list[Cession]:
-    return [action.cession for action in actions if isinstance(action, OpenCession)]
-
-
-def resizes(actions: list[Action]) -> list[ResizeJob]:
-    return [action for action in actions if isinstance(action, ResizeJob)]
 
 
 def test_nothing_grows_into_what_a_preemptor_waits_for() -> None:

@@ -9,12 +9,10 @@ from cede.api import cession as api
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
 from scheduler.cession.new_cession import amended, new_cession
-from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import preemptors
-from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.scheduler import NOW, admitted, cohort_quota, pending, queue, snapshot
+from tests.builders.plans import preemption_plans
+from tests.builders.scheduler import admitted, cohort_quota, pending, queue, snapshot
 
 SETTINGS = Preemption(graceSeconds=60, maxGraceSeconds=90, minRuntimeSeconds=0)
 POLICY = PolicySpec(preemption=SETTINGS)
@@ -24,14 +22,13 @@ def plan_of(jobs: Sequence[AdmittedWorkload], pods: int) -> PreemptionPlan:
     used = sum(job.size for job in jobs)
     quota = cohort_quota(queue("vision", nominal=pods), queue("research", 0, used=used))
     current = snapshot(quota, admitted=jobs, pending=[pending(pods=pods)])
-    (preemptor,) = preemptors(current)
-    return TargetChooser(current, POLICY, JobHistory(), NOW).choose(preemptor)
+    (plan,) = preemption_plans(current, POLICY)
+    return plan
 
 
 def made(job: AdmittedWorkload, name: str = "claim", attempt: int = 1) -> api.Cession:
     current = snapshot(admitted=[job], pending=[pending(name)])
-    (preemptor,) = preemptors(current)
-    plan = TargetChooser(current, POLICY, JobHistory(), NOW).choose(preemptor)
+    (plan,) = preemption_plans(current, POLICY)
     return new_cession(plan, attempt)
 
 

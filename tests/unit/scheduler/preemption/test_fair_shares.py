@@ -7,18 +7,15 @@ from random import Random
 
 import pytest
 
-from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
-from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import ClaimKind, preemptors
-from scheduler.preemption.targets import TargetChooser
+from scheduler.preemption.preemptors import ClaimKind
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from tests.builders.plans import preemption_plans
 from tests.builders.scheduler import (
     KEY,
-    NOW,
     admitted,
     cohort_quota,
     gpus,
@@ -29,15 +26,11 @@ from tests.builders.scheduler import (
 
 WORLDS = 300
 MANY_WORLDS = 10_000
-POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0))
 
 
 def plans(current: Snapshot, *, fair_shares: bool = True) -> list[PreemptionPlan]:
     """Those with targets."""
-    chooser = TargetChooser(current, POLICY, JobHistory(), NOW)
-    claims = preemptors(current, fair_shares=fair_shares)
-    made = [chooser.choose(preemptor) for preemptor in claims]
-    return [plan for plan in made if plan.targets]
+    return [plan for plan in preemption_plans(current, fair_shares=fair_shares) if plan.targets]
 
 
 def used_by_team(jobs: Iterable[AdmittedWorkload]) -> Counter[str]:

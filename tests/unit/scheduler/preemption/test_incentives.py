@@ -15,11 +15,9 @@ import pytest
 from cede.api.policy import PolicySpec, Preemption
 from elastic_runtime.contract import State
 from scheduler.preemption.job_history import LATE_ANSWERS_PER_DAY, JobHistory
-from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import preemptors
-from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.plans import preemption_plans, sizes
 from tests.builders.scheduler import (
     NOW,
     admitted,
@@ -84,13 +82,7 @@ QUEUES = ("vision", "research", "speech")
 
 def given(current: Snapshot, history: JobHistory | None = None) -> list[dict[str, int]]:
     """For each claim: the size that each target gets."""
-    chooser = TargetChooser(current, POLICY, history or JobHistory(), NOW)
-    claims = preemptors(current, fair_shares=True)
-    return [sizes_of(chooser.choose(claim)) for claim in claims]
-
-
-def sizes_of(plan: PreemptionPlan) -> dict[str, int]:
-    return {target.job.name: target.size for target in plan.targets}
+    return [sizes([plan]) for plan in preemption_plans(current, POLICY, history, fair_shares=True)]
 
 
 def check_lies(seed: int) -> bool:

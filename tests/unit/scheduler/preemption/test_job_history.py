@@ -9,8 +9,7 @@ from scheduler.preemption.job_history import (
     JobHistory,
     read_history,
 )
-from scheduler.preemption.preemptors import preemptors
-from scheduler.preemption.targets import TargetChooser
+from tests.builders.plans import preemption_plans
 from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 GPT = "job-uid-gpt"
@@ -56,12 +55,8 @@ def test_a_preemptor_is_known_by_its_workload_and_by_its_job() -> None:
 def grace_of(history: JobHistory, grace_s: float = 0.0) -> list[float]:
     current = snapshot(admitted=[admitted(grace_s=grace_s)], pending=[pending()])
     policy = PolicySpec(preemption=Preemption(graceSeconds=60, maxGraceSeconds=90))
-    chooser = TargetChooser(current, policy, history, NOW)
-    return [
-        target.grace_s
-        for preemptor in preemptors(current)
-        for target in chooser.choose(preemptor).targets
-    ]
+    plans = preemption_plans(current, policy, history)
+    return [target.grace_s for plan in plans for target in plan.targets]
 
 
 def test_every_target_has_a_grace_of_its_own() -> None:

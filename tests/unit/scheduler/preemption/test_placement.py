@@ -6,16 +6,13 @@ from random import Random
 
 import pytest
 
-from cede.api.policy import PolicySpec, Preemption
 from cede.api.resources import Resources
-from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import preemptors
-from scheduler.preemption.targets import TargetChooser
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from tests.builders.plans import preemption_plans
 from tests.builders.scheduler import (
     GPU,
     KEY,
@@ -30,13 +27,6 @@ from tests.builders.scheduler import (
 
 WORLDS = 300
 MANY_WORLDS = 10_000
-POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0))
-
-
-def plans(current: Snapshot) -> list[PreemptionPlan]:
-    """One for every preemptor."""
-    chooser = TargetChooser(current, POLICY, JobHistory(), NOW)
-    return [chooser.choose(preemptor) for preemptor in preemptors(current)]
 
 
 def whole_node(pods: int = 1) -> PendingWorkload:
@@ -63,32 +53,32 @@ def full_nodes(*jobs: AdmittedWorkload, workload: PendingWorkload) -> Snapshot:
 def test_where_nobody_knows_the_places_of_pods_no_claim_is_refused_for_them() -> None:
     """Pods of a StatefulSet name no Workload; a pod may also have no node yet."""
     job = replace(spread("set", *"a" * 8), requested_per_node={}, node_of_index={})
-    (plan,) = plans(full_nodes(job, workload=whole_node()))
+    (plan,) = preemption_plans(full_nodes(job, workload=whole_node()))
     assert [target.job.name for target in plan.targets] == ["set"]
 
 
 def test_the_job_whose_pods_share_a_node_gives() -> None:
     """Not the youngest: no pod of eight would find room where it has its pods."""
     jobs = (spread("young", *"aabbccdd", age_s=100), spread("packed", *"eeeeeeee"))
-    (plan,) = plans(full_nodes(*jobs, workload=whole_node()))
+    (plan,) = preemption_plans(full_nodes(*jobs, workload=whole_node()))
     assert [target.job.name for target in plan.targets] == ["packed"]
 
 
 def test_an_elastic_job_shrinks_if_its_highest_indexes_share_a_node() -> None:
     job = replace(spread("gpt", *"abcdeeeeeeee"), allowed_sizes=(4, 12))
-    (plan,) = plans(full_nodes(job, workload=whole_node()))
+    (plan,) = preemption_plans(full_nodes(job, workload=whole_node()))
     assert [target.size for target in plan.targets] == [4]
 
 
 def test_an_elastic_job_is_stopped_if_the_node_holds_its_lowest_indexes() -> None:
     """A shrink would empty the wrong nodes."""
     job = replace(spread("gpt", *"eeeeeeeeabcd"), allowed_sizes=(4, 12))
-    (plan,) = plans(full_nodes(job, workload=whole_node()))
+    (plan,) = preemption_plans(full_nodes(job, workload=whole_node()))
     assert [target.size for target in plan.targets] == [0]
 
 
 def test_without_a_node_for_its_pods_nobody_gives() -> None:
-    (plan,) = plans(full_nodes(spread("wide", *"aabbccdd"), workload=whole_node()))
+    (plan,) = preemption_plans(full_nodes(spread("wide", *"aabbccdd"), workload=whole_node()))
     assert plan.targets == ()
     assert "no node" in plan.why
 
@@ -110,7 +100,7 @@ def test_a_job_whose_pods_differ_leaves_what_they_request_on_each_node(
     quota = cohort_quota(queue("vision", 8), queue("research", 0, used=8))
     current = snapshot(quota, admitted=[job], pending=[workload])
     current = replace(current, nodes=tuple(node for node in nodes if node.name == place))
-    (plan,) = plans(current)
+    (plan,) = preemption_plans(current)
     assert [target.job.name for target in plan.targets] == stops
 
 
@@ -169,7 +159,7 @@ def check_fragmented(seed: int) -> bool:
     """Whether somebody gave."""
     current = fragmented(Random(seed))  # noqa: S311
     gave = False
-    for plan in plans(current):
+    for plan in preemption_plans(current):
         (pods,) = plan.preemptor.workload.pod_sets
         if plan.targets:
             gave = True

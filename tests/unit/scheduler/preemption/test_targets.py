@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
-from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import preemptors
-from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from tests.builders.plans import preemption_plans, sizes
 from tests.builders.scheduler import (
     KEY,
     NOW,
@@ -27,15 +25,8 @@ from tests.builders.scheduler import (
 
 
 def plans(snapshot: Snapshot, min_runtime_s: int = 60) -> list[PreemptionPlan]:
-    """One for every preemptor."""
     policy = PolicySpec(preemption=Preemption(minRuntimeSeconds=min_runtime_s))
-    chooser = TargetChooser(snapshot, policy, JobHistory(), NOW)
-    return [chooser.choose(preemptor) for preemptor in preemptors(snapshot)]
-
-
-def sizes(plans: list[PreemptionPlan]) -> dict[str, int]:
-    """By job: the size it shrinks to."""
-    return {target.job.name: target.size for plan in plans for target in plan.targets}
+    return preemption_plans(snapshot, policy)
 
 
 def sizes_for(jobs: list[AdmittedWorkload], workload: PendingWorkload) -> dict[str, int]:
