@@ -215,10 +215,7 @@ class SizeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a job's runtime reports.
-
-    The job has ceded when `size <= wanted` and every pod from index `wanted` on is in `parked`.
-    """
+    """What a job's runtime reports. `ceded` says when pods may be deleted."""
 
     state: str = State.STARTING
     # Pods that train.
@@ -253,7 +250,8 @@ class Status:
     busy: str = ""
 
     def ceded(self, size: int) -> bool:
-        """Whether the pods beyond `size` hold nothing of value any more."""
+        """Whether the pods beyond `size` hold nothing of value any more: the others train without
+        them. They report as `parked` a moment later."""
         if size == 0:
             return self.state == State.STOPPED
         return self.size <= size and self.state == State.TRAINING
