@@ -90,13 +90,18 @@ def _read(pod: Pod) -> _PodFacts:
 
 
 def _owner(pod: Pod) -> Owner:
-    """Anybody may write a label. It takes no pod away from the Job that made it."""
+    """Kueue names a pod's group in an annotation, or in a label as its users do (Kueue:
+    pkg/util/pod/pod.go, GetPodGroupName). Anybody may write both. They take no pod away from the
+    Job that made it. A pod alone, or of a Deployment, has a Workload for itself.
+    """
     metadata = pod.metadata
-    group = metadata.labels.get(names.POD_GROUP, "")
+    group = metadata.annotations.get(names.POD_GROUP) or metadata.labels.get(names.POD_GROUP, "")
     reference = _controller(metadata)
     if group and (reference is None or reference.kind != "Job"):
         return Owner(metadata.namespace, group=group)
-    return Owner(metadata.namespace, uid=reference.uid if reference else "")
+    if reference is None or reference.kind == "ReplicaSet":
+        return Owner(metadata.namespace, uid=metadata.uid)
+    return Owner(metadata.namespace, uid=reference.uid)
 
 
 def controller_uid(metadata: Meta) -> str:

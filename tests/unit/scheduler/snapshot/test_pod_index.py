@@ -1,6 +1,7 @@
 """What the pods request of each node, and whose they are; only what changed is read again."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,13 +20,18 @@ def pod(
     phase: str = "Running",
     namespace: str = "research",
     labels: Json | None = None,
+    annotations: Json | None = None,
+    kind: str = "Job",
+    uid: str = "",
 ) -> Pod:
     """It requests one accelerator."""
-    reference = {"kind": "Job", "name": "x", "uid": owner, "controller": True}
+    reference = {"kind": kind, "name": "x", "uid": owner, "controller": True}
     metadata = {
         "name": f"p-{node}",
         "namespace": namespace,
+        "uid": uid,
         "labels": labels or {},
+        "annotations": annotations or {},
         "ownerReferences": [reference] if owner else [],
     }
     spec = {"nodeName": node, "containers": [{"resources": {"requests": {GPU: 1}}}]}
@@ -59,11 +65,22 @@ def test_pods_that_another_kind_owns_directly_belong_to_it() -> None:
     }
 
 
-def test_a_group_of_pods_is_known_by_its_name() -> None:
-    grouped = pod("", labels={names.POD_GROUP: "group"})
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+@pytest.mark.parametrize("kind", ["", "StatefulSet"], ids=["no controller", "StatefulSet"])
+def test_a_group_of_pods_is_known_by_its_name(place: str, kind: str) -> None:
+    """Kueue groups the pods of a StatefulSet, and those of each group of a LeaderWorkerSet."""
+    group = {names.POD_GROUP: "group"}
+    label, note = (group, {}) if place == "labels" else ({}, group)
+    grouped = pod("set" if kind else "", kind=kind, labels=label, annotations=note)
     assert index(grouped).shown(Owner("research", group="group")).requested_per_node == {
         "n1": {GPU: 1}
     }
+
+
+@pytest.mark.parametrize("kind", ["", "ReplicaSet"], ids=["no controller", "ReplicaSet"])
+def test_a_pod_that_has_a_workload_for_itself_is_known_by_its_uid(kind: str) -> None:
+    alone = pod("set" if kind else "", kind=kind, uid="uid-pod")
+    assert index(alone).shown(Owner("research", "uid-pod")).requested_per_node == {"n1": {GPU: 1}}
 
 
 def test_a_group_that_is_named_like_the_uid_of_a_job_is_not_that_job() -> None:
@@ -73,7 +90,8 @@ def test_a_group_that_is_named_like_the_uid_of_a_job_is_not_that_job() -> None:
 
 
 def test_a_pod_of_a_job_stays_its_own_whatever_group_its_label_names() -> None:
-    labelled = index(pod("u", labels={names.POD_GROUP: "group"}))
+    group = {names.POD_GROUP: "group"}
+    labelled = index(pod("u", labels=group, annotations=group))
     assert labelled.shown(Owner("research", "u")) is not NO_PODS
     assert labelled.shown(Owner("research", group="group")) is NO_PODS
 

@@ -7,14 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
+from cede.api import names
 from cede.api.kueue import ClusterQueue, Job, Pod, ResourceFlavor, ResourceFlavorSpec, Workload
 from cede.api.objects import Meta
 from cede.api.pod_templates import PodTemplate, TemplateSpec
 from cede.api.policy import ClusterPolicy, PolicyStatus
+from scheduler.preemption.seats import places_are_known
 from scheduler.snapshot.snapshot import Memory, RawObjects, Snapshot, take
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.kueue_objects import cluster_queue, job, local_queue, workload
-from tests.builders.scheduler import FLAVOR, KEY, cession, runtime_status
+from tests.builders.kueue_objects import (
+    cluster_queue,
+    job,
+    local_queue,
+    owner,
+    owners_of_kind,
+    workload,
+)
+from tests.builders.scheduler import FLAVOR, GPU, KEY, cession, runtime_status
 
 QUEUES = (cluster_queue("research"), cluster_queue("vision"))
 
@@ -131,6 +140,28 @@ def test_workloads_of_queues_outside_the_cohort_are_left_out() -> None:
 def test_who_preempts_is_what_the_policy_says(preemption: str, expected: bool) -> None:
     policy = ClusterPolicy(status=PolicyStatus(preemption=preemption))
     assert take(RawObjects(policies=[policy])).kueue_preempts is expected
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "PodGroup", "Deployment"])
+def test_the_places_of_pods_are_known_for_every_kind_that_kueue_groups(kind: str) -> None:
+    """Kueue names the group in an annotation, and the Workload is named like it."""
+    grouped = workload("it-group", 1, assigned=1, owners=owners_of_kind(kind))
+    controller = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}.get(kind, kind)
+    owners = [] if kind == "PodGroup" else [owner(controller, "it", "uid-of-set")]
+    notes = {} if kind == "Deployment" else {names.POD_GROUP: "it-group"}
+    metadata = {
+        "name": "it-0",
+        "namespace": "research",
+        "uid": "uid-pod-0",
+        "annotations": notes,
+        "ownerReferences": owners,
+    }
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {GPU: 1}}}]}
+    pod = {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    objects = RawObjects(
+        workloads=[grouped], cluster_queues=QUEUES, pods=[msgspec.convert(pod, Pod)]
+    )
+    assert places_are_known(only(take(objects)), [KEY])
 
 
 def test_cessions_are_ordered_by_age() -> None:
