@@ -1,6 +1,7 @@
 """PURE. What the simulated cluster consists of: teams, jobs and their Workloads."""
 
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from scheduler.quota.cohort import BEST_EFFORT_FIFO
 
@@ -57,10 +58,11 @@ class Workload:
     is_evicting: bool = False
     # it is inactive, and Kueue counts its quota no more
     is_freed: bool = False
+    uid: str = field(init=False)
 
-    @property
-    def uid(self) -> str:
-        return f"uid-{self.name}"
+    def __post_init__(self) -> None:
+        # as in a cluster, the first eight characters differ: they name Cessions
+        self.uid = f"{crc32(self.name.encode()):08x}-{self.name}"
 
     @property
     def added(self) -> int:

@@ -119,14 +119,16 @@ class SimulatedScheduler:
                 )
 
     def _open(self, cession: Cession) -> None:
+        name = cession.metadata.name
+        if name in self.cessions:
+            raise RuntimeError(f"the scheduler opened Cession {name} twice")
         metadata = Meta(
-            name=cession.metadata.name,
-            uid=f"cession-{cession.metadata.name}",
+            name=name,
+            uid=f"cession-{name}",
             generation=1,
             creationTimestamp=rfc3339(self.cluster.now),
         )
-        if cession.metadata.name not in self.cessions:
-            self.cessions[cession.metadata.name] = cession.model_copy(update={"metadata": metadata})
+        self.cessions[name] = cession.model_copy(update={"metadata": metadata})
 
     def _workload(self, name: str) -> Workload | None:
         for job in self.cluster.jobs.values():

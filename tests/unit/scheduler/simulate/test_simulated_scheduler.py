@@ -50,3 +50,20 @@ def test_passes_are_rare_while_nothing_changes() -> None:
     passes = scheduler.passes
     run(world, 100)
     assert scheduler.passes - passes <= 100 / world.assumptions.quiet_s + 1
+
+
+def test_every_growth_of_a_job_has_a_cession_of_its_own() -> None:
+    """Cessions are named for the job and the first characters of the Workload's uid."""
+    world = cluster()
+    scheduler = scheduler_of(world)
+    name = "a-name-of-eight-characters-and-more"
+    owner = world.submit(job_spec(name, "vision", 4, sizes=(1, 2, 3, 4), duration=9000))
+    borrower = world.submit(job_spec("gpt", "research", 8, sizes=tuple(range(1, 9))))
+    for seconds in (40, 100, 100, 100):
+        run(world, seconds)
+        world.resize(owner, 2, shrinks=True)
+    run(world, 200)
+    assert owner.training == 4
+    assert borrower.stops == []
+    names = [cession.metadata.name for cession in scheduler.cessions.values()]
+    assert len(names) > 1, names
