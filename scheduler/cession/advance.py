@@ -36,7 +36,7 @@ from scheduler.cession.target_progress import (
     release,
     watch,
 )
-from scheduler.quota.assignments import fits_somewhere
+from scheduler.quota.assignments import assign
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -227,6 +227,6 @@ def _while_released(
     ends = [t.status.goneTime for t in progress if t.status.stopped and t.status.goneTime]
     since = max([cession.status.releasedTime, *ends], key=unix)
     waited_s = led_s(since, snapshot.led_since, now)
-    if fits_somewhere(pending.pod_sets, pending.queue, snapshot.quota):
+    if assign(pending.pod_sets, pending.queue, snapshot.quota) is not None:
         return Occurrence.NOT_ADMITTED if waited_s > KUEUE_TIMEOUT_S else None
     return Occurrence.CAPACITY_TAKEN if waited_s > ADMISSION_TIMEOUT_S else None

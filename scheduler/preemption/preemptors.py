@@ -7,7 +7,7 @@ from enum import StrEnum
 from cede.api.objects import Key
 from cede.api.resources import Quota
 from scheduler.preemption.job_history import JobHistory
-from scheduler.quota.assignments import assignments
+from scheduler.quota.assignments import assign, assignments
 from scheduler.quota.cohort import Queue
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
@@ -81,12 +81,17 @@ def preemptors(
         if shape in examined:
             continue
         examined.add(shape)
-        requests = list(assignments(workload.pod_sets, queue))
-        if any(quota.fits(queue.name, request) for request in requests):
+        if assign(workload.pod_sets, queue.name, quota) is not None:
             # Kueue admits a Workload that fits without us, and then the queue is another
             if workload.uid not in snapshot.overdue:
                 done.add(queue.name)
             continue
+        # where nothing is missing, nobody has to release anything
+        requests = [
+            request
+            for request in assignments(workload.pod_sets, queue)
+            if not quota.fits(queue.name, request)
+        ]
         for claim in _claims(quota, queue, workload, requests, is_head, fair_shares):
             if claim.kind is ClaimKind.OWN_QUOTA or not was_stopped:
                 yield claim

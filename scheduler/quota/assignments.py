@@ -2,35 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
 from itertools import islice, product
 
-from cede.api.resources import FlavorResource, Quota, Resources
-from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup
+from cede.api.resources import Quota, Resources
+from scheduler.quota.cohort import Queue, QuotaArithmetic, ResourceGroup
 from scheduler.quota.pod_sets import PodSetRequest
 
 MAX_ASSIGNMENTS = 64
 """It bounds the work for a Workload of many pod sets in a queue of many flavors."""
 PODS = "pods"
 """The resource by which Kueue counts pods, where a queue covers it."""
-
-
-class Mode(IntEnum):
-    """How Kueue could admit a Workload. A higher mode is better."""
-
-    NO_FIT = 0
-    # once others have released capacity
-    PREEMPT = 1
-    FIT = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What Kueue would assign to a Workload now."""
-
-    mode: Mode = Mode.NO_FIT
-    usage: Quota = field(default_factory=Counter)
 
 
 def assignments(pod_sets: Sequence[PodSetRequest], queue: Queue) -> Iterator[Quota]:
@@ -53,79 +34,29 @@ def assignments(pod_sets: Sequence[PodSetRequest], queue: Queue) -> Iterator[Quo
         yield usage
 
 
-def fits_somewhere(pod_sets: Sequence[PodSetRequest], name: str, quota: CohortQuota) -> bool:
-    """Whether the pod sets fit now in the queue of this name, on any choice of flavors."""
-    requests = assignments(pod_sets, quota.queues[name])
-    return any(quota.fits(name, request) for request in requests)
+def assign(pod_sets: Sequence[PodSetRequest], name: str, quota: QuotaArithmetic) -> Quota | None:
+    """What Kueue would give the pod sets now, in the queue of this name; None if they do not fit.
 
-
-def assign(pod_sets: Sequence[PodSetRequest], name: str, quota: CohortQuota) -> Assignment:
-    """What Kueue would assign now, while its own preemption is off: one pod set after the other,
-    each on the first flavor that fits next to those before.
-
-    Kueue: flavorassigner.go, assignFlavors and findFlavorForPodSets.
+    One pod set after the other gets the first flavor that fits next to those before; none is moved
+    to make room for the next (Kueue: flavorassigner.go, assignFlavors and findFlavorForPodSets).
     """
     queue = quota.queues[name]
     usage: Quota = Counter()
-    worst = Mode.FIT
     for pod_set in pod_sets:
         requested = _requested(pod_set, queue)
         if not _covers(queue, requested):
-            return Assignment()
+            return None
         for group in _groups(queue, requested):
-            mode, part = _best_flavor(pod_set, requested, group, usage, name, quota)
-            if mode is Mode.NO_FIT:
-                return Assignment()
-            worst = min(worst, mode)
+            parts = (_on_flavor(requested, group, flavor) for flavor in _flavors(pod_set, group))
+            part = next((part for part in parts if _fits_beside(usage, part, name, quota)), None)
+            if part is None:
+                return None
             usage.update(part)
-    return Assignment(worst, usage)
+    return usage
 
 
-def _best_flavor(
-    pod_set: PodSetRequest,
-    requested: Resources,
-    group: ResourceGroup,
-    usage: Quota,
-    name: str,
-    quota: CohortQuota,
-) -> tuple[Mode, Quota]:
-    """The first flavor that fits; else the one that borrows least, of those where capacity could
-    be released. `usage` is what the pod sets before it use."""
-    best = (Mode.NO_FIT, False)
-    best_flavor = ""
-    for flavor in _flavors(pod_set, group):
-        worst = min(
-            _mode((flavor, resource), requested[resource], usage, name, quota)
-            for resource in group.resources
-            if resource in requested
-        )
-        if worst[0] is Mode.FIT:
-            return Mode.FIT, _on_flavor(requested, group, flavor)
-        if worst[0] is not Mode.NO_FIT and worst > best:
-            best = worst
-            best_flavor = flavor
-    return best[0], _on_flavor(requested, group, best_flavor)
-
-
-def _mode(
-    key: FlavorResource, amount: int, usage: Quota, name: str, quota: CohortQuota
-) -> tuple[Mode, bool]:
-    """The mode for one resource, and True if the queue does not borrow for it. A higher tuple is
-    better.
-
-    Kueue: flavorassigner.go, fitsResourceQuota and isPreferred.
-    """
-    queue = quota.queues[name]
-    wanted = usage[key] + amount
-    nominal = queue.quota(key).nominal
-    is_own = not queue.cohort or queue.usage[key] + wanted <= nominal
-    if wanted > quota.potential(name, key):
-        return Mode.NO_FIT, is_own
-    # a request for nothing fits also where more is in use than there is
-    if wanted <= max(0, quota.available(name, key)):
-        return Mode.FIT, is_own
-    # nobody has to release anything for a request beyond the queue's own quota
-    return (Mode.PREEMPT if wanted <= nominal else Mode.NO_FIT), is_own
+def _fits_beside(usage: Quota, part: Quota, name: str, quota: QuotaArithmetic) -> bool:
+    return quota.fits(name, Counter({key: usage[key] + amount for key, amount in part.items()}))
 
 
 def _requested(pod_set: PodSetRequest, queue: Queue) -> Resources:

@@ -57,8 +57,6 @@ class Queue:
     # True if the quota_controller made it. Of other queues we only read the usage.
     managed: bool = True
     groups: tuple[ResourceGroup, ...] = ()
-    # why Kueue admits nothing in it now; empty if it does
-    inactive: str = ""
 
     def quota(self, key: FlavorResource) -> ResourceQuota:
         return self.quotas.get(key, NO_QUOTA)

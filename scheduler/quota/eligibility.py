@@ -10,27 +10,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label of every Namespace that has its name."""
 
 
-def why_queue_is_inactive(queue: ClusterQueue | None) -> str:
-    """Why Kueue admits nothing in the ClusterQueue; empty if it does.
-
-    Kueue: pkg/cache/scheduler/clusterqueue.go, and its condition Active. A queue without the
-    condition counts as active: it is new.
-    """
-    if queue is None:
-        return "its ClusterQueue does not exist"
-    if queue.metadata.deletionTimestamp:
-        return "its ClusterQueue is being deleted"
-    if queue.spec.stopPolicy != "None":
-        return "its ClusterQueue is on hold"
-    active = condition(queue.status.conditions, "Active")
-    if active and active.status == "False":
-        return f"its ClusterQueue is not active ({active.reason})"
-    return ""
-
-
-def why_ineligible(
-    workload: Workload, local_queue: LocalQueue | None, queue: ClusterQueue | None
-) -> str:
+def why_ineligible(workload: Workload, local_queue: LocalQueue, queue: ClusterQueue) -> str:
     """Why Kueue would not try to admit the Workload now; empty if it would.
 
     Kueue: pkg/workload/workload.go, IsAdmissible; pkg/cache/queue/cluster_queue.go,
@@ -39,9 +19,25 @@ def why_ineligible(
     return (
         _why_workload_waits(workload)
         or _why_local_queue_holds(local_queue)
-        or why_queue_is_inactive(queue)
+        or _why_queue_is_inactive(queue)
         or _why_namespace_is_wrong(workload, queue)
     )
+
+
+def _why_queue_is_inactive(queue: ClusterQueue) -> str:
+    """Why Kueue admits nothing in the ClusterQueue; empty if it does.
+
+    Kueue: pkg/cache/scheduler/clusterqueue.go, and its condition Active. A queue without the
+    condition counts as active: it is new.
+    """
+    if queue.metadata.deletionTimestamp:
+        return "its ClusterQueue is being deleted"
+    if queue.spec.stopPolicy != "None":
+        return "its ClusterQueue is on hold"
+    active = condition(queue.status.conditions, names.ACTIVE)
+    if active and active.status == "False":
+        return f"its ClusterQueue is not active ({active.reason})"
+    return ""
 
 
 def _why_workload_waits(workload: Workload) -> str:
@@ -74,18 +70,16 @@ def _is_in_back_off(workload: Workload) -> bool:
     return is_delayed or (requeued is not None and requeued.status == "False")
 
 
-def _why_local_queue_holds(queue: LocalQueue | None) -> str:
-    if queue is None:
-        return "its LocalQueue does not exist"
+def _why_local_queue_holds(queue: LocalQueue) -> str:
     if queue.metadata.deletionTimestamp:
         return "its LocalQueue is being deleted"
     return "its LocalQueue is on hold" if queue.spec.stopPolicy != "None" else ""
 
 
-def _why_namespace_is_wrong(workload: Workload, queue: ClusterQueue | None) -> str:
+def _why_namespace_is_wrong(workload: Workload, queue: ClusterQueue) -> str:
     """Other labels of namespaces are not looked at: the queues of teams select by name."""
     selector: Mapping[str, str] = {}
-    if queue and queue.spec.namespaceSelector:
+    if queue.spec.namespaceSelector:
         selector = queue.spec.namespaceSelector.matchLabels
     namespace = workload.metadata.namespace
     if selector.get(NAMESPACE_NAME, namespace) != namespace:

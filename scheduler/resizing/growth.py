@@ -1,5 +1,6 @@
 """PURE. Which jobs grow into idle quota."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from cede.api import sizes
@@ -8,7 +9,7 @@ from cede.api.policy import PolicySpec
 from cede.api.resources import FlavorResource, Quota
 from elastic_runtime.contract import State
 from scheduler.actions import ResizeJob, resize
-from scheduler.quota.assignments import assignments
+from scheduler.quota.assignments import assign, assignments
 from scheduler.quota.cohort import CohortQuota
 from scheduler.quota.pod_sets import frozen
 from scheduler.snapshot.node_room import Placement
@@ -145,14 +146,13 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
         and not pending.ineligible
         and pending.uid not in snapshot.overdue
     }
-    return {
-        (_cohort(quota, queue), key)
-        for (queue, _), pod_sets in kinds.items()
-        for request in assignments(pod_sets, quota.queues[queue])
-        if quota.fits(queue, request) or quota.queues[queue].owns_with(request)
-        for key, amount in request.items()
-        if amount
-    }
+    wanted = set[tuple[str, FlavorResource]]()
+    for (queue, _), pod_sets in kinds.items():
+        requests = assignments(pod_sets, quota.queues[queue])
+        owned = (request for request in requests if quota.queues[queue].owns_with(request))
+        for request in (assign(pod_sets, queue, quota) or Counter(), *owned):
+            wanted |= {(_cohort(quota, queue), key) for key, amount in request.items() if amount}
+    return wanted
 
 
 # --- how far --------------------------------------------------------------------------------------

@@ -81,7 +81,6 @@ def _queue(queue: Queue, cohort: str, now: float) -> CohortQueue:
         version=str(queue.version),
         weight=quota.weight,
         is_observed=now >= queue.observed_at,
-        inactive=INELIGIBLE if queue.on_hold else "",
         groups=(ResourceGroup((RESOURCE,), (FLAVOR,)),),
     )
 

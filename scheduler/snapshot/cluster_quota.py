@@ -9,7 +9,6 @@ from cede.api.kueue import ClusterQueue, Cohort
 from cede.api.objects import condition
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
-from scheduler.quota.eligibility import why_queue_is_inactive
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 
@@ -84,7 +83,6 @@ def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -
         preempts_own_jobs=preempts_own_jobs,
         managed=_is_managed(queue),
         groups=tuple(groups),
-        inactive=why_queue_is_inactive(queue),
     )
 
 

@@ -6,7 +6,7 @@ we wait for then may never come, and nothing else may wait for it.
 
 from collections.abc import Mapping
 
-from scheduler.quota.assignments import fits_somewhere
+from scheduler.quota.assignments import assign
 from scheduler.quota.pod_sets import frozen
 from scheduler.snapshot.snapshot import Snapshot
 
@@ -26,7 +26,8 @@ def find_expected(snapshot: Snapshot) -> frozenset[str]:
             continue
         kind = (pending.queue, frozen(pending.pod_sets))
         if kind not in known:
-            known[kind] = fits_somewhere(pending.pod_sets, pending.queue, snapshot.quota)
+            assigned = assign(pending.pod_sets, pending.queue, snapshot.quota)
+            known[kind] = assigned is not None
         if known[kind]:
             fitting.add(pending.uid)
     slices = {pending.job_uid for pending in snapshot.pending if pending.is_scale_up}

@@ -235,7 +235,9 @@ def _pending(
         if facts.has_quota or facts.is_finished or facts.key in replaced:
             continue
         local_queue = local_queues.get((facts.key[0], workload.spec.queueName))
-        queue = cluster_queues.get(local_queue.spec.clusterQueue) if local_queue else None
+        if local_queue is None:
+            continue
+        queue = cluster_queues.get(local_queue.spec.clusterQueue)
         if queue is None or queue.metadata.name not in queues:
             continue
         old_slice = with_quota.get(facts.replaces) if facts.replaces else None
@@ -251,7 +253,7 @@ def _by_name(flavors: Iterable[ResourceFlavor]) -> dict[str, ResourceFlavorSpec]
 
 def _read_pending(
     workload: Workload,
-    local_queue: LocalQueue | None,
+    local_queue: LocalQueue,
     queue: ClusterQueue,
     flavors: Flavors,
     old_slice: Workload | None,

@@ -1,12 +1,17 @@
 """Which pending Workloads may preempt, in whose order, and which may not."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from cede.api.resources import Resources
 from scheduler.preemption.preemptors import preemptors
+from scheduler.quota.cohort import ResourceGroup, ResourceQuota
+from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
-from tests.builders.scheduler import admitted, cohort_quota, gpus, pending, queue, snapshot
+from tests.builders.scheduler import GPU, admitted, cohort_quota, gpus, pending, queue, snapshot
 
 
 def names_of(snapshot: Snapshot, *queues_with_open_cession: str) -> list[tuple[str, bool]]:
@@ -103,3 +108,19 @@ def test_a_queue_that_cede_does_not_manage_has_no_preemptor() -> None:
 def test_a_preemptor_lacks_what_is_not_available() -> None:
     (preemptor,) = preemptors(snapshot(admitted=[admitted(size=6)], pending=[pending("a", pods=4)]))
     assert preemptor.missing == gpus(2)
+
+
+def test_a_job_claims_where_kueue_places_it_although_another_choice_would_fit() -> None:
+    """Kueue gives its first pods the first flavor, and does not move them for the others."""
+    quotas = {(flavor, GPU): ResourceQuota(8) for flavor in ("a100", "h100")}
+    used = {(flavor, GPU): 4 for flavor in ("a100", "h100")}
+    groups = (ResourceGroup((GPU,), ("a100", "h100")),)
+    vision = replace(queue("vision"), quotas=quotas, groups=groups)
+    research = replace(queue("research", 0), usage=Counter(used))
+    driver = PodSetRequest("driver", 3, Resources({GPU: 1}))
+    workers = PodSetRequest("workers", 3, Resources({GPU: 1}), frozenset({"h100"}))
+    current = snapshot(
+        cohort_quota(vision, research), pending=[pending(pod_sets=(driver, workers))]
+    )
+    (preemptor,) = preemptors(current)
+    assert preemptor.missing == Counter({("a100", GPU): 2})

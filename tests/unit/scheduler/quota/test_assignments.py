@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from cede.api.resources import Resources
-from scheduler.quota.assignments import MAX_ASSIGNMENTS, Assignment, Mode, assign, assignments
+from scheduler.quota.assignments import MAX_ASSIGNMENTS, assign, assignments
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
 from tests.builders.scheduler import GPU, queue
@@ -68,53 +68,36 @@ def test_kueue_counts_pods_where_a_queue_covers_them() -> None:
 
 
 # --- what Kueue assigns now -----------------------------------------------------------------------
-def assigned(pod_sets: list[PodSetRequest], *queues: Queue) -> Assignment:
-    return assign(pod_sets, "q", CohortQuota({queue.name: queue for queue in queues}))
-
-
 @pytest.mark.parametrize(
-    ("pod_sets", "own", "mode", "usage"),
+    ("pod_sets", "own", "usage"),
     [
-        pytest.param([pods(4, 1)], team(), Mode.FIT, {"a100": 4}, id="the first that fits"),
-        pytest.param(
-            [pods(4, 1)], team(used={"a100": 1}), Mode.FIT, {"h100": 4}, id="else the second"
-        ),
+        pytest.param([pods(4, 1)], team(), {"a100": 4}, id="the first that fits"),
+        pytest.param([pods(4, 1)], team(used={"a100": 1}), {"h100": 4}, id="else the second"),
         pytest.param(
             [pods(3, 1), pods(3, 1)],
             team(),
-            Mode.FIT,
             {"a100": 3, "h100": 3},
             id="beside the pod sets before it",
         ),
         pytest.param(
             [pods(3, 1), pods(3, 1, without="h100")],
             team(),
-            Mode.NO_FIT,
-            {},
+            None,
             id="Kueue does not move a pod set to make room for the next",
         ),
         pytest.param(
-            [pods(4, 1)],
-            team(used={"a100": 1, "h100": 2}),
-            Mode.PREEMPT,
-            {"a100": 4},
-            id="within its own quota once others release it",
+            [pods(4, 1)], team(used={"a100": 1, "h100": 2}), None, id="others would have to release"
         ),
-        pytest.param([pods(5, 1)], team(), Mode.NO_FIT, {}, id="more than it ever gets"),
-        pytest.param([pods(1, 0)], team(), Mode.FIT, {}, id="nothing requested"),
+        pytest.param([pods(2, 1, 500)], queue("q"), None, id="a resource that is not covered"),
+        pytest.param([pods(1, 0)], team(), {}, id="nothing requested"),
+        pytest.param(
+            [pods(1, cpu=0)], team(used={"a100": 9}), {}, id="nothing, where too much is in use"
+        ),
     ],
 )
-def test_assignment(
-    pod_sets: list[PodSetRequest], own: Queue, mode: Mode, usage: dict[str, int]
+def test_what_kueue_assigns_now(
+    pod_sets: list[PodSetRequest], own: Queue, usage: dict[str, int] | None
 ) -> None:
-    expected = Counter({(flavor, GPU): amount for flavor, amount in usage.items()})
-    assert assigned(pod_sets, own) == Assignment(mode, expected)
-
-
-def test_a_lent_quota_is_preferred_where_nothing_must_be_borrowed_afterwards() -> None:
-    """Both flavors are within the nominal quota; on a100 the queue itself uses all of it."""
-    own = team(used={"a100": 4})
-    other = team("other", 0, 0, used={"h100": 4})
-    assert assigned([pods(4, 1)], own, other) == Assignment(
-        Mode.PREEMPT, Counter({("h100", GPU): 4})
-    )
+    assigned = assign(pod_sets, "q", CohortQuota({"q": own}))
+    expected = None if usage is None else {(flavor, GPU): n for flavor, n in usage.items()}
+    assert assigned == expected

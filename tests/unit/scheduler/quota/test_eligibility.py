@@ -6,7 +6,7 @@ import pytest
 from cede.api import names
 from cede.api.kueue import ClusterQueue, LocalQueue, Workload
 from cede.api.objects import Json
-from scheduler.quota.eligibility import why_ineligible, why_queue_is_inactive
+from scheduler.quota.eligibility import why_ineligible
 
 LOCAL_QUEUE = {"spec": {"clusterQueue": "research"}}
 DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -14,14 +14,14 @@ DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
 def why(
     workload: Json | None = None,
-    local_queue: Json | None = LOCAL_QUEUE,
+    local_queue: Json = LOCAL_QUEUE,
     queue: Json | None = None,
 ) -> str:
     body = workload or {}
     body.setdefault("metadata", {}).setdefault("namespace", "research")
     return why_ineligible(
         msgspec.convert(body, Workload),
-        None if local_queue is None else msgspec.convert(local_queue, LocalQueue),
+        msgspec.convert(local_queue, LocalQueue),
         msgspec.convert(queue or {}, ClusterQueue),
     )
 
@@ -84,13 +84,12 @@ def test_what_keeps_a_workload_from_being_tried(workload: Json, expected: str) -
 @pytest.mark.parametrize(
     ("local_queue", "expected"),
     [
-        pytest.param(None, "does not exist", id="missing"),
         pytest.param(DELETED, "deleted", id="being deleted"),
         pytest.param({"spec": {"stopPolicy": "Hold"}}, "on hold", id="hold"),
         pytest.param({"spec": {"stopPolicy": "HoldAndDrain"}}, "on hold", id="drain"),
     ],
 )
-def test_a_local_queue_that_holds_its_workloads(local_queue: Json | None, expected: str) -> None:
+def test_a_local_queue_that_holds_its_workloads(local_queue: Json, expected: str) -> None:
     assert expected in why(local_queue=local_queue)
 
 
@@ -113,7 +112,3 @@ def test_a_local_queue_that_holds_its_workloads(local_queue: Json | None, expect
 def test_a_cluster_queue_that_admits_nothing(queue: Json, expected: str) -> None:
     assert expected in why(queue=queue)
     assert bool(why(queue=queue)) == bool(expected)
-
-
-def test_a_queue_that_does_not_exist_admits_nothing() -> None:
-    assert "does not exist" in why_queue_is_inactive(None)

@@ -175,6 +175,22 @@ def test_jobs_of_different_flavors_grow_at_once() -> None:
     assert sizes(current) == {"a": 8, "c": 8}
 
 
+def test_a_waiting_job_holds_up_only_the_flavor_that_kueue_gives_it() -> None:
+    """It would fit on each."""
+    lends = two_flavors().queues["research"]
+    borrows = replace(lends, name="vision", quotas={})
+    nodes = tuple(
+        NodeRoom(flavor, {"type": flavor}, Resources({GPU: 8})) for flavor in ("a100", "h100")
+    )
+    current = snapshot(
+        CohortQuota({"research": lends, "vision": borrows}),
+        admitted=[on("a100", trains("a")), on("h100", trains("c"))],
+        pending=[pending(pods=4)],
+        nodes=nodes,
+    )
+    assert sizes(current) == {"c": 8}
+
+
 def test_a_job_grows_only_onto_nodes_of_its_own_flavor() -> None:
     nodes = (
         NodeRoom("n1", {"type": "a100"}, Resources({GPU: 1})),
