@@ -91,7 +91,7 @@ async def test_the_first_pass_knows_every_runtime_that_answers(server: ApiServer
     """It asks the runtime for its size, which it can only do with its status."""
     teams = TwoTeams(server)
     uid = teams.job("research", "gpt", 8, "2-8", ADDRESS)
-    requests = ACTIONS.labels("RequestSize", "performed")._value
+    requests = ACTIONS.labels("RequestSize", "queued")._value
     before = requests.get()
     async with Runtime(ADDRESS, "research", uid, 8), controlling(server) as controller:
         await controller.reconcile()
