@@ -12,6 +12,7 @@ from scheduler.actions import ResizeJob, resize
 from scheduler.quota.assignments import assign, assignments
 from scheduler.quota.cohort import CohortQuota
 from scheduler.quota.pod_sets import frozen
+from scheduler.resizing.cooldown import jobs_in_cooldown
 from scheduler.snapshot.node_room import Placement
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -44,11 +45,7 @@ def grow(
             why = "the quota it would grow into is no longer idle"
             yield resize(job, job.size, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
-    jobs = [
-        job
-        for job in snapshot.admitted
-        if may_grow(snapshot, policy, job, now) and uses_none_of(job, promised)
-    ]
+    jobs = [job for job in growable(snapshot, policy, now) if uses_none_of(job, promised)]
     wanted = _wanted_by_pending(snapshot) if jobs else set()
     placement = Placement(snapshot.nodes, policy.instanceTypes)
     for job in preferred_order(snapshot, jobs):
@@ -78,15 +75,17 @@ def _slice_timed_out(
 
 
 # --- who may grow ---------------------------------------------------------------------------------
-def may_grow(snapshot: Snapshot, policy: PolicySpec, job: AdmittedWorkload, now: float) -> bool:
-    """Whether the job trains on all its pods and wants more. A job that shrank waits for the
-    cooldown first."""
-    return (
-        job.size < job.desired_size
+def growable(snapshot: Snapshot, policy: PolicySpec, now: float) -> list[AdmittedWorkload]:
+    """The jobs that train on all their pods and want more, and are not in their cooldown."""
+    jobs = [
+        job
+        for job in snapshot.admitted
+        if job.size < job.desired_size
         and snapshot.quota.queues[job.queue].managed
         and _trains_on_all_pods(job)
-        and now - job.shrunk_at >= policy.preemption.growCooldownSeconds
-    )
+    ]
+    cooling = jobs_in_cooldown(snapshot, policy.preemption.growCooldownSeconds, now)
+    return [job for job in jobs if job.identity not in cooling]
 
 
 def uses_none_of(job: AdmittedWorkload, promised: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from scheduler.actions import ResizeJob, resize
 from scheduler.preemption.preemption_plan import PreemptionPlan
 from scheduler.preemption.preemptors import ClaimKind, Preemptor
 from scheduler.quota.pod_sets import PodSetRequest
-from scheduler.resizing.growth import may_grow, places, preferred_order, uses_none_of
+from scheduler.resizing.growth import growable, places, preferred_order, uses_none_of
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -40,9 +40,8 @@ def claim_growth(
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [
         job
-        for job in snapshot.admitted
-        if may_grow(snapshot, policy, job, now)
-        and job.queue not in busy_queues
+        for job in growable(snapshot, policy, now)
+        if job.queue not in busy_queues
         and uses_none_of(job, promised)
         and not taken & places(snapshot.quota, job)
     ]

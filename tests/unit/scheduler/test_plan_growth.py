@@ -65,3 +65,13 @@ def test_jobs_grow_while_the_pods_of_a_preemptor_start() -> None:
     record = cession("Admitted")
     current = snapshot(quota, admitted=[owner, job], cessions=[record])
     assert [action.size for action in resizes(planned(current))] == [8]
+
+
+def test_a_job_that_shrank_for_a_deleted_preemptor_grows_back_at_once() -> None:
+    """Nobody wants what it gave. After a Cession that served its preemptor, it waits."""
+    job = admitted(size=4, shrunk_at=NOW - 20, runtime=runtime_status(4, wanted=4))
+    target = {"uid": job.identity, "resizeRequestedTime": rfc3339(NOW - 20, micro=True)}
+    for phase, grown in (("Cancelled", [8]), ("Completed", [])):
+        record = cession(phase, completionTime=rfc3339(NOW - 1), targets=[target])
+        actions = planned(snapshot(admitted=[job], cessions=[record]))
+        assert [action.size for action in resizes(actions)] == grown
