@@ -35,7 +35,8 @@ class Preemptor:
     # for a job that grows: only what it needs in addition
     request: Quota
     missing: Quota
-    # True if it is the first of its queue: under StrictFIFO, Kueue keeps released capacity for it
+    # True if it is the first of its queue and within its team's own quota: under StrictFIFO, Kueue
+    # keeps released capacity for it. For others all is released at once
     reserved: bool = True
     kind: ClaimKind = ClaimKind.OWN_QUOTA
 
@@ -127,13 +128,23 @@ def _claims(
     is_head: bool,
     fair_shares: bool,
 ) -> Iterator[Preemptor]:
-    """On each choice of flavors, in the queue's order of preference: first what the team owns."""
-    for request in requests:
-        if queue.owns(request):
-            is_own = quota.owns_with(queue.name, request)
-            kind = ClaimKind.OWN_QUOTA if is_own else ClaimKind.PRIORITY_IN_TEAM
+    """On each choice of flavors, in the queue's order of preference: first those that its team owns
+    beside all that it uses, as Kueue prefers them (pkg/scheduler/flavorassigner, isPreferred), then
+    those that lower classes of its team use.
+
+    Kueue tries a Workload that would borrow after those that would not. So nothing is kept for a
+    claim beyond its team's own quota before its own team has released its part.
+    """
+    owned = [request for request in requests if queue.owns(request)]
+    for request in owned:
+        if quota.owns_with(queue.name, request):
             missing = quota.missing(queue.name, request)
-            yield Preemptor(workload, request, missing, reserved=is_head, kind=kind)
+            yield Preemptor(workload, request, missing, reserved=is_head)
+    for request in owned:
+        if not quota.owns_with(queue.name, request):
+            missing = quota.missing(queue.name, request)
+            kind = ClaimKind.PRIORITY_IN_TEAM
+            yield Preemptor(workload, request, missing, reserved=False, kind=kind)
     for request in requests:
         if fair_shares and not quota.owns_with(queue.name, request):
             missing = quota.missing(queue.name, request)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cede.api.resources import Resources
+from scheduler.preemption.job_history import JobHistory
 from scheduler.preemption.preemptors import preemptors
 from scheduler.quota.cohort import ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
@@ -37,6 +38,11 @@ FULL = (admitted(size=8),)
             id="behind one that may not preempt",
         ),
         pytest.param(
+            [*(pending(f"x{pods}", pods=pods) for pods in range(5, 25)), pending("b", pods=4)],
+            [("b", False)],
+            id="behind any number of those",
+        ),
+        pytest.param(
             [pending("a", pods=4), pending("b", pods=3)],
             [("a", True), ("b", False)],
             id="Kueue reserves for the first only",
@@ -60,8 +66,8 @@ FULL = (admitted(size=8),)
         ),
         pytest.param(
             [pending("a", queue="research", pods=2)],
-            [("a", True)],
-            id="a team that borrows, within the team",
+            [("a", False)],
+            id="a team that borrows, within the team: Kueue tries who borrows last",
         ),
     ],
 )
@@ -98,6 +104,22 @@ def test_behind_a_workload_that_fits_and_that_kueue_passes_over_others_preempt()
 
 def test_a_queue_with_an_open_cession_has_no_second_preemptor() -> None:
     assert names_of(snapshot(admitted=FULL, pending=[pending("a")]), "vision") == []
+
+
+def test_a_job_that_was_stopped_for_another_still_reclaims_its_teams_own_quota() -> None:
+    """From a third team, while the job that it was stopped for exists. It takes from no lower class
+    of its own team."""
+    history = JobHistory(stopped_for={"uid-a": frozenset({"uid-owner"})})
+    owner = admitted("owner", "speech", 4, ())
+    quota = cohort_quota(queue("vision"), queue("speech", used=4), queue("research", used=8))
+    stopped = pending("a", priority=90)
+    lent = snapshot(quota, admitted=[owner, *FULL], pending=[stopped])
+    assert [p.workload.name for p in preemptors(lent, history=history)] == ["a"]
+    low = admitted("low", "vision", 4, (), priority=10)
+    quota = cohort_quota(queue("vision", used=4), queue("speech", used=4))
+    full = snapshot(quota, admitted=[owner, low], pending=[stopped])
+    assert list(preemptors(full)), "without the record it would"
+    assert not list(preemptors(full, history=history))
 
 
 def test_a_queue_that_cede_does_not_manage_has_no_preemptor() -> None:

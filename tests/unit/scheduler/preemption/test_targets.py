@@ -80,6 +80,18 @@ def test_a_team_reclaims_its_own_quota(
     assert sizes_for(jobs, pending()) == expected
 
 
+def test_a_stream_of_short_jobs_does_not_keep_an_owner_out() -> None:
+    """None of them ever reaches the minimum runtime of 60 s."""
+    jobs = [
+        admitted(f"short-{age}", size=1, allowed_sizes=(), reserved_since=NOW - age)
+        for age in range(10, 50, 5)
+    ]
+    assert sizes_for(jobs, pending(queued_at=NOW - 59)) == {}
+    assert sizes_for(jobs, pending(queued_at=NOW - 60)) == {
+        f"short-{age}": 0 for age in (10, 15, 20, 25)
+    }
+
+
 def test_above_its_own_quota_a_team_preempts_only_its_own_lower_priority() -> None:
     jobs = [
         admitted("low", "vision", size=4, priority=10),

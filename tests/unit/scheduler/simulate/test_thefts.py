@@ -87,6 +87,10 @@ class Trial:
             self.cluster.resize(victim, victim.workload.count - 2, shrinks=True)
             self.wait(1.5)
 
+    def release_at_once(self) -> None:
+        for victim in self.victims:
+            self.cluster.resize(victim, victim.workload.count - 2, shrinks=True)
+
     def is_robbed(self) -> bool:
         """Whether anybody else was admitted while the claimant waited, or it still waits."""
         self.wait(5)
@@ -170,6 +174,17 @@ def test_strict_fifo_keeps_only_for_a_head_within_its_own_quota(
 def test_with_the_hopeless_job_set_aside_the_claimant_is_the_head(fair_sharing: bool) -> None:
     claim = "behind a hopeless job"
     assert robbed(claim, fair_sharing=fair_sharing, wake_s=1.4, aside=True) == 0
+
+
+@pytest.mark.parametrize("fair_sharing", [True, False])
+def test_what_is_freed_at_once_past_the_own_quota_is_not_stolen(fair_sharing: bool) -> None:
+    """The claimant's team does not borrow any more when Kueue tries it, so its turn comes first."""
+    for seed in range(RUNS):
+        trial = Trial("past its own quota", seed, fair_sharing=fair_sharing)
+        trial.make_strict()
+        trial.wait(1.4)
+        trial.release_at_once()
+        assert not trial.is_robbed(), seed
 
 
 @pytest.mark.parametrize("fair_sharing", [True, False])
