@@ -1,6 +1,7 @@
 """A small Kueue with the Job controller, on the objects of the fake API server."""
 
 import time
+from collections import Counter, defaultdict
 from typing import Any
 
 from cede.api import names
@@ -30,10 +31,16 @@ class Kueue:
     def __init__(self, server: ApiServer, total: int) -> None:
         self.server = server
         self.total = total
+        # within one pass: what each team uses, and the Workloads that a pending slice replaces
+        self._used = Counter[str]()
+        self._sliced = set[Key]()
 
     def reconcile(self) -> None:
-        for workload in self.server.objects(WORKLOADS):
+        workloads = self.server.objects(WORKLOADS)
+        self._sliced = {key for key in map(self._replaces, workloads) if key}
+        for workload in workloads:
             self._follow_job(workload)
+        self._used = self._used_by_team()
         strict = self._observe_queues()
         pending = [
             workload
@@ -48,7 +55,7 @@ class Kueue:
             head = next((w for w in pending if w["metadata"]["namespace"] == name), None)
             pending = [w for w in pending if w["metadata"]["namespace"] != name]
             if head and not self._admit_if_it_fits(head, kept) and _count(head) <= nominal:
-                kept += max(0, min(_count(head), nominal - self._used_by(name)))
+                kept += max(0, min(_count(head), nominal - self._used[name]))
         for workload in pending:
             self._admit_if_it_fits(workload, kept)
         self._make_pods()
@@ -68,17 +75,20 @@ class Kueue:
 
     def _admit_if_it_fits(self, workload: Json, kept: int) -> bool:
         added = _count(workload) - self._replaced_count(workload)
-        fits = self.used() + kept + added <= self.total
+        fits = self._used.total() + kept + added <= self.total
         if fits:
             self._admit(workload)
+            self._used[workload["metadata"]["namespace"]] += added
         return fits
 
-    def _used_by(self, team: str) -> int:
-        workloads = self._with_quota()
-        return sum(_count(w) for w in workloads if w["metadata"]["namespace"] == team)
-
     def used(self) -> int:
-        return sum(_count(workload) for workload in self._with_quota())
+        return self._used_by_team().total()
+
+    def _used_by_team(self) -> Counter[str]:
+        used = Counter[str]()
+        for workload in self._with_quota():
+            used[workload["metadata"]["namespace"]] += _count(workload)
+        return used
 
     def _with_quota(self) -> list[Json]:
         return [
@@ -108,11 +118,10 @@ class Kueue:
 
     def _resize(self, workload: Json, job: Json) -> None:
         size = job["spec"]["parallelism"]
-        slices = [w for w in self.server.objects(WORKLOADS) if self._replaces(w) == _key(workload)]
         if size < _count(workload):
             workload["spec"]["podSets"][0]["count"] = size
             self.server.put(WORKLOADS, workload)
-        elif size > _count(workload) and not slices:
+        elif size > _count(workload) and _key(workload) not in self._sliced:
             replacing = {names.SLICE_REPLACEMENT_FOR: "/".join(_key(workload))}
             name = f"{workload['metadata']['name']}-{job['metadata']['generation']}"
             priority = workload["spec"]["priority"]
@@ -159,23 +168,21 @@ class Kueue:
         }
         jobs = self.server.objects(JOBS)
         self._remove_orphans({job["metadata"]["uid"] for job in jobs})
+        existing = defaultdict[Key, set[Key]](set)
+        for key in map(_key, self.server.objects(PODS)):
+            existing[key[0], key[1].rsplit("-", 1)[0]].add(key)
         for job in jobs:
             count = min(granted.get(job["metadata"]["uid"], 0), job["spec"]["parallelism"])
-            self._make_pods_of(job, count)
+            self._make_pods_of(job, count, existing[_key(job)])
 
     def _remove_orphans(self, jobs: set[str]) -> None:
         for pod in self.server.objects(PODS):
             if pod["metadata"]["labels"][names.POD_JOB_UID] not in jobs:
                 self.server.remove(PODS, _key(pod))
 
-    def _make_pods_of(self, job: Json, count: int) -> None:
+    def _make_pods_of(self, job: Json, count: int, existing: set[Key]) -> None:
         namespace, name = _key(job)
         wanted = {(namespace, f"{name}-{index}") for index in range(count)}
-        existing = {
-            key
-            for key in map(_key, self.server.objects(PODS))
-            if key[0] == namespace and key[1].rsplit("-", 1)[0] == name
-        }
         for key in existing - wanted:
             self.server.remove(PODS, key)
         for key in wanted - existing:

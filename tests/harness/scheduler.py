@@ -118,6 +118,20 @@ class TwoTeams:
         priority: int = 50,
     ) -> str:
         """Create a Job and its Workload; elastic if `sizes` are given. Returns the Job's uid."""
+        uid = self.put_job(team, name, size, sizes, address, priority)
+        self.kueue.reconcile()
+        return uid
+
+    def put_job(
+        self,
+        team: str,
+        name: str,
+        size: int,
+        sizes: str = "",
+        address: str = SILENT_ADDRESS,
+        priority: int = 50,
+    ) -> str:
+        """The same, before Kueue has seen it."""
         notes = {ADDRESS: address}
         if sizes:
             notes |= {
@@ -134,7 +148,6 @@ class TwoTeams:
         metadata = {"namespace": team, "name": name, "annotations": notes}
         job = self.server.put(JOBS, {"metadata": metadata, "spec": spec, "status": {}})
         self.server.put(WORKLOADS, workload_of(job, f"job-{name}", priority))
-        self.kueue.reconcile()
         return str(job["metadata"]["uid"])
 
     def rigid(self, team: str, name: str, size: int, kind: str) -> None:

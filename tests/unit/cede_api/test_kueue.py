@@ -3,6 +3,7 @@
 import msgspec
 
 from cede.api.kueue import ClusterQueue, Job, MetadataOnly, Pod, Workload
+from cede.api.pods import DaemonSet
 
 
 def test_a_workload_decodes_and_fields_that_we_do_not_read_are_ignored() -> None:
@@ -47,6 +48,14 @@ def test_any_object_can_be_read_for_its_metadata() -> None:
 def test_devices_that_a_container_claims_are_read_over() -> None:
     """Kubernetes 1.34, dynamic resource allocation: `claims` is a list beside two maps."""
     resources = {"requests": {"cpu": "1"}, "claims": [{"name": "gpu", "request": "any"}]}
-    container = {"name": "main", "resources": resources}
-    pod = msgspec.convert({"spec": {"containers": [container]}}, Pod)
-    assert pod.spec.containers[0].resources.requests == {"cpu": "1"}
+    body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+    pod = msgspec.convert(body, Pod)
+    workload = msgspec.convert({"spec": {"podSets": [{"template": body}]}}, Workload)
+    daemon_set = msgspec.convert({"spec": {"template": body}}, DaemonSet)
+    template = workload.spec.podSets[0].template
+    for containers in (
+        pod.spec.containers,
+        template.spec.containers,
+        daemon_set.spec.template.spec.containers,
+    ):
+        assert containers[0].resources.requests == {"cpu": "1"}

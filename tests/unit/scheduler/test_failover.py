@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from cede.api import names
-from cede.api.objects import COHORTS, LEASES, POLICIES, SECRETS, Json
+from cede.api.objects import LEASES, POLICIES, SECRETS, Json
 from cede.kube import service
 from cede.kube.cache import Cache
 from cede.kube.client import HttpClient
 from cede.kube.errors import NotFound, Unreachable
 from scheduler.__main__ import run
 from scheduler.apply import ACTIONS
-from scheduler.controller import Controller
+from scheduler.controller import KINDS, Controller
 from scheduler.leader_clock import LeaderClock
 from scheduler.root_key import ROOT_SECRET
 from tests.fakes.api_server import ApiServer
@@ -120,12 +120,16 @@ async def test_nothing_is_decided_on_a_copy_that_is_too_old(
     assert server.writes() == []
 
 
-async def test_an_unreadable_object_delays_no_pass(server: ApiServer) -> None:
+async def test_an_unreadable_object_of_any_kind_delays_no_pass(server: ApiServer) -> None:
     teams = TwoTeams(server)
-    server.put(COHORTS, {"metadata": {"name": "odd"}, "spec": "not a spec"})
     teams.job("research", "rigid", 8)
     teams.job("vision", "inference", 4)
+    kinds = [kind for kind, _ in KINDS.values()]
+    for kind in (*kinds, POLICIES):
+        metadata = {"name": "odd"} | ({"namespace": "research"} if kind.namespaced else {})
+        server.put(kind, {"metadata": metadata, "spec": "not a spec"})
     async with controlling(server) as controller:
+        assert all(cache.unreadable for cache in controller.caches)
         await controller.reconcile()
     assert ("POST", "/apis/cede.dev/v1alpha1/cessions") in server.writes()
 

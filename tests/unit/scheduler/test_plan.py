@@ -8,11 +8,13 @@ from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import Meta, rfc3339
 from cede.api.reasons import SchedulerEvent
+from elastic_runtime.contract import Status
 from scheduler import plan as plan_module
 from scheduler.actions import (
     AmendCession,
     DeleteCession,
     RequestSize,
+    ResizeJob,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
@@ -193,6 +195,44 @@ def test_a_stopped_job_does_not_preempt_while_its_preemptor_exists() -> None:
     )
     assert opened(planned(current)) == []
     assert opened(planned(replace(current, cessions=()))), "without the record it would"
+
+
+def test_while_the_pods_of_a_preemptor_start_its_team_may_claim_again() -> None:
+    """They may never be ready, as when their image cannot be pulled."""
+    owner = admitted("claim", "vision", size=2, allowed_sizes=(), ready_pods=0)
+    borrower = admitted(size=6)
+    urgent = pending("urgent", pods=2, priority=90)
+    record = cession("Admitted")
+    current = snapshot(admitted=[owner, borrower], pending=[urgent], cessions=[record])
+    (made,) = opened(planned(current))
+    assert [(target.job, target.toSize) for target in made.spec.targets] == [("gpt", 4)]
+
+
+@pytest.mark.parametrize(
+    "runtime", [None, runtime_status(12, wanted=12)], ids=["silent", "answers"]
+)
+def test_overuse_asks_nothing_of_a_job_that_gives_for_a_new_cession(
+    runtime: Status | None,
+) -> None:
+    """One job is not asked for two sizes in one pass, nor resized beside its Cession."""
+    job = admitted(size=12, allowed_sizes=tuple(range(2, 13)), runtime=runtime)
+    quota = cohort_quota(queue("vision"), queue("research", used=12))
+    actions = planned(snapshot(quota, admitted=[job], pending=[pending()]))
+    assert opened(actions)
+    assert not [action for action in actions if isinstance(action, RequestSize | ResizeJob)]
+    assert planned(snapshot(quota, admitted=[job])), "without the claim it would be asked"
+
+
+def test_a_hopeless_job_that_comes_before_a_released_preemptor_is_set_aside() -> None:
+    """It would have to borrow, so Kueue keeps nothing for it, and it is the head."""
+    late = pending("late", pods=6, priority=90)
+    current = snapshot(
+        admitted=[admitted(size=4)],
+        pending=[late, pending()],
+        cessions=[cession("Released", releasedTime=rfc3339(NOW))],
+    )
+    stops = [action for action in planned(current) if isinstance(action, SetWorkloadActive)]
+    assert [(stop.uid, stop.active, stop.cession) for stop in stops] == [("uid-late", False, "c-1")]
 
 
 def test_a_cession_ends_though_its_amendments_are_refused() -> None:

@@ -1,5 +1,7 @@
 """Every pass asks again what the preemptor needs, and from whom."""
 
+import pytest
+
 from cede.api.cession import Cession
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import rfc3339
@@ -84,12 +86,22 @@ def test_an_ineligible_preemptor_takes_nothing_and_its_cession_is_soon_cancelled
     assert recorded(advance(record, current, NOW + 11)).phase == "Cancelled"
 
 
-def test_nobody_is_stopped_for_a_preemptor_that_would_not_fit_all_the_same() -> None:
-    """Something else took what was free. For 10 s it may come back."""
+@pytest.mark.parametrize(
+    ("pods", "taken"),
+    [
+        pytest.param(4, 2, id="something else took what was free"),
+        pytest.param(6, 0, id="it was edited and wants more"),
+    ],
+)
+def test_nobody_is_stopped_for_a_preemptor_that_would_not_fit_all_the_same(
+    pods: int, taken: int
+) -> None:
+    """For 10 s it may fit again."""
     quota = cohort_quota(
-        queue("vision", strategy="StrictFIFO"), queue("research", used=8), queue("other", 0, 2)
+        queue("vision", strategy="StrictFIFO"), queue("research", used=8), queue("other", 0, taken)
     )
-    current = snapshot(quota, admitted=[admitted(runtime=CEDED)], pending=[pending()])
+    job = admitted(runtime=CEDED)
+    current = snapshot(quota, admitted=[job], pending=[pending(pods=pods)])
     record = cession("Asked")
     first = advance(record, current)
     assert not [action for action in first if isinstance(action, ResizeJob)]

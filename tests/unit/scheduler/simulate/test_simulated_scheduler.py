@@ -67,3 +67,25 @@ def test_every_growth_of_a_job_has_a_cession_of_its_own() -> None:
     assert borrower.stops == []
     names = [cession.metadata.name for cession in scheduler.cessions.values()]
     assert len(names) > 1, names
+
+
+def test_an_owner_behind_a_hopeless_job_gets_its_own_quota_with_one_cession() -> None:
+    """Its team owns four. Before it waits a job of six; borrowers wait in another queue, and take
+    what is free."""
+    world = cluster(vision=4, research=0, speech=0)
+    scheduler = scheduler_of(world)
+    for number in range(4):
+        world.submit(job_spec(f"held-{number}", "research", 1, duration=10_000))
+    run(world, 60)
+    hopeless = world.submit(job_spec("hopeless", "vision", 6))
+    run(world, 1)
+    claim = world.submit(job_spec("claim", "vision", 4, duration=10_000))
+    for number in range(6):
+        world.submit(job_spec(f"waits-{number}", "speech", 1, duration=10_000, priority=90))
+    run(world, 3600)
+    assert claim.training == 4
+    assert not hopeless.first_admitted
+    assert hopeless.workload.active
+    claimed = [c for c in scheduler.cessions.values() if c.spec.preemptor.job == "claim"]
+    assert len(claimed) == 1
+    assert max(len(job.stops) for job in world.jobs.values()) == 1

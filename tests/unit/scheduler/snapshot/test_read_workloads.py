@@ -112,9 +112,10 @@ def test_who_was_evicted_for_its_own_fault_waits_behind_those_who_came_before(
 
 
 # --- counting -------------------------------------------------------------------------------------
-def test_finished_pods_of_a_job_use_no_quota() -> None:
-    """Kueue lists them as reclaimable."""
-    runs = read_admitted(job_set_workload(4, assigned=True, finished_pods=3), None, JobPods())
+@pytest.mark.parametrize("owner", [None, job(4, {names.SIZES: "", names.ELASTIC_JOB: ""})])
+def test_finished_pods_of_a_job_use_no_quota(owner: Job | None) -> None:
+    """Kueue lists them as reclaimable. Without them nothing is taken, and nobody has too much."""
+    runs = read_admitted(job_set_workload(4, assigned=True, finished_pods=3), owner, JobPods())
     assert (runs.size, runs.usage[KEY]) == (1, 1)
 
 
