@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long test-oldest lint fmt up down lock
+.PHONY: help demo test test-fast test-long test-oldest test-integrations lint fmt up down lock
 .PHONY: bench bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
@@ -9,6 +9,7 @@ CLUSTER ?= local
 CACHE := $${XDG_CACHE_HOME:-$$HOME/.cache}/cede
 UV := $(CACHE)/uv/bin/uv
 OLDEST := $(CACHE)/torch-2.13
+INTEGRATIONS := $(CACHE)/integrations
 # Workers of pytest: one runs the tests of the cluster, which mostly wait, the other all the rest.
 WORKERS ?= 2
 
@@ -44,6 +45,13 @@ test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supp
 	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
 	@$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime tests/processes tests/gpu
+
+test-integrations: setup-python  ## elastic_runtime beside transformers, lightning and others (3 GB)
+	@$(UV) venv -q --allow-existing $(INTEGRATIONS)
+	@$(UV) pip install -q --python $(INTEGRATIONS)/bin/python 'torch==2.15.*' \
+		'transformers==5.23.0' 'accelerate==1.15.0' 'lightning==2.6.6' 'diffusers==0.42.1' \
+		'peft==0.21.2' numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
+	@$(INTEGRATIONS)/bin/python -m pytest -q tests/frameworks
 
 bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine
 	@$(PYTHON_) -m tests.bench.webhook

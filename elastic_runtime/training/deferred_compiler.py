@@ -1,42 +1,77 @@
 """Imports torch's compiler only when something is compiled: a rank starts in half the time.
 
-torch's optimizers import `torch._dynamo` (4 s of a core and 200 MB in torch 2.15) only to exclude
-themselves from compilation. A placeholder module answers that; any other use of it imports the real
-module.
+torch's optimizers import `torch._dynamo` (5 s of a core and 150 MB in torch 2.15) only to exclude
+themselves from compilation. Until anything else uses it, a placeholder module answers torch's own
+optimizers, and nobody else: every other use imports the real module and is answered by that. What
+the placeholder answered is then asked again. So nobody but a clock notices it.
+
+A script that wants the compiler at once imports `torch._dynamo` before this package.
 """
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 NAME = "torch._dynamo"
+# Where `torch._compile` keeps what `disable` returned for a function.
+CACHE = "__dynamo_disable"
+
+_lock = threading.Lock()
+_not_disabled_yet: list[Callable[..., Any]] = []
+
+
+def _graph_break() -> None:
+    """Outside a compiled function the real one does nothing either."""
+
+
+def _disable_later(fn: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+    """`fn` itself: nothing is compiled yet that could include it."""
+    _not_disabled_yet.append(fn)
+    return fn
+
+
+# (module that asks, name) → answer
+_ANSWERS = {
+    ("torch._compile", "disable"): _disable_later,
+    ("torch.optim.optimizer", "graph_break"): _graph_break,
+}
 
 
 class _Placeholder(ModuleType):
-    """In `sys.modules` under the compiler's name, until an attribute is used that it lacks."""
+    """In `sys.modules` under the compiler's name, until it is used."""
 
-    def graph_break(self, msg: str = "") -> None:
-        """Outside a compiled function the real one does nothing either."""
-
-    def disable(
-        self, fn: Callable[..., Any], recursive: bool = True, *, wrapping: bool = True
-    ) -> Callable[..., Any]:
-        """`fn` itself: nothing is compiled yet that could have included it."""
-        return fn
+    def __init__(self) -> None:
+        super().__init__(NAME)
+        # The import system and `inspect` ask every module for these. `__path__` is missing, so
+        # that importing a submodule imports the package first.
+        spec = find_spec(NAME)
+        assert spec
+        vars(self).update(__spec__=spec, __loader__=spec.loader, __file__=spec.origin)
 
     def __getattr__(self, name: str) -> Any:
-        # The import system and `inspect` ask every module for these.
-        if name in ("__spec__", "__file__", "__loader__"):
-            raise AttributeError(name)
-        return getattr(_import_compiler(), name)
+        asker = sys._getframe(1).f_globals.get("__name__", "")
+        return _ANSWERS.get((asker, name)) or getattr(_import_compiler(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_import_compiler(), name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(_import_compiler())
 
 
 def _import_compiler() -> ModuleType:
-    if isinstance(sys.modules.get(NAME), _Placeholder):
-        del sys.modules[NAME]
-    return importlib.import_module(NAME)
+    with _lock:
+        if isinstance(sys.modules.get(NAME), _Placeholder):
+            del sys.modules[NAME]
+    compiler = importlib.import_module(NAME)
+    while _not_disabled_yet:
+        # torch asks again at the next call.
+        vars(_not_disabled_yet.pop()).pop(CACHE, None)
+    return compiler
 
 
 def defer_compiler() -> None:
@@ -45,4 +80,4 @@ def defer_compiler() -> None:
     Does nothing if it is imported already.
     """
     if NAME not in sys.modules:
-        sys.modules[NAME] = _Placeholder(NAME)
+        sys.modules[NAME] = _Placeholder()
