@@ -7,18 +7,20 @@ because the agent, which is the pod's first process, must not import torch.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Deterministic", "Session", "Sharded", "restore"]
+__all__ = ["Deterministic", "Session", "Sharded", "device", "restore"]
 
 if TYPE_CHECKING:
     from elastic_runtime.checkpointing import restore
     from elastic_runtime.session import Session
     from elastic_runtime.strategies.deterministic import Deterministic
     from elastic_runtime.strategies.sharded import Sharded
+    from elastic_runtime.training.worker_device import device
 else:
     _MODULE_OF = {
         "Deterministic": "elastic_runtime.strategies.deterministic",
         "Session": "elastic_runtime.session",
         "Sharded": "elastic_runtime.strategies.sharded",
+        "device": "elastic_runtime.training.worker_device",
         "restore": "elastic_runtime.checkpointing.restore",
     }
 

@@ -15,6 +15,7 @@ from elastic_runtime.agent import external_command, local_job, settings
 from elastic_runtime.agent.agent import Agent
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.json_logging import JsonLineFormatter, log_to
+from elastic_runtime.launchers import launcher_mistakes
 
 EXAMPLES = """\
 on this machine:
@@ -143,6 +144,10 @@ def main() -> int:
     if code is not None:
         return code
     script = args.script[1:] if args.script[0] == "--" else args.script
+    if contract.JOB_ENV not in os.environ:
+        # A pod's own environment may hold anything, and its agent is one process.
+        for mistake in launcher_mistakes(os.environ, " ".join(script)):
+            parser.error(mistake)
     options = list[str]()
     if args.signal:
         options = ["--signal", args.signal, "--done", args.done or ""]

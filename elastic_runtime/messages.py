@@ -19,8 +19,9 @@ from elastic_runtime import json_codec
 # --- environment of a rank: written by its agent ---
 # Descriptor of the socket to the agent. A script that runs without an agent does not have it.
 AGENT_FD_ENV = "CEDE_AGENT_FD"
-LOCAL_RANK_ENV = "LOCAL_RANK"
-LOCAL_WORLD_SIZE_ENV = "LOCAL_WORLD_SIZE"
+# Names of our own: a library that sees LOCAL_RANK expects all that torchrun sets, and a rank of an
+# elastic job has no RANK that lasts. The number of ranks in a pod is `contract.RANKS_ENV`.
+LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
 
 # --- calls of an agent to pod 0 ---
 MEMBER_PATH = "/v1/member"

@@ -96,6 +96,15 @@ def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
         yield f"the model is on {first} and on {others[0]}: put it on one device"
 
 
+def gpu_mistakes(number: int, count: int) -> Iterator[str]:
+    """`number`: of this worker on its machine. `count`: GPUs that it can use."""
+    if number >= count:
+        yield (
+            f"this is worker {number} of its machine (counted from 0), which has {count} GPUs: "
+            f"start at most {count} workers there, or train on the CPU"
+        )
+
+
 def save_mistakes(
     shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
 ) -> Iterator[str]:

@@ -141,6 +141,12 @@ class Session:
         return self._parts.lifecycle.rank_and_world[1]
 
     @property
+    def local_rank(self) -> int:
+        """The number of this process in its pod."""
+        link = self._parts.lifecycle.link
+        return link.local_rank if link else 0
+
+    @property
     def generation(self) -> int:
         """Grows with every change of the job's membership."""
         return self._parts.lifecycle.generation

@@ -22,7 +22,6 @@ from elastic_runtime import messages
 from elastic_runtime.messages import (
     AGENT_FD_ENV,
     LOCAL_RANK_ENV,
-    LOCAL_WORLD_SIZE_ENV,
     AgentMessage,
     Record,
     WorkerMessage,
@@ -167,8 +166,8 @@ class ExternalCommand:
 def main(signal_name: str, done_file: str, *command: str) -> int:
     env = dict(os.environ)
     descriptor = int(env.pop(AGENT_FD_ENV))
-    # The command's own launcher may give these variables another meaning.
-    del env[LOCAL_RANK_ENV], env[LOCAL_WORLD_SIZE_ENV]
+    # A command that starts an elastic job of its own is no rank of this one.
+    del env[LOCAL_RANK_ENV]
     path = Path(done_file) if done_file else None
     worker = ExternalCommand(signal.Signals[signal_name], path, command, env)
     return asyncio.run(worker.run(descriptor))

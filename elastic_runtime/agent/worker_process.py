@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
+from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Pulse
 from elastic_runtime.json_codec import MAX_TEXT
 from elastic_runtime.messages import (
     AGENT_FD_ENV,
     LOCAL_RANK_ENV,
-    LOCAL_WORLD_SIZE_ENV,
     AgentMessage,
     Ping,
     StacksFile,
@@ -215,7 +215,7 @@ async def spawn(
         **os.environ,
         AGENT_FD_ENV: str(worker_end.fileno()),
         LOCAL_RANK_ENV: str(local_rank),
-        LOCAL_WORLD_SIZE_ENV: str(ranks),
+        contract.RANKS_ENV: str(ranks),
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,

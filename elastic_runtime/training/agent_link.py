@@ -4,16 +4,18 @@ import faulthandler
 import os
 import signal
 import socket
+import sys
 import threading
 from typing import Any
 
-from elastic_runtime import messages
+from elastic_runtime import contract, messages, script_checks
+from elastic_runtime.agent.settings import LOCAL_HOST_ENV
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.launchers import launcher_mistakes
 from elastic_runtime.messages import (
     AGENT_FD_ENV,
     LOCAL_RANK_ENV,
-    LOCAL_WORLD_SIZE_ENV,
     AgentMessage,
     Record,
     WorkerMessage,
@@ -23,13 +25,31 @@ from elastic_runtime.messages import (
 
 
 def connect() -> "AgentLink | None":
-    """The link to this process's agent; None if the script runs without one."""
+    """The link to this process's agent; None if the script runs without one.
+
+    Raises ValueError if another launcher has started the script several times.
+    """
     descriptor = os.environ.get(AGENT_FD_ENV)
     if not descriptor:
+        script = os.path.basename(sys.argv[0]) or "train.py"
+        script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
-    local_rank = int(os.environ.get(LOCAL_RANK_ENV, "0"))
-    ranks_per_pod = int(os.environ.get(LOCAL_WORLD_SIZE_ENV, "1"))
-    return AgentLink(int(descriptor), local_rank, ranks_per_pod)
+    return AgentLink(int(descriptor), *_local_rank_and_ranks())
+
+
+def _local_rank_and_ranks() -> tuple[int, int]:
+    """This process among those of its pod, and how many they are."""
+    environment = os.environ
+    return int(environment.get(LOCAL_RANK_ENV, "0")), int(environment.get(contract.RANKS_ENV, "1"))
+
+
+def number_on_machine() -> int:
+    """The number of this process among the job's processes that share a machine's devices."""
+    local_rank, ranks = _local_rank_and_ranks()
+    # In a cluster the containers of two pods do not share devices.
+    is_local = LOCAL_HOST_ENV in os.environ
+    pod_index = int(os.environ.get(contract.INDEX_ENV, "0")) if is_local else 0
+    return pod_index * ranks + local_rank
 
 
 class AgentLink:

@@ -10,6 +10,7 @@ from elastic_runtime.checkpointing import restore
 from elastic_runtime.session import Session
 from elastic_runtime.strategies.deterministic import Deterministic
 from elastic_runtime.strategies.sharded import Sharded
+from elastic_runtime.training.worker_device import device
 from tests.paths import TREE
 
 
@@ -23,11 +24,12 @@ def test_public_names_are_those_of_their_modules() -> None:
     assert elastic_runtime.Session is Session
     assert elastic_runtime.Sharded is Sharded
     assert elastic_runtime.Deterministic is Deterministic
+    assert elastic_runtime.device is device
     assert elastic_runtime.restore is restore
 
 
 def test_public_names_are_listed() -> None:
-    assert elastic_runtime.__all__ == ["Deterministic", "Session", "Sharded", "restore"]
+    assert elastic_runtime.__all__ == ["Deterministic", "Session", "Sharded", "device", "restore"]
     assert set(elastic_runtime.__all__) <= set(dir(elastic_runtime))
 
 

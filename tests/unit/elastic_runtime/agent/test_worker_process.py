@@ -109,3 +109,22 @@ async def test_first_step_of_a_generation_does_not_count_for_the_pace(tmp_path: 
         pulse = worker.pulse()
         assert (pulse.steps, pulse.median_step_s, pulse.slowest_step_s) == (2, 0.2, 0.2)
         worker.close()
+
+
+TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+async def test_a_worker_gets_names_of_our_own_and_none_of_torchruns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of torchrun's set would make Accelerate and transformers wait for the other half."""
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    script = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
+    worker = await spawn(["-c", script, str(tmp_path / "env")], 1, 2, time.monotonic)
+    assert await worker.process.wait() == 0
+    worker.close()
+    environment = json.loads((tmp_path / "env").read_text())
+    assert not {*TORCHRUN} & environment.keys()
+    assert environment["CEDE_LOCAL_RANK"] == "1"
+    assert environment["CEDE_RANKS_PER_POD"] == "2"
