@@ -17,7 +17,11 @@ from elastic_runtime.state.state_tree import pack, unpack
 
 LOOP_LEFT_EARLY = (
     "step %d is not committed: the script left the loop over session.steps(%d) by break, return or "
-    "an error; to end earlier, pass a smaller number to session.steps"
+    "an error; to end the job early, call session.stop() and let the body run to its end"
+)
+NOTHING_TO_DO = (
+    "the job has ended already, at step %d, so session.steps(%d) has no steps: pass a larger "
+    "number to train on, or use another checkpoint directory to begin anew"
 )
 LATE_GRADIENT = (
     "a gradient arrived after its bucket was reduced: pass the whole loss of a micro-batch to "

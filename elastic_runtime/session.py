@@ -202,12 +202,24 @@ class Session:
         script_checks.raise_mistakes(script_checks.start_mistakes(self._places, places, has_data))
         self._places = None
         script_checks.raise_mistakes(script_checks.stateful_mistakes(self._state.stateful))
+        self._transaction.until = until
         self._generations.join_first()
+        if self._state.is_last_step(until):
+            log.warning(script_checks.NOTHING_TO_DO, self.step, until)
         while True:
-            while self.step < until:
+            while not self._state.is_last_step(until):
                 yield from self._step(until)
             if self._generations.finish():
                 return
+
+    def stop(self) -> None:
+        """End the job early: the step in flight is the last, on all ranks.
+
+        The state is saved, and the script goes on behind its loop. Call it inside the loop, on one
+        rank or several, and let the body run to its end. The same script, started again, ends at
+        once; with a larger `until` it trains on.
+        """
+        self._transaction.stop_requested = True
 
     def _step(self, until: int) -> Iterator[Step]:
         step = self._transaction.begin()

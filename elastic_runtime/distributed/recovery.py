@@ -16,6 +16,8 @@ class RankState(NamedTuple):
     # The step of the newest checkpoint, or -1. Only a rank that enters from outside reports it:
     # the others took part in every save.
     newest_save: int = -1
+    # See `TrainingState.stopped_loop`.
+    stopped_loop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class RecoveryPlan:
     holders: tuple[int, ...]
     # Ranks that receive the state from a holder or committer.
     receivers: tuple[int, ...]
+    # Of a rank at that step: a committer may not know that the step was to be the last.
+    stopped_loop: int = 0
 
     @property
     def cold_start(self) -> bool:
@@ -59,4 +63,5 @@ def plan_recovery(ranks: Sequence[RankState]) -> RecoveryPlan:
     holders = tuple(rank for rank in with_state if ranks[rank].step == newest)
     up_to_date = {*committers, *holders}
     receivers = tuple(rank for rank in range(len(ranks)) if rank not in up_to_date)
-    return RecoveryPlan(newest, committers, holders, receivers)
+    stopped_loop = max(ranks[rank].stopped_loop for rank in up_to_date)
+    return RecoveryPlan(newest, committers, holders, receivers, stopped_loop)

@@ -100,7 +100,12 @@ class GenerationChange:
 
     def _rank_state(self) -> RankState:
         state = self._parts.state
-        return RankState(state.step, self._transaction.gradients_reduced, state.is_complete)
+        return RankState(
+            state.step,
+            self._transaction.gradients_reduced,
+            state.is_complete,
+            stopped_loop=state.stopped_loop,
+        )
 
     def _rank_state_with_save(self, is_new: bool) -> RankState:
         """A rank that was in no group also reports the newest checkpoint that it knows."""
@@ -125,6 +130,8 @@ class GenerationChange:
             transaction.apply()
         if recovery.cold_start:
             transaction.gradients_reduced = False
+        else:
+            self._parts.state.stopped_loop = recovery.stopped_loop
         self._parts.strategy.enter(group, recovery)
         self._parts.state.mark_complete()
         transaction.gradients_reduced = False

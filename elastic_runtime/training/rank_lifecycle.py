@@ -93,14 +93,16 @@ class RankLifecycle:
 
     # --- what the ranks agree on ------------------------------------------------------------------
 
-    def next_orders(self, *, save: int) -> torch.Tensor:
-        """(2,): the generation to join after this step (0: stay), and where to save its state.
+    def next_orders(self, *, save: int, stop: bool) -> torch.Tensor:
+        """(3,): the generation to join after this step (0: stay), where to save its state, and
+        whether it is the last one.
 
-        Only the leading rank's are not 0; the sum over all ranks is what all do. The agent learns
-        that this rank now waits for the others.
+        The sum over all ranks is what all do. Only the leading rank's first two are not 0; any
+        rank's script may stop the job. The agent learns that this rank now waits for the others.
         """
         self.send(messages.Arrived())
-        orders = torch.zeros(2)
+        orders = torch.zeros(3)
+        orders[2] = float(stop)
         if self.rank == 0:
             orders[0] = self._planned_generation()
             orders[1] = float(save)
@@ -209,11 +211,11 @@ class RankLifecycle:
         try:
             group.connect(record.store)
             own = rank_state(self.group is None)
-            # (4,)
+            # (5,)
             encoded = torch.tensor([int(value) for value in own])
             gathered = [
-                RankState(int(step), bool(reduced), bool(has_state), int(newest_save))
-                for step, reduced, has_state, newest_save in group.all_gather(encoded)
+                RankState(int(step), bool(reduced), bool(has_state), int(newest_save), int(stopped))
+                for step, reduced, has_state, newest_save, stopped in group.all_gather(encoded)
             ]
         except RuntimeError as error:
             self.give_up_joining(group, error)

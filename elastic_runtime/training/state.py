@@ -44,11 +44,18 @@ class TrainingState:
         self.step = 0
         self.loss: float | None = None
         self.gradient_norm: float | None = None
+        # The last `until` of the loop that the script stopped early; 0 if none was stopped. A
+        # script that is started again with a larger one trains on.
+        self.stopped_loop = 0
         # This rank can continue from what it holds, and can send it to others.
         self.is_complete = False
         # The peer that sent a state was lost in between: the tensors here are of two states.
         self._is_torn = False
         self._saver = saver
+
+    def is_last_step(self, until: int) -> bool:
+        """Whether a loop up to step `until` has no further step."""
+        return self.step >= until or until <= self.stopped_loop
 
     def mark_complete(self) -> None:
         self.is_complete = True
@@ -74,6 +81,7 @@ class TrainingState:
             "step": self.step,
             "loss": self.loss,
             "gradient_norm": self.gradient_norm,
+            "stopped_loop": self.stopped_loop,
             "data": asdict(self.data),
             STATEFUL_KEY: [item.state_dict() for item in self.stateful],
         }
@@ -86,6 +94,8 @@ class TrainingState:
         self.step = int(state["step"])
         self.loss = state["loss"]
         self.gradient_norm = state["gradient_norm"]
+        # Older checkpoints do not have it.
+        self.stopped_loop = int(state.get("stopped_loop", 0))
 
     def _check(self, state: Mapping[str, Any]) -> None:
         if len(state[STATEFUL_KEY]) != len(self.stateful):

@@ -35,6 +35,9 @@ class StepTransaction:
         self._parts = parts
         self.streams: Streams | None = None
         self.gradients_reduced = False
+        # The end of the loop over steps, and whether this rank's script wants it to end now.
+        self.until = 0
+        self.stop_requested = False
         # What the last change of generation added before the next step; for the journal.
         self.pause_s: float | None = None
         self._began = time.monotonic()
@@ -60,9 +63,13 @@ class StepTransaction:
             except RuntimeError:
                 return Outcome.FAILED
         self.apply()
-        next_generation, save = int(orders[0]), int(orders[1])
+        next_generation, save, stop = (int(order) for order in orders[:3])
+        if stop:
+            # Before the state is saved.
+            parts.state.stopped_loop = self.until
+            self.stop_requested = False
         if self.streams:
-            self.streams.unpack_states(orders[2:])
+            self.streams.unpack_states(orders[3:])
         if save:
             parts.saver.save_in_background(
                 parts.state.step, parts.state.state_dict, SaveOrder(save)
@@ -72,13 +79,13 @@ class StepTransaction:
         return Outcome.COMMITTED
 
     def _orders(self) -> torch.Tensor:
-        """(2 + what the streams send,): see `RankLifecycle.next_orders`."""
+        """(3 + what the streams send,): see `RankLifecycle.next_orders`."""
         lifecycle = self._parts.lifecycle
         step = self._parts.state.step + 1
         save = SaveOrder.NONE
         if lifecycle.rank == 0:
             save = self._parts.saver.order_for(step, lifecycle.save_requests)
-        orders = lifecycle.next_orders(save=save)
+        orders = lifecycle.next_orders(save=save, stop=self.stop_requested)
         if self.streams:
             return torch.cat([orders, self.streams.pack_states(step)])
         return orders

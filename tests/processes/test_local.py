@@ -169,6 +169,19 @@ def test_pods_train_on_and_save_after_pod_0_was_terminated(
     assert newest.step == check_exactly_once(job, undisturbed)
 
 
+def test_one_rank_ends_the_job_early_for_all(tmp_path: Path) -> None:
+    stop = "    if step.number == 8 and session.rank == 1:\n        session.stop()\n"
+    script = SCRIPT.replace("    for batch in step:\n", stop + "    for batch in step:\n")
+    job = Job(tmp_path, script, smallest=2)
+    for _ in ("the first time", "started again"):
+        job.start(0, 1)
+        assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.output()
+        newest = restore.newest_intact(tmp_path / "save")
+        assert newest
+        assert newest.step == 9
+    assert max(line["step"] for line in job.lines("steps-*")) == 9
+
+
 def test_a_job_gives_up_when_its_script_always_fails_at_one_step(
     tmp_path: Path,
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic_runtime import Session
+from elastic_runtime import Session, restore
 from tests.builders.sessions import run_passes, small_session
 from tests.harness.local_job import Job
 
@@ -46,8 +46,38 @@ def test_a_loop_that_is_left_early_is_logged(caplog: pytest.LogCaptureFixture) -
     assert session.step == 1
     assert [record.getMessage() for record in caplog.records] == [
         "step 1 is not committed: the script left the loop over session.steps(3) by break, return "
-        "or an error; to end earlier, pass a smaller number to session.steps"
+        "or an error; to end the job early, call session.stop() and let the body run to its end"
     ]
+
+
+def test_a_script_ends_its_job_early_with_the_step_in_flight(tmp_path: Path) -> None:
+    session = small_session(checkpoint=tmp_path)
+    for step in session.steps(9):
+        if step.number == 1:
+            session.stop()
+        run_passes(session, step)
+    assert session.step == 2
+    newest = restore.newest_intact(tmp_path)
+    assert newest
+    assert newest.step == 2
+
+
+def test_a_job_that_was_ended_early_trains_on_only_with_a_later_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pod that is started again after the end must not train alone."""
+    # A save of the same step is the last one too.
+    first = small_session(checkpoint=tmp_path, save_every=1)
+    for step in first.steps(9):
+        first.stop()
+        run_passes(first, step)
+    again = small_session(checkpoint=tmp_path)
+    train(again, steps=9)
+    assert again.step == 1
+    assert "the job has ended already, at step 1, so session.steps(9) has no steps" in caplog.text
+    longer = small_session(checkpoint=tmp_path)
+    train(longer, steps=10)
+    assert longer.step == 10
 
 
 def generator() -> Iterator[int]:

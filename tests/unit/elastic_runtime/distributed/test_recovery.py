@@ -5,8 +5,10 @@ import pytest
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
 
 
-def at_step(step: int, *, reduced: bool = False, newest_save: int = -1) -> RankState:
-    return RankState(step, reduced, has_state=True, newest_save=newest_save)
+def at_step(
+    step: int, *, reduced: bool = False, newest_save: int = -1, stopped_loop: int = 0
+) -> RankState:
+    return RankState(step, reduced, True, newest_save, stopped_loop)
 
 
 NEW = RankState(0, gradients_reduced=False, has_state=False)
@@ -30,6 +32,11 @@ NEW = RankState(0, gradients_reduced=False, has_state=False)
             [at_step(5), at_step(4, reduced=True)],
             RecoveryPlan(5, (1,), (0,), ()),
             id="one rank has committed, so the others do",
+        ),
+        pytest.param(
+            [at_step(5, stopped_loop=9), at_step(4, reduced=True)],
+            RecoveryPlan(5, (1,), (0,), (), stopped_loop=9),
+            id="a committer learns that its step was the last one",
         ),
         pytest.param(
             [at_step(4, reduced=True), at_step(4)],

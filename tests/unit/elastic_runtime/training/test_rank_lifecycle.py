@@ -123,14 +123,18 @@ def test_a_job_of_one_cannot_recover_from_a_failed_step() -> None:
 )
 def test_the_leading_rank_orders_the_generation_that_follows(record: Record, expected: int) -> None:
     link = RecordingLink(record)
-    assert lifecycle(link).next_orders(save=2).tolist() == [expected, 2]
+    assert lifecycle(link).next_orders(save=2, stop=False).tolist() == [expected, 2, 0]
     assert link.sent == [messages.Arrived()]
 
 
 def test_other_ranks_order_nothing() -> None:
     link = RecordingLink(Record(2, (0, 1), store="host:1"))
-    assert lifecycle(link, rank=1).next_orders(save=0).tolist() == [0, 0]
+    assert lifecycle(link, rank=1).next_orders(save=0, stop=False).tolist() == [0, 0, 0]
     assert link.sent == [messages.Arrived()]
+
+
+def test_any_rank_may_order_the_last_step() -> None:
+    assert lifecycle(RecordingLink(), rank=1).next_orders(save=0, stop=True).tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, True), (1, False)])

@@ -91,8 +91,8 @@ def test_a_step_is_committed_before_the_ranks_join_the_next_generation(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = begin(session)
-    orders = torch.tensor([3.0, 0.0])
-    monkeypatch.setattr(session._parts.lifecycle, "next_orders", lambda *, save: orders)
+    orders = torch.tensor([3.0, 0.0, 0.0])
+    monkeypatch.setattr(session._parts.lifecycle, "next_orders", lambda *, save, stop: orders)
     assert session._transaction.commit(step) is Outcome.RESIZE
     assert session.step == 1
 
