@@ -148,6 +148,8 @@ def main() -> int:
         # A pod's own environment may hold anything, and its agent is one process.
         for mistake in launcher_mistakes(os.environ, " ".join(script)):
             parser.error(mistake)
+    if not (args.signal or script[0].startswith("-") or Path(script[0]).exists()):
+        parser.error(f"there is no {script[0]} in {Path.cwd()}: check the path of the script")
     options = list[str]()
     if args.signal:
         options = ["--signal", args.signal, "--done", args.done or ""]

@@ -162,6 +162,16 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """The script ends with an exception."""
+
+    # In one line.
+    reason: str
+    # Started again, the script would fail in the same way.
+    is_mistake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CommandEnded:
     """An external command ended with exit code 0, though its job may continue."""
 
@@ -212,6 +222,7 @@ WorkerMessage: TypeAlias = (
     | Progress
     | Parked
     | Finished
+    | Failed
     | CommandEnded
     | Pong
 )

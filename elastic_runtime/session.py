@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from elastic_runtime import messages, script_checks
+from elastic_runtime import messages, script_checks, session_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
 from elastic_runtime.json_logging import log_to
@@ -83,13 +83,16 @@ class Session:
         journal: str | Path | None = None,
         strategy: Strategy | None = None,
     ) -> None:
+        # First: an agent learns of mistakes through it.
+        link = connect()
         script_checks.raise_mistakes(
             [
-                *script_checks.session_mistakes(
+                *session_checks.second_session_mistakes(bool(link and link.has_session)),
+                *session_checks.session_mistakes(
                     model, optimizer, samples, micro_batches, micro_batch_size
                 ),
-                *script_checks.lr_scheduler_mistakes(lr_schedulers),
-                *script_checks.save_mistakes(
+                *session_checks.lr_scheduler_mistakes(lr_schedulers),
+                *session_checks.save_mistakes(
                     checkpoint, save_every, local_checkpoint, local_save_every
                 ),
             ]
@@ -97,8 +100,8 @@ class Session:
         # None once the loop over steps has begun: a strategy may replace the parameters.
         self._places: list[script_checks.ParameterPlace] | None
         self._places = script_checks.parameter_places(model)
-        link = connect()
         if link:
+            link.has_session = True
             log_to(sys.stdout)
         lifecycle = RankLifecycle(link)
         saver = CheckpointOptions(

@@ -76,6 +76,8 @@ class PodState:
                 self.generation = 0
             case messages.CommandEnded():
                 worker.ended = True
+            case messages.Failed():
+                worker.failure = message
             case messages.Finished():
                 worker.finished = True
                 worker.change_generation()

@@ -11,7 +11,7 @@ from elastic_runtime.agent import hang_detection, metrics
 from elastic_runtime.agent.pod_state import PodState
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
-from elastic_runtime.messages import AgentMessage, Record, WorkDone, WorkerMessage
+from elastic_runtime.messages import AgentMessage, Failed, Record, WorkDone, WorkerMessage
 
 log = logging.getLogger(__name__)
 # Between two checks of the processes, at most.
@@ -23,18 +23,25 @@ LAST_MESSAGES_S = 1.0
 
 
 def exit_code_after(
-    failed: int | None, *, left_early: bool, leaving: bool, deaths: int, max_restarts: int
+    failed: int | None,
+    *,
+    left_early: bool,
+    leaving: bool,
+    is_final: bool,
+    deaths: int,
+    max_restarts: int,
 ) -> int | None:
     """The exit code of a pod whose processes have ended; None to start them again.
 
     `failed`: the exit code of the process that failed, negative for a signal; None if none did.
-    `left_early`: a script ended before its last step. `deaths`: in a row, this one included.
+    `left_early`: a script ended before its last step. `is_final`: started again, it would fail in
+    the same way. `deaths`: in a row, this one included.
     """
     if failed is None:
         return 1 if left_early else 0
     if leaving:
         return contract.EXIT_LEFT_ON_REQUEST
-    if deaths > max_restarts:
+    if is_final or deaths > max_restarts:
         is_failure = failed > 0 and failed not in contract.IGNORED_EXIT_CODES
         return failed if is_failure else 1
     return None
@@ -70,6 +77,8 @@ class WorkerPool:
         # Since the pod last got beyond the step at which a process died.
         self._deaths = 0
         self._died_at_step = 0
+        # Why the script ended last, if an exception ended it.
+        self._last_failure: Failed | None = None
         self._clock = hang_detection.PausableClock(time.monotonic, 4 * CHECK_INTERVAL_S)
 
     # --- processes --------------------------------------------------------------------------------
@@ -119,6 +128,7 @@ class WorkerPool:
     def _decide_after_exit(self, failed: int | None) -> int | None:
         """The exit code of the pod; None to start the workers again."""
         left_early = False
+        is_final = False
         if failed is None:
             self.state.finished = all(worker.finished for worker in self.workers)
             left_early = any(
@@ -126,6 +136,7 @@ class WorkerPool:
             )
         else:
             self._count_death(failed)
+            is_final = self._is_final()
         if left_early:
             log.error("the script ended before its last step", extra={"step": self.state.step})
         leaving = self.state.leaving
@@ -133,13 +144,28 @@ class WorkerPool:
             failed,
             left_early=left_early,
             leaving=leaving,
+            is_final=is_final,
             deaths=self._deaths,
             max_restarts=self.settings.max_restarts,
         )
         if failed is not None and code is not None:
             # For the last report: the workers that trained have ended.
             self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
+            if self._last_failure:
+                message = f"pod {self.settings.index} gave up: {self._last_failure.reason}"
+                self.state.add_progress(messages.Progress(message=message))
         return code
+
+    def _is_final(self) -> bool:
+        """Whether the script, started again, would fail in the same way.
+
+        It does after a mistake, and when it has failed so twice before the pod's first step.
+        """
+        failures = [worker.failure for worker in self.workers if worker.failure]
+        failure = failures[0] if failures else None
+        repeated = failure is not None and failure == self._last_failure and not self.done.steps
+        self._last_failure = failure
+        return repeated or (failure is not None and failure.is_mistake)
 
     def _count_death(self, code: int) -> None:
         self._deaths += 1

@@ -19,6 +19,7 @@ from elastic_runtime.messages import (
     AGENT_FD_ENV,
     LOCAL_RANK_ENV,
     AgentMessage,
+    Failed,
     Ping,
     StacksFile,
     encode_line,
@@ -74,6 +75,8 @@ class WorkerProcess:
         self.killed = False
         # The process ended with exit code 0, though its job may continue: an external command.
         self.ended = False
+        # Why the script ends, if an exception ends it.
+        self.failure: Failed | None = None
         # Committed since the generation formed.
         self.steps = 0
         self._closed = False

@@ -15,7 +15,7 @@ from functools import reduce
 
 import torch
 
-from elastic_runtime import script_checks
+from elastic_runtime import script_checks, session_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import summation_tree
@@ -30,7 +30,7 @@ class Deterministic(Replicated):
         self._state = state
         self._parameters = [p for p in state.model.parameters() if p.requires_grad]
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
-        script_checks.raise_mistakes(script_checks.device_mistakes(state.model.parameters()))
+        script_checks.raise_mistakes(session_checks.device_mistakes(state.model.parameters()))
         self._peer_lost = False
         self._loss = torch.zeros(1, device=self._parameters[0].device)
         self._group: Group | None = None

@@ -7,7 +7,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
-from elastic_runtime import script_checks
+from elastic_runtime import script_checks, session_checks
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
@@ -31,7 +31,7 @@ class ShardedModel:
         self._group_names = list[list[str]]()
         for group in optimizer.param_groups:
             self._group_names.append([name_of[id(p)] for p in group["params"]])
-        script_checks.raise_mistakes(script_checks.device_mistakes(model.parameters()))
+        script_checks.raise_mistakes(session_checks.device_mistakes(model.parameters()))
         self.device = next(model.parameters()).device
         if self.device.type == "cuda":
             # fully_shard uses the current device.

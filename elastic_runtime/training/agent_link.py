@@ -22,6 +22,10 @@ from elastic_runtime.messages import (
     decode_agent_message,
     encode_line,
 )
+from elastic_runtime.training.failure_report import report_failures
+
+# A process has one agent, and one socket to it.
+_link: "AgentLink | None" = None
 
 
 def connect() -> "AgentLink | None":
@@ -29,12 +33,17 @@ def connect() -> "AgentLink | None":
 
     Raises ValueError if another launcher has started the script several times.
     """
+    global _link
+    if _link:
+        return _link
     descriptor = os.environ.get(AGENT_FD_ENV)
     if not descriptor:
         script = os.path.basename(sys.argv[0]) or "train.py"
         script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
-    return AgentLink(int(descriptor), *_local_rank_and_ranks())
+    _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
+    report_failures(_link.send)
+    return _link
 
 
 def _local_rank_and_ranks() -> tuple[int, int]:
@@ -53,7 +62,10 @@ def number_on_machine() -> int:
 
 
 class AgentLink:
-    """`record`: the newest record received. `save_requests`: how many saves were requested."""
+    """`record`: the newest record received. `save_requests`: how many saves were requested.
+
+    `has_session`: a session uses this link.
+    """
 
     def __init__(self, descriptor: int, local_rank: int, ranks_per_pod: int) -> None:
         self.local_rank = local_rank
@@ -62,6 +74,7 @@ class AgentLink:
         self.pod_index = -1
         self.record = Record()
         self.save_requests = 0
+        self.has_session = False
         self._socket = socket.socket(fileno=descriptor)
         self._changed = threading.Condition()
         self._sending = threading.Lock()

@@ -10,6 +10,8 @@ import torch
 from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.script_checks import Mistake
+from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.options import DataOptions
 from elastic_runtime.training.stateful import LRScheduler, Stateful
 
@@ -119,29 +121,37 @@ class TrainingState:
     def load_newest(self, group: Group | None) -> bool:
         """Called by every rank: the leading one loads the newest checkpoint.
 
-        True on the leading rank if there was one. Raises LookupError, on every rank, if there are
-        checkpoints and none can be loaded.
+        True on the leading rank if there was one. Raises on every rank if there are checkpoints and
+        none can be loaded: Mistake if the newest is of another model, else LookupError.
         """
         loaded: Mapping[str, Any] | None = None
         collected = self._saver.collect(group)
-        mistake = ""
+        failure = ""
+        is_mistake = False
         if group is None or group.rank == 0:
             try:
                 loaded = self._saver.load(collected, self.state_dict)
                 if loaded:
                     self.load_state_dict(loaded)
                 elif self._is_torn:
-                    mistake = (
+                    failure = (
                         "the state was lost while it was sent, and there is no checkpoint: set "
                         "save_every"
                     )
-            except (LookupError, ValueError, OSError) as error:
-                mistake = str(error)
-            except RuntimeError as error:
+            except (LookupError, OSError) as error:
+                failure = str(error)
+            except (ValueError, RuntimeError) as error:
                 # The callers take a RuntimeError for a lost peer.
-                mistake = f"the newest checkpoint is not of this model: {error}"
-        if mistake := all_gather_object(group, mistake)[0]:
-            raise LookupError(mistake)
+                is_mistake = True
+                failure = (
+                    f"the newest checkpoint is not of this script: {one_line(error)}; build the "
+                    "model that wrote it, or use another checkpoint directory"
+                )
+        failure, is_mistake = all_gather_object(group, [failure, is_mistake])[0]
+        if failure:
+            raise Mistake(failure) if is_mistake else LookupError(failure)
+        if loaded:
+            log.info("continues from a checkpoint", extra={"step": self.step})
         return bool(loaded)
 
     def receive(self, group: Group, source: int) -> None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from elastic_runtime import script_checks
+from elastic_runtime import script_checks, session_checks
 from elastic_runtime.training import agent_link
 
 
@@ -16,5 +16,5 @@ def device() -> torch.device:
         return torch.device("cpu")
     number = agent_link.number_on_machine()
     count = torch.cuda.device_count()
-    script_checks.raise_mistakes(script_checks.gpu_mistakes(number, count))
+    script_checks.raise_mistakes(session_checks.gpu_mistakes(number, count))
     return torch.device("cuda", number)

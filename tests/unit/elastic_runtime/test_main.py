@@ -40,9 +40,8 @@ def test_help_shows_every_word_by_example(tmp_path: Path) -> None:
     ("words", "complaint"),
     [
         pytest.param([], "which script? `--local 2 train.py` runs it here", id="no script"),
-        pytest.param(
-            ["train.py"], "not in a pod of an elastic job", id="neither a pod nor --local"
-        ),
+        pytest.param(["."], "not in a pod of an elastic job", id="neither a pod nor --local"),
+        pytest.param(["--local", "2", "trian.py"], "there is no trian.py in", id="no such script"),
         pytest.param(["resize"], "resize to how many pods?", id="no size"),
         pytest.param(
             ["resize", "two"],

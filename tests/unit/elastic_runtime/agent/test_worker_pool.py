@@ -32,9 +32,49 @@ def test_exit_code_after(
     failed: int | None, left_early: bool, leaving: bool, deaths: int, code: int | None
 ) -> None:
     result = exit_code_after(
-        failed, left_early=left_early, leaving=leaving, deaths=deaths, max_restarts=3
+        failed,
+        left_early=left_early,
+        leaving=leaving,
+        is_final=False,
+        deaths=deaths,
+        max_restarts=3,
     )
     assert result == code
+
+
+FAILS = f"""
+import os, socket, sys
+from pathlib import Path
+from elastic_runtime.messages import Failed, encode_line
+with open(sys.argv[1], "a") as starts:
+    starts.write("x")
+agent = socket.socket(fileno=int(os.environ["{AGENT_FD_ENV}"]))
+reason = "its text" if sys.argv[2] == "alike" else sys.argv[2] + Path(sys.argv[1]).read_text()
+agent.sendall(encode_line(Failed(reason, sys.argv[2] == "mistake")))
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "starts"),
+    [
+        pytest.param("mistake", 1, id="a mistake"),
+        pytest.param("alike", 2, id="twice the same before the first step"),
+        pytest.param("other", 4, id="always something else"),
+    ],
+)
+async def test_a_script_that_would_fail_again_is_not_started_again(
+    failure: str, starts: int, tmp_path: Path
+) -> None:
+    pod = agent(1)
+    pod.pool.script = ["-c", FAILS, str(tmp_path / "starts"), failure]
+    async with asyncio.timeout(60):
+        await pod.pool.run_workers()
+    assert len((tmp_path / "starts").read_text()) == starts
+    assert pod.code == 3
+    message = pod.pool.state.progress.message
+    assert message is not None
+    assert message.startswith("pod 1 gave up: ")
 
 
 LEAVES_A_CHILD = f"""

@@ -1,0 +1,107 @@
+"""Mistakes in what a session is created with, each in one line that names its cure."""
+
+from collections.abc import Iterable, Iterator
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+
+def session_mistakes(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    samples: int | None,
+    micro_batches: int,
+    micro_batch_size: int,
+) -> Iterator[str]:
+    if samples is not None and (not isinstance(samples, Integral) or samples < 1):
+        yield f"samples is {samples}: give the length of the dataset, at least 1"
+    for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
+        if not isinstance(count, Integral) or count < 1:
+            yield f"{name} is {count!r}: give a whole number, at least 1"
+    if isinstance(model, DistributedDataParallel | DataParallel):
+        yield (
+            f"the model is wrapped in {type(model).__name__}: pass the model itself, the session "
+            "averages gradients"
+        )
+        return
+    own = set(model.parameters())
+    if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
+        yield from device_mistakes(on_gpus)
+    if not any(parameter.requires_grad for parameter in own):
+        yield (
+            "the model has no parameter that requires a gradient: set requires_grad on those that "
+            "are to be trained"
+        )
+    optimized = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if foreign := sum(parameter not in own for parameter in optimized):
+        yield (
+            f"{foreign} of the optimizer's {len(optimized)} tensors are not parameters of the "
+            "model: create the optimizer with model.parameters()"
+        )
+
+
+def second_session_mistakes(has_session: bool) -> Iterator[str]:
+    """`has_session`: this worker has had a session already."""
+    if has_session:
+        yield (
+            "this process has a session already, and a job has one: put all networks into one "
+            "model (torch.nn.ModuleDict) with one optimizer, or start a second job"
+        )
+
+
+def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
+    first, *others = dict.fromkeys(parameter.device for parameter in parameters)
+    if others:
+        yield f"the model is on {first} and on {others[0]}: put it on one device"
+
+
+def gpu_mistakes(number: int, count: int) -> Iterator[str]:
+    """`number`: of this worker on its machine. `count`: GPUs that it can use."""
+    if number >= count:
+        yield (
+            f"this is worker {number} of its machine (counted from 0), which has {count} GPUs: "
+            f"start at most {count} workers there, or train on the CPU"
+        )
+
+
+def save_mistakes(
+    shared: str | Path | None, save_every: int, local: str | Path | None, local_save_every: int
+) -> Iterator[str]:
+    """`shared`, `local`: the directories `checkpoint` and `local_checkpoint`."""
+    if save_every < 0:
+        yield (
+            f"save_every is {save_every}: give a number of steps, or 0 to save only on request, "
+            "after a shrink and before a stop"
+        )
+    if local and local_save_every < 1:
+        yield (
+            f"local_save_every is {local_save_every}: give the number of steps between two saves "
+            "in local_checkpoint, at least 1"
+        )
+    if local_save_every and not local:
+        yield (
+            f"local_save_every is {local_save_every} without local_checkpoint: set "
+            "local_checkpoint to a directory on the pod's own disk"
+        )
+    if local and shared and Path(local).absolute() == Path(shared).absolute():
+        yield (
+            f"checkpoint and local_checkpoint are both {local}: set checkpoint to a directory "
+            "that all pods share, and local_checkpoint to one on the pod's own disk"
+        )
+    if local and not shared:
+        yield (
+            "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
+            "also set checkpoint to a directory that all pods share"
+        )
+
+
+def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
+    for scheduler in lr_schedulers:
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            yield (
+                "ReduceLROnPlateau needs a metric, and the session calls step() without one: use "
+                "a scheduler that depends on the step only, such as LambdaLR"
+            )

@@ -1,0 +1,64 @@
+"""A mistake in a script ends its job at once, with one line from every worker that met it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.local_job import SCRIPT, Job
+
+pytestmark = pytest.mark.processes
+
+SECOND = "\nSession(model, optimizer, samples=97, micro_batches=10)\nfor step in session"
+MISTAKES = [
+    pytest.param(
+        ("step.backward(", "("),
+        "had no step.backward(loss): call it once for each micro-batch",
+        id="loss.backward left in",
+    ),
+    pytest.param(
+        ("samples=97", "samples=0"),
+        "samples is 0: give the length of the dataset, at least 1",
+        id="no samples",
+    ),
+    pytest.param(
+        ("\nfor step in session", SECOND),
+        "this process has a session already, and a job has one: put all networks into one model",
+        id="two sessions",
+    ),
+    pytest.param(
+        ("Linear(64, 64)", "Linear(64, 64, bias=False)"),
+        "the newest checkpoint is not of this script: Error(s) in loading state_dict for",
+        id="a checkpoint of another model",
+    ),
+]
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    """A directory with the checkpoint of a correct script."""
+    job = Job(tmp_path, SCRIPT, steps=2)
+    job.start(0)
+    assert job.pods[0].wait(120) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(("change", "line"), MISTAKES)
+def test_a_mistake_ends_the_job_with_one_line(
+    trained: Path, change: tuple[str, str], line: str
+) -> None:
+    script = SCRIPT.replace(*change)
+    assert script != SCRIPT
+    job = Job(trained, script, steps=4)
+    output = trained / "pod-0.txt"
+    output.unlink()
+    job.start(0)
+    try:
+        assert job.pods[0].wait(120) == 1
+    finally:
+        job.kill()
+    text = output.read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1, text
+    assert lines[0].startswith("elastic_runtime: train.py, line ")
+    assert line in lines[0]
+    assert text.count('"rank died"') == 1

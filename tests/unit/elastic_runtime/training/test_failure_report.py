@@ -1,0 +1,62 @@
+"""Why a script ends reaches its agent in one line, and a mistake is printed in one line."""
+
+import sys
+
+import pytest
+
+from elastic_runtime.messages import Failed
+from elastic_runtime.script_checks import Mistake
+from elastic_runtime.training.failure_report import MAX_REASON, one_line, report_failures
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Failed]:
+    """What an exception that ends the process sends; Python's own hook prints the traceback."""
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    failures: list[Failed] = []
+    report_failures(failures.append)
+    return failures
+
+
+def end_by(error: BaseException) -> None:
+    try:
+        raise error
+    except BaseException as raised:  # noqa: BLE001
+        sys.excepthook(type(raised), raised, raised.__traceback__)
+
+
+def test_a_mistake_is_one_line(sent: list[Failed], capsys: pytest.CaptureFixture[str]) -> None:
+    end_by(Mistake("samples is 0: give the length of the dataset"))
+    [failure] = sent
+    assert failure.is_mistake
+    assert failure.reason.startswith("test_failure_report.py, line ")
+    assert failure.reason.endswith(": samples is 0: give the length of the dataset")
+    assert capsys.readouterr().err == f"elastic_runtime: {failure.reason}\n"
+
+
+def test_another_exception_keeps_its_traceback(
+    sent: list[Failed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    end_by(KeyError("x" * 2 * MAX_REASON))
+    [failure] = sent
+    assert not failure.is_mistake
+    assert "KeyError: 'xxx" in failure.reason
+    assert len(failure.reason) == MAX_REASON
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_agent_that_has_ended_hides_no_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def send(failure: Failed) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    report_failures(send)
+    end_by(Mistake("no data"))
+    assert capsys.readouterr().err.endswith(": no data\n")
+
+
+def test_a_long_text_becomes_one_line() -> None:
+    text = "Error(s) in loading:\n\tsize of a\n\tsize of b\n\tsize of c\n\tsize of d"
+    assert one_line(RuntimeError(text)) == "Error(s) in loading: size of a size of b and 2 more"
