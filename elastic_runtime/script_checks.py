@@ -6,6 +6,7 @@ a Mistake with all of them. What a session is created with: session_checks.py.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +37,14 @@ RANK_UNKNOWN = (
     "session.rank and session.world are known only inside the loop over session.steps: move code "
     "that a single process runs into the loop, or out of the job"
 )
+UNKNOWN_SCHEDULER = (
+    "the optimizer has an lr_scheduler that the session does not know, so it is not saved, and is "
+    "stepped twice when a step is repeated: pass it in lr_schedulers=[...] and do not step it"
+)
+IDLE_RANKS = (
+    "%d workers share %d micro-batches, so %d of them do nothing: use at least as many "
+    "micro-batches as workers, or a smaller size"
+)
 GRADIENTS_CLEARED = (
     "gradients were cleared between step.backward and the end of the step: call step.backward "
     "without zero_grad(), the session clears gradients"
@@ -61,33 +70,57 @@ def raise_mistakes(messages: Iterable[str]) -> None:
 # --- the optimizer --------------------------------------------------------------------------------
 
 
-def forbid_optimizer_step(
+@contextmanager
+def no_optimizer_step(
     optimizer: torch.optim.Optimizer, is_session_step: Callable[[], bool]
-) -> None:
-    """From now on `optimizer.step` raises ValueError unless `is_session_step` returns True.
+) -> Iterator[None]:
+    """Inside, `optimizer.step` raises Mistake unless `is_session_step` returns True.
 
     Ranks that step with their own gradients would diverge.
     """
 
     def check(*_: Any) -> None:
         if not is_session_step():
-            raise ValueError(OPTIMIZER_STEPPED)
+            raise Mistake(OPTIMIZER_STEPPED)
 
     # An object that only behaves like an optimizer has no hooks.
+    hook = None
     if isinstance(optimizer, torch.optim.Optimizer):
-        optimizer.register_step_pre_hook(check)
+        hook = optimizer.register_step_pre_hook(check)
+    try:
+        yield
+    finally:
+        if hook:
+            hook.remove()
+
+
+def has_unknown_scheduler(optimizer: torch.optim.Optimizer, lr_schedulers: Sequence[Any]) -> bool:
+    """Whether an lr_scheduler was created for this optimizer, and the session has none."""
+    return not lr_schedulers and any("initial_lr" in group for group in optimizer.param_groups)
 
 
 # --- what holds when the first step begins --------------------------------------------------------
 
 
 def start_mistakes(
-    before: Sequence[ParameterPlace] | None, now: Sequence[ParameterPlace], has_data: bool
+    before: Sequence[ParameterPlace] | None,
+    now: Sequence[ParameterPlace],
+    *,
+    has_data: bool,
+    trains_elsewhere: bool,
 ) -> Iterator[str]:
-    """`before`: the parameters when the session was created; None if its loop has already begun."""
+    """`before`: the parameters when the session was created; None if its loop has already begun.
+
+    `trains_elsewhere`: another session trains this model.
+    """
     if before is None:
         yield SECOND_LOOP
         return
+    if trains_elsewhere:
+        yield (
+            "another session trains this model, and its loop has not ended: end that loop first, "
+            "or build the model anew"
+        )
     yield from _model_change_mistakes(before, now)
     if not has_data:
         yield (

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -37,6 +38,7 @@ from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import Outcome, StepTransaction
 
 log = logging.getLogger(__name__)
+_models_in_a_loop = WeakSet[torch.nn.Module]()
 # Before the script creates its optimizer.
 defer_compiler()
 
@@ -83,6 +85,7 @@ class Session:
         journal: str | Path | None = None,
         strategy: Strategy | None = None,
     ) -> None:
+        model = session_checks.plain_model(model)
         # First: an agent learns of mistakes through it.
         link = connect()
         script_checks.raise_mistakes(
@@ -130,7 +133,6 @@ class Session:
         self._transaction = StepTransaction(self._parts)
         self._generations = GenerationChange(self._parts, self._transaction)
         self.strategy.attach(self._state)
-        script_checks.forbid_optimizer_step(optimizer, lambda: self._transaction.gradients_reduced)
 
     # --- what a script may read -------------------------------------------------------------------
 
@@ -202,9 +204,30 @@ class Session:
         """
         has_data = bool(self.samples or self._transaction.streams)
         places = script_checks.parameter_places(self.model)
-        script_checks.raise_mistakes(script_checks.start_mistakes(self._places, places, has_data))
+        script_checks.raise_mistakes(
+            script_checks.start_mistakes(
+                self._places,
+                places,
+                has_data=has_data,
+                trains_elsewhere=self.model in _models_in_a_loop,
+            )
+        )
         self._places = None
         script_checks.raise_mistakes(script_checks.stateful_mistakes(self._state.stateful))
+        if script_checks.has_unknown_scheduler(self.optimizer, self._state.lr_schedulers):
+            log.warning(script_checks.UNKNOWN_SCHEDULER)
+        _models_in_a_loop.add(self.model)
+        transaction = self._transaction
+        try:
+            with script_checks.no_optimizer_step(
+                self.optimizer, lambda: transaction.gradients_reduced
+            ):
+                yield from self._loop(until)
+        finally:
+            self.strategy.detach()
+            _models_in_a_loop.discard(self.model)
+
+    def _loop(self, until: int) -> Iterator[Step]:
         self._transaction.until = until
         self._generations.join_first()
         if self._state.is_last_step(until):

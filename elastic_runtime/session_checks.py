@@ -52,6 +52,13 @@ def second_session_mistakes(has_session: bool) -> Iterator[str]:
         )
 
 
+def plain_model(model: torch.nn.Module) -> torch.nn.Module:
+    """The model itself, if it is compiled: its names would fit no plain model's checkpoint."""
+    # An import of the class would import the compiler.
+    is_compiled = type(model).__name__ == "OptimizedModule"
+    return getattr(model, "_orig_mod", model) if is_compiled else model
+
+
 def device_mistakes(parameters: Iterable[torch.nn.Parameter]) -> Iterator[str]:
     first, *others = dict.fromkeys(parameter.device for parameter in parameters)
     if others:

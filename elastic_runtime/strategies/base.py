@@ -49,6 +49,9 @@ class Strategy(Protocol):
     def attach(self, state: StateAccess) -> None:
         """Called once, when the session is created."""
 
+    def detach(self) -> None:
+        """Called once, when the loop over steps has ended: take back what `attach` did."""
+
     def shard_group_size(self, world: int) -> int:
         """How many neighbouring ranks share one copy of the state; 0 if each holds all of it."""
 

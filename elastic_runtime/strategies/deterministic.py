@@ -35,6 +35,9 @@ class Deterministic(Replicated):
         self._loss = torch.zeros(1, device=self._parameters[0].device)
         self._group: Group | None = None
 
+    def detach(self) -> None:
+        """Nothing to do: the gradients are taken without hooks."""
+
     @property
     def broken(self) -> bool:
         return self._peer_lost

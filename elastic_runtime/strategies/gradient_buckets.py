@@ -1,9 +1,10 @@
 """Sums gradients over the ranks in buckets, by hooks, while the backward pass still runs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from elastic_runtime import script_checks
 from elastic_runtime.distributed.group import Group
@@ -48,9 +49,14 @@ class GradientBuckets:
         # By bucket: how many gradients the last pass has not reached yet.
         self._missing: list[int] = []
         self._reached: set[torch.nn.Parameter] = set()
-        for parameter in self.parameters:
-            register: Any = parameter.register_post_accumulate_grad_hook
-            register(self._on_gradient)
+        self._hooks = [
+            _register_hook(parameter, self._on_gradient) for parameter in self.parameters
+        ]
+
+    def remove_hooks(self) -> None:
+        """Afterwards the model trains as any other."""
+        for hook in self._hooks:
+            hook.remove()
 
     def begin_step(self, group: Group | None) -> None:
         for index, work in enumerate(self._works):
@@ -138,6 +144,14 @@ class GradientBuckets:
         for index in range(len(self._buckets)):
             self._set_grads(index)
         return float(self._memory[-1][-1])
+
+
+def _register_hook(
+    parameter: torch.nn.Parameter, hook: Callable[[torch.nn.Parameter], None]
+) -> RemovableHandle:
+    register: Any = parameter.register_post_accumulate_grad_hook
+    handle: RemovableHandle = register(hook)
+    return handle
 
 
 def _views(memory: torch.Tensor, bucket: list[torch.nn.Parameter]) -> list[torch.Tensor]:

@@ -17,6 +17,9 @@ class Replicated:
         self._state = state
         self._buckets = GradientBuckets(state.model)
 
+    def detach(self) -> None:
+        self._buckets.remove_hooks()
+
     @property
     def broken(self) -> bool:
         return self._buckets.broken

@@ -59,6 +59,9 @@ class Sharded:
         # (2,): the step's loss, the square of its gradient's norm
         self._totals = torch.zeros(2, device=self._model.device)
 
+    def detach(self) -> None:
+        """Nothing to do: the model stays sharded."""
+
     def shard_group_size(self, world: int) -> int:
         return reshard_plan.shard_group_size(world, self._min_group_size or world)
 

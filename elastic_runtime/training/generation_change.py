@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import torch
 
-from elastic_runtime import messages
+from elastic_runtime import messages, script_checks
 from elastic_runtime.checkpointing.partition import Writer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
@@ -30,6 +30,7 @@ class GenerationChange:
     def __init__(self, parts: Parts, transaction: StepTransaction) -> None:
         self._parts = parts
         self._transaction = transaction
+        self._has_idle_ranks = False
 
     # --- join, recover, resize --------------------------------------------------------------------
 
@@ -152,8 +153,21 @@ class GenerationChange:
         )
         if lifecycle.world < entered.previous_world and not record.abrupt:
             parts.saver.request()
+        if is_leading:
+            self._report_idle_ranks()
         if entered.pause_s and is_leading:
             lifecycle.send(messages.Progress(pause_s=entered.pause_s))
+
+    def _report_idle_ranks(self) -> None:
+        world = self._parts.lifecycle.world
+        micro_batches = self._parts.state.data.micro_batches
+        if world > micro_batches:
+            facts = (world, micro_batches, world - micro_batches)
+            log.warning(script_checks.IDLE_RANKS, *facts)
+            self._parts.lifecycle.send(messages.Progress(message=script_checks.IDLE_RANKS % facts))
+        elif self._has_idle_ranks:
+            self._parts.lifecycle.send(messages.Progress(message=""))
+        self._has_idle_ranks = world > micro_batches
 
     def _writer(self, record: Record) -> Writer:
         lifecycle = self._parts.lifecycle

@@ -44,6 +44,7 @@ class Step:
         # Micro-batches that the script has not taken; None until it has begun to.
         self._remaining: int | None = None
         self._backward_calls = 0
+        self._seed("before")
 
     @property
     def broken(self) -> bool:
@@ -65,6 +66,12 @@ class Step:
             )
             self._parts.strategy.end_pass(current.micro_batch)
             self._parts.buffers.end_pass(current.micro_batch, contributes=current.contributes)
+        self._seed("after")
+
+    def _seed(self, place: str) -> None:
+        """What the body draws outside its micro-batches, alike on every rank."""
+        seed = self._parts.state.data.seed
+        random_state.seed(batch_assignment.random_seed(seed, self.number, 0, place))
 
     def _passes(self) -> list[Pass]:
         rank, world = self._parts.lifecycle.rank_and_world

@@ -13,7 +13,7 @@ def small_model() -> torch.nn.Linear:
 
 
 def small_session(**options: Any) -> Session:
-    model = options.pop("model", None) or small_model()
+    model = options.pop("model", small_model())
     optimizer = options.pop("optimizer", None) or torch.optim.SGD(model.parameters())
     return Session(model, optimizer, **{"samples": 10, "micro_batches": 2, **options})
 

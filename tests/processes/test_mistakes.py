@@ -42,6 +42,17 @@ def trained(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_workers_without_a_micro_batch_are_in_the_status(tmp_path: Path) -> None:
+    job = Job(tmp_path, SCRIPT.replace("micro_batches=10", "micro_batches=1"))
+    job.start(0, 1)
+    try:
+        job.until(lambda s: s.message.startswith("2 workers share 1 micro-batches, so 1 of them"))
+        job.resize(1)
+        job.until(lambda s: s.size == 1 and s.message == "")
+    finally:
+        job.kill()
+
+
 @pytest.mark.parametrize(("change", "line"), MISTAKES)
 def test_a_mistake_ends_the_job_with_one_line(
     trained: Path, change: tuple[str, str], line: str

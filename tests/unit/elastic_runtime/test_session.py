@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from elastic_runtime import Session, restore
-from tests.builders.sessions import run_passes, small_session
+from tests.builders.sessions import loss_of, run_passes, small_model, small_session
 from tests.harness.local_job import Job
 
 
@@ -78,6 +79,72 @@ def test_a_job_that_was_ended_early_trains_on_only_with_a_later_end(
     longer = small_session(checkpoint=tmp_path)
     train(longer, steps=10)
     assert longer.step == 10
+
+
+@pytest.mark.parametrize("ends", ["at its last step", "by break"])
+def test_after_its_loop_a_model_is_an_ordinary_one_again(ends: str) -> None:
+    """A notebook's cell is run again; or training goes on without us."""
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters())
+    for _ in range(2):
+        session = small_session(model=model, optimizer=optimizer)
+        for step in session.steps(2):
+            run_passes(session, step)
+            if ends == "by break" and step.number == 1:
+                break
+        assert session.step == (1 if ends == "by break" else 2)
+    before = model.weight.detach().clone()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert not torch.equal(model.weight, before)
+
+
+def test_a_model_that_another_session_trains_is_refused() -> None:
+    first = small_session()
+    loop = first.steps(2)
+    next(loop)
+    second = small_session(model=first.model)
+    with pytest.raises(ValueError, match=r"another session trains this model, .*: end that loop"):
+        next(second.steps(2))
+    loop.close()  # type: ignore[attr-defined]
+    train(small_session(model=first.model), steps=1)
+
+
+def test_a_compiled_model_is_saved_as_the_plain_one() -> None:
+    model = small_model()
+    compiled = torch.compile(model, backend="eager")
+    session = small_session(model=compiled)
+    assert session.model is model
+    assert session._state.state_dict()["model"].keys() == model.state_dict().keys()
+
+
+def test_an_lr_scheduler_that_the_session_does_not_know_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    train(small_session(model=model, optimizer=optimizer, lr_schedulers=[scheduler]), steps=1)
+    assert caplog.text == ""
+    train(small_session(model=model, optimizer=optimizer), steps=1)
+    assert "pass it in lr_schedulers=[...] and do not step it" in caplog.text
+
+
+def test_draws_in_the_body_follow_from_the_seed_and_the_step() -> None:
+    def draws(disturbance: int) -> list[float]:
+        torch.manual_seed(disturbance)
+        session = small_session()
+        drawn = list[float]()
+        for step in session.steps(2):
+            drawn.append(torch.rand(1).item())
+            for batch in step:
+                torch.rand(disturbance)
+                step.backward(loss_of(session, batch))
+            drawn.append(torch.rand(1).item())
+        return drawn
+
+    assert draws(1) == draws(2)
+    assert len({*draws(1)}) == 4
 
 
 def generator() -> Iterator[int]:
