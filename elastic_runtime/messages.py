@@ -19,8 +19,7 @@ from elastic_runtime import json_codec
 # --- environment of a rank: written by its agent ---
 # Descriptor of the socket to the agent. A script that runs without an agent does not have it.
 AGENT_FD_ENV = "CEDE_AGENT_FD"
-# Names of our own: a library that sees LOCAL_RANK expects all that torchrun sets, and a rank of an
-# elastic job has no RANK that lasts. The number of ranks in a pod is `contract.RANKS_ENV`.
+# A name of our own: a library that sees LOCAL_RANK expects all that torchrun sets.
 LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
 
 # --- calls of an agent to pod 0 ---
@@ -212,19 +211,9 @@ class StacksFile:
     descriptor: int
 
 
+TrainingMessage: TypeAlias = Ready | StoreOpened | Formed | Broken | Arrived | StepCommitted
 WorkerMessage: TypeAlias = (
-    Ready
-    | StoreOpened
-    | Formed
-    | Broken
-    | Arrived
-    | StepCommitted
-    | Progress
-    | Parked
-    | Finished
-    | Failed
-    | CommandEnded
-    | Pong
+    TrainingMessage | Progress | Parked | Finished | Failed | CommandEnded | Pong
 )
 AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile
 
