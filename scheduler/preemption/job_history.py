@@ -58,6 +58,4 @@ def read_history(cessions: Iterable[Cession], now: float) -> JobHistory:
 
 def _names(preemptor: Preemptor) -> set[str | Key]:
     """The uid of its Workload, and its Job, which keeps its name when it is resized."""
-    if not preemptor.job:
-        return {preemptor.uid}
     return {preemptor.uid, (preemptor.namespace, preemptor.job)}

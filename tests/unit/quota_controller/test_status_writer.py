@@ -1,8 +1,9 @@
 """Statuses are applied in a form that the API server stores, and news is an event once."""
 
-from cede.api.objects import EVENTS
+from cede.api.objects import ALLOCATIONS, EVENTS
 from quota_controller.status_writer import without_empty_maps
-from tests.harness.quota_controller import filled
+from tests.fakes.api_faults import refuses
+from tests.harness.quota_controller import existing, filled
 
 
 def test_empty_maps_are_not_applied() -> None:
@@ -17,3 +18,16 @@ async def test_a_change_of_ready_is_one_event() -> None:
         events = world.server.objects(EVENTS)
         notes = [event["note"] for event in events if event["regarding"]["name"] == "vision"]
         assert notes == [world.ready()["message"]]
+
+
+async def test_a_status_that_is_refused_keeps_no_other_from_being_written() -> None:
+    async with filled() as world:
+        path = ALLOCATIONS.path(("", "research"), subresource="status")
+        world.server.script("PATCH", path, refuses(422, "Invalid", "a fault of ours"))
+        world.run_kueue()
+        await world.sync_caches()
+        await world.controller.reconcile()
+        assert ("PATCH", path) in world.server.writes()
+        assert "status" not in existing(world.server, ALLOCATIONS, ("", "research"))
+        assert world.status("vision")["conditions"]
+        assert world.policy_status()["conditions"]

@@ -7,12 +7,14 @@ from prometheus_client import REGISTRY
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339
+from elastic_runtime.contract import Status
 from scheduler.metrics import CessionMetrics
 from scheduler.snapshot.observations import Observed
 from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
 
 SAVED_AT = NOW - 100
 OBSERVED = {"job-uid-gpt": Observed(since=SAVED_AT, durable_step=40)}
+TRAINING = runtime_status(step=50, durable_step=40)
 Value = Callable[[], float]
 
 
@@ -31,10 +33,9 @@ def target(**times: float | bool) -> dict[str, object]:
     return {"uid": "job-uid-gpt", **texts}
 
 
-def note(*cessions: Cession) -> None:
+def note(*cessions: Cession, runtime: Status | None = TRAINING) -> None:
     """The Cession in one pass after the other; `gpt` trains all the time, at step 50."""
     metrics = CessionMetrics()
-    runtime = runtime_status(step=50, durable_step=40)
     for index, record in enumerate(cessions):
         current = snapshot(admitted=[admitted(runtime=runtime)], cessions=[record])
         metrics.note(current, OBSERVED, NOW + index)
@@ -95,6 +96,13 @@ def test_work_of_a_job_that_is_stopped_is_lost() -> None:
     stops = value("cede_targets_total", how="Stop", ceded="false")
     note(cession(how="Stop"), STOPPED, STOPPED)
     assert (lost(), stops()) == (800, 1)
+
+
+def test_of_a_job_without_a_runtime_only_the_stop_counts() -> None:
+    lost = value("cede_lost_accelerator_seconds_total", resource=GPU)
+    stops = value("cede_targets_total", how="Stop", ceded="false")
+    note(cession(how="Stop"), STOPPED, runtime=None)
+    assert (lost(), stops()) == (0, 1)
 
 
 def test_the_depth_of_each_queue_is_known() -> None:

@@ -85,6 +85,18 @@ def ready(
         ),
         pytest.param(
             ACTIVE,
+            {"sharing": {"strategy": "Lend"}},
+            (True, "Ready", "it lends idle quota"),
+            id="only lends",
+        ),
+        pytest.param(
+            ACTIVE,
+            {"sharing": {"borrowLimits": [{"instanceType": "p5", "count": 1}]}},
+            (True, "Ready", "borrows within its borrowLimits"),
+            id="borrowing limits by amount",
+        ),
+        pytest.param(
+            ACTIVE,
             {"sharing": {"borrowLimitPercent": 50}},
             (True, "Ready", "borrows up to 50 %"),
             id="borrowing limit",

@@ -142,6 +142,37 @@ def test_who_preempts_is_what_the_policy_says(preemption: str, expected: bool) -
     assert take(RawObjects(policies=[policy])).kueue_preempts is expected
 
 
+def test_a_workload_of_a_queue_that_does_not_exist_is_left_out() -> None:
+    waiting = workload("a", 8)
+    alone = RawObjects(workloads=[waiting], cluster_queues=QUEUES)
+    assert take(alone).pending == ()
+    assert take(replace(alone, local_queues=[local_queue()])).pending
+    assert take(replace(alone, local_queues=[local_queue()], cluster_queues=())).pending == ()
+
+
+def test_the_pods_of_the_jobs_that_a_job_set_made_are_its_own() -> None:
+    made = {
+        "name": "it-0",
+        "namespace": "research",
+        "uid": "uid-it-0",
+        "ownerReferences": owners_of_kind("JobSet"),
+    }
+    metadata = {
+        "name": "it-0-0",
+        "namespace": "research",
+        "ownerReferences": [owner("Job", "it-0", "uid-it-0")],
+    }
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {GPU: 1}}}]}
+    pod = {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    objects = RawObjects(
+        workloads=[workload("it", 1, assigned=1, owners=owners_of_kind("JobSet"))],
+        cluster_queues=QUEUES,
+        jobs=[msgspec.convert({"metadata": made}, Job)],
+        pods=[msgspec.convert(pod, Pod)],
+    )
+    assert places_are_known(only(take(objects)), [KEY])
+
+
 @pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "PodGroup", "Deployment"])
 def test_the_places_of_pods_are_known_for_every_kind_that_kueue_groups(kind: str) -> None:
     """Kueue names the group in an annotation, and the Workload is named like it."""
