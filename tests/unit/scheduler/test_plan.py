@@ -21,8 +21,7 @@ from scheduler.actions import (
 )
 from scheduler.cession.advance import Step, advance
 from scheduler.plan import plan
-from scheduler.preemption.targets import TargetChooser
-from tests.builders.plans import POLICY, opened, planned, resizes, robbed_after
+from tests.builders.plans import POLICY, opened, planned, robbed_after
 from tests.builders.scheduler import (
     GPU,
     KEY,
@@ -120,31 +119,6 @@ def test_an_error_in_growth_leaves_the_rest_of_the_plan(monkeypatch: pytest.Monk
     decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), POLICY, NOW)
     assert opened(list(decision.actions))
     assert [fault.subject for fault in decision.faults] == ["growth"]
-
-
-def test_a_claim_that_cannot_be_planned_for_gets_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("per_pod is empty")
-
-    monkeypatch.setattr(TargetChooser, "choose", fail)
-    decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), POLICY, NOW)
-    (notice,) = decision.notices
-    assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.NOT_PLANNED)
-    assert opened(list(decision.actions)) == []
-
-
-def test_an_error_about_all_claims_leaves_open_cessions_working(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(TargetChooser, "__init__", fail)
-    ceded = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
-    current = snapshot(admitted=[ceded], pending=[pending()], cessions=[cession("Asked")])
-    decision = plan(current, POLICY, NOW)
-    assert [action.size for action in resizes(list(decision.actions))] == [4]
-    assert "the preemptors" in [fault.subject for fault in decision.faults]
 
 
 # --- mode Observe ---------------------------------------------------------------------------------
