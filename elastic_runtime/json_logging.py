@@ -1,4 +1,4 @@
-"""How the runtime writes its log: one JSON object a line.
+"""How the runtime writes its log: one JSON object a line, or text where there is no agent.
 
 cede/kube/logs.py does the same for the controllers. They share no code, because the runtime is
 installed in training images and must not depend on the controllers.
@@ -29,15 +29,42 @@ class JsonLineFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_to(stream: TextIO) -> None:
-    """Write what the runtime logs, from INFO on, to `stream`, beside a script's own handlers.
+class TextFormatter(logging.Formatter):
+    """A line for people: the message, and the fields given as `extra`."""
 
-    Only the first call has an effect.
+    def format(self, record: logging.LogRecord) -> str:
+        facts = [
+            f"{name} {value}"
+            for name, value in vars(record).items()
+            if name not in JsonLineFormatter.standard_fields
+        ]
+        shown = f" ({', '.join(facts)})" if facts else ""
+        error = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"elastic_runtime: {record.getMessage()}{shown}{error}"
+
+
+def log_to(stream: TextIO) -> None:
+    """Write what the runtime logs, from INFO on, to `stream` only.
+
+    A script's own handlers would repeat the lines, without their fields. Only the first call has
+    an effect.
     """
+    _write(stream, JsonLineFormatter())
+
+
+def log_for_people(stream: TextIO) -> None:
+    """The same as text, unless the script has handlers of its own, which get it then."""
+    if not logging.getLogger().handlers:
+        _write(stream, TextFormatter())
+
+
+def _write(stream: TextIO, formatter: logging.Formatter) -> None:
     log = logging.getLogger("elastic_runtime")
-    if any(isinstance(handler.formatter, JsonLineFormatter) for handler in log.handlers):
+    ours = (JsonLineFormatter, TextFormatter)
+    if any(isinstance(handler.formatter, ours) for handler in log.handlers):
         return
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLineFormatter())
+    handler.setFormatter(formatter)
     log.addHandler(handler)
+    log.propagate = False
     log.setLevel(log.level or logging.INFO)

@@ -21,7 +21,7 @@ import torch
 from elastic_runtime import messages, script_checks, session_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
-from elastic_runtime.json_logging import log_to
+from elastic_runtime.json_logging import log_for_people, log_to
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import ModuleBuffers
 from elastic_runtime.strategies.replicated import Replicated
@@ -106,6 +106,8 @@ class Session:
         if link:
             link.has_session = True
             log_to(sys.stdout)
+        else:
+            log_for_people(sys.stderr)
         lifecycle = RankLifecycle(link)
         saver = CheckpointOptions(
             Path(checkpoint) if checkpoint else None,

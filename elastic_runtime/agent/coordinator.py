@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -225,7 +226,7 @@ class Coordinator:
             stepSeconds=round(progress.median_step_s, 4),
             saveSeconds=round(progress.save_s, 4),
             pauseSeconds=round(progress.pause_s, 4),
-            loss=round(progress.loss, 6),
+            loss=round(progress.loss, 6) if math.isfinite(progress.loss) else None,
             parked=tuple(sorted(parked)),
             message=progress.message,
             busy=describe(state, view, silent_before, progress.durable_step),

@@ -73,7 +73,18 @@ def _training(view: View, silent_before: float) -> str:
         and not member.ready
         and not member.leaving
     ]
-    return f"training; getting ready to join: {_names(preparing)}" if preparing else "training"
+    missing = [
+        index
+        for index in range(view.wanted or 0)
+        if index not in view.members or view.members[index].reported_at < silent_before
+    ]
+    return "; ".join(
+        [
+            f"training with {len(view.record.members)}" if missing else "training",
+            *([f"getting ready to join: {_names(preparing)}"] if preparing else []),
+            *([f"not there: {_names(missing)}"] if missing else []),
+        ]
+    )
 
 
 def _names(indexes: Iterable[int]) -> str:

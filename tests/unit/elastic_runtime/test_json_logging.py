@@ -1,4 +1,4 @@
-"""The runtime's log is a JSON object a line, beside a script's own log."""
+"""The runtime's log is a JSON object a line, or text, and stands nowhere twice."""
 
 import io
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elastic_runtime.json_logging import log_to
+from elastic_runtime.json_logging import log_for_people, log_to
 
 
 @pytest.fixture
@@ -16,13 +16,15 @@ def log() -> Iterator[logging.Logger]:
     logger = logging.getLogger("elastic_runtime")
     handlers = logger.handlers[:]
     level = logger.level
+    propagate = logger.propagate
     logger.handlers.clear()
     yield logger
     logger.handlers[:] = handlers
     logger.setLevel(level)
+    logger.propagate = propagate
 
 
-def test_line_is_written_once_and_reaches_the_scripts_handlers(
+def test_line_is_written_once_and_not_again_by_the_scripts_handlers(
     log: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = io.StringIO()
@@ -36,7 +38,27 @@ def test_line_is_written_once_and_reaches_the_scripts_handlers(
     assert (line["message"], line["level"], line["index"]) == ("pod up", "INFO", 3)
     assert line["logger"] == "elastic_runtime.agent.agent"
     assert second.getvalue() == ""
-    assert [record.getMessage() for record in caplog.records] == ["pod up"]
+    assert caplog.records == []
+
+
+def test_without_an_agent_it_is_text_with_its_facts(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    stream = io.StringIO()
+    log_for_people(stream)
+    log.info("saved", extra={"step": 5, "path": "save/step-5"})
+    assert stream.getvalue() == "elastic_runtime: saved (step 5, path save/step-5)\n"
+
+
+def test_without_an_agent_a_scripts_own_handlers_are_enough(
+    log: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = io.StringIO()
+    log_for_people(stream)
+    log.warning("saved")
+    assert stream.getvalue() == ""
+    assert caplog.messages == ["saved"]
 
 
 def test_exception_is_one_field(log: logging.Logger) -> None:

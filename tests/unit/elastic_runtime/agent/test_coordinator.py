@@ -1,6 +1,11 @@
 """What pod 0 keeps of the pods' reports, and what it answers."""
 
+import json
+import math
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from elastic_runtime import contract, json_codec, messages
 from elastic_runtime.agent.coordinator import Coordinator
@@ -51,6 +56,38 @@ async def test_save_that_ends_after_its_pod_led_counts_if_newer() -> None:
     assert (status.durableStep, status.digest, status.saveSeconds) == (7, "second", 2.0)
     assert status.loss == 0.0
     assert (job.progress.tally.saves, job.progress.tally.seconds["save"]) == (2, 0.5)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+async def test_status_is_json_whatever_the_loss_is(loss: float) -> None:
+    """NaN and Infinity are no JSON: other languages refuse the whole status."""
+    job = coordinator()
+    await report_to(job, report(0, progress=Progress(step=4, loss=loss)))
+    _, body = await job.handle("GET", contract.STATUS_PATH, b"")
+    values = json.loads(body, parse_constant=pytest.fail)
+    assert "loss" not in values
+    assert values["state"] == contract.decode_status(body).state
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index": "0"},
+        {"index": None},
+        {"members": 3},
+        {"members": ["a"]},
+        {"progress": []},
+        {"progress": {"step": -1}},
+        {"store": {"port": 1}},
+        {"kept": {"wanted": "x"}},
+    ],
+)
+async def test_a_malformed_report_is_refused_in_one_line(change: dict[str, Any]) -> None:
+    job = coordinator()
+    values = json.loads(json_codec.encode(report(1))) | change
+    with pytest.raises(ValueError, match=r"not a| is ") as raised:
+        await job.handle("POST", messages.MEMBER_PATH, json.dumps(values).encode())
+    assert "\n" not in str(raised.value)
 
 
 async def test_step_is_that_of_the_formed_members_before_they_commit_one() -> None:

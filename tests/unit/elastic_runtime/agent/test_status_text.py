@@ -1,5 +1,7 @@
 """The status names the pods that the job waits for."""
 
+from dataclasses import replace
+
 import pytest
 
 from elastic_runtime.agent.membership_view import Member, View
@@ -81,6 +83,12 @@ THREE = [member(index) for index in range(3)]
 )
 def test_description(state: str, job: View, sentence: str) -> None:
     assert describe(state, job, NOW - 3.0, durable_step=7) == sentence
+
+
+def test_pods_that_were_requested_and_are_not_there_are_named() -> None:
+    job = replace(view(member(0), member(1), member(2, reported_at=0.0)), wanted=5)
+    sentence = describe(State.TRAINING, job, NOW - 3.0, durable_step=7)
+    assert sentence == "training with 3; not there: pods 2, 3, 4"
 
 
 def test_stop_without_a_save_is_described() -> None:
