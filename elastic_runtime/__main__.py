@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -129,7 +130,15 @@ def run_agent(
     if is_external_command:
         # One process per pod. A command that fails may not be started twice.
         pod = replace(pod, ranks=1, max_restarts=0)
-    return asyncio.run(Agent(pod, script).run())
+    try:
+        return asyncio.run(Agent(pod, script).run())
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            parser.error(
+                f"port {pod.port} is taken, perhaps by another job on this machine: give this one "
+                "a --port and a --directory of its own"
+            )
+        raise
 
 
 def main() -> int:

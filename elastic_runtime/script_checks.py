@@ -45,6 +45,14 @@ IDLE_RANKS = (
     "%d workers share %d micro-batches, so %d of them do nothing: use at least as many "
     "micro-batches as workers, or a smaller size"
 )
+NO_INNER_LOOP = (
+    "a step has no samples of its own: iterate over its micro-batches, `for batch in step`, and "
+    "use batch.indices"
+)
+SYNC_BATCH_NORM = (
+    "SyncBatchNorm does not see the samples of other workers here: use BatchNorm, which is alike "
+    "at every size, or GroupNorm"
+)
 GRADIENTS_CLEARED = (
     "gradients were cleared between step.backward and the end of the step: call step.backward "
     "without zero_grad(), the session clears gradients"
@@ -178,13 +186,17 @@ def stateful_mistakes(stateful: Iterable[Any]) -> Iterator[str]:
 # --- a step ---------------------------------------------------------------------------------------
 
 
-def backward_mistakes(step: int, pending: int | None, loss: torch.Tensor) -> Iterator[str]:
-    """`pending`: the micro-batch that still needs its backward pass, None if there is none."""
+def backward_mistakes(step: int, pending: int | None, loss: Any) -> Iterator[str]:
+    """`loss`: what the script passed. `pending`: the micro-batch that still needs its backward
+    pass, None if there is none."""
     if pending is None:
         yield (
             f"step.backward was called in step {step} with no micro-batch pending: call it exactly "
             "once in each iteration of `for batch in step`"
         )
+    elif not isinstance(loss, torch.Tensor):
+        cure = "pass its .loss" if hasattr(loss, "loss") else "pass the tensor, without .item()"
+        yield f"the loss of micro-batch {pending} is a {type(loss).__name__}: {cure}"
     elif loss.numel() != 1:
         yield (
             f"the loss of micro-batch {pending} has shape {tuple(loss.shape)}: pass its mean, a "

@@ -218,6 +218,8 @@ class Session:
         script_checks.raise_mistakes(script_checks.stateful_mistakes(self._state.stateful))
         if script_checks.has_unknown_scheduler(self.optimizer, self._state.lr_schedulers):
             log.warning(script_checks.UNKNOWN_SCHEDULER)
+        if any(isinstance(module, torch.nn.SyncBatchNorm) for module in self.model.modules()):
+            log.warning(script_checks.SYNC_BATCH_NORM)
         _models_in_a_loop.add(self.model)
         transaction = self._transaction
         try:

@@ -21,6 +21,12 @@ def session_mistakes(
     for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
         if not isinstance(count, Integral) or count < 1:
             yield f"{name} is {count!r}: give a whole number, at least 1"
+    if not isinstance(model, torch.nn.Module) or not hasattr(optimizer, "param_groups"):
+        yield (
+            f"the session is given {type(model).__name__} and {type(optimizer).__name__}: give it "
+            "the model first, then its optimizer"
+        )
+        return
     if isinstance(model, DistributedDataParallel | DataParallel):
         yield (
             f"the model is wrapped in {type(model).__name__}: pass the model itself, the session "
@@ -106,6 +112,11 @@ def save_mistakes(
 
 
 def lr_scheduler_mistakes(lr_schedulers: Iterable[Any]) -> Iterator[str]:
+    if not isinstance(lr_schedulers, Iterable):
+        yield (
+            f"lr_schedulers is a {type(lr_schedulers).__name__}: give a list, lr_schedulers=[...]"
+        )
+        return
     for scheduler in lr_schedulers:
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             yield (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import torch
 
@@ -45,6 +46,11 @@ class Step:
         self._remaining: int | None = None
         self._backward_calls = 0
         self._seed("before")
+
+    @property
+    def indices(self) -> NoReturn:
+        """Of a micro-batch only. Raises Mistake."""
+        raise script_checks.Mistake(script_checks.NO_INNER_LOOP)
 
     @property
     def broken(self) -> bool:

@@ -1,6 +1,7 @@
 """The command line: its help shows every word, and a mistake is answered in one line."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +75,15 @@ def test_verify_logs_broken_checkpoints_beside_its_answer(tmp_path: Path) -> Non
     *_, warning, answer = result.stderr.splitlines()
     assert json.loads(warning)["level"] == "WARNING"
     assert f"no checkpoint in {tmp_path} is intact: check the path" in answer
+
+
+def test_a_port_that_is_taken_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("--port", str(port), "--local", "1", "train.py", directory=tmp_path)
+    assert result.returncode == 2
+    assert f"port {port} is taken, perhaps by another job on this machine" in result.stderr
+    assert "Traceback" not in result.stderr

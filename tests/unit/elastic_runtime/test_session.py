@@ -130,6 +130,12 @@ def test_an_lr_scheduler_that_the_session_does_not_know_is_warned_of(
     assert "pass it in lr_schedulers=[...] and do not step it" in caplog.text
 
 
+def test_sync_batch_norm_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    model = torch.nn.Sequential(small_model(), torch.nn.SyncBatchNorm(1).eval())
+    next(small_session(model=model).steps(1))
+    assert "SyncBatchNorm does not see the samples of other workers here: use " in caplog.text
+
+
 def test_draws_in_the_body_follow_from_the_seed_and_the_step() -> None:
     def draws(disturbance: int) -> list[float]:
         torch.manual_seed(disturbance)

@@ -76,6 +76,16 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             id="wrapped model",
         ),
         pytest.param(
+            {"model": torch.optim.SGD(small_model().parameters()), "optimizer": small_model()},
+            "the session is given SGD and Linear: give it the model first, then its optimizer",
+            id="swapped",
+        ),
+        pytest.param(
+            {"lr_schedulers": plateau_scheduler()},
+            r"lr_schedulers is a ReduceLROnPlateau: give a list, lr_schedulers=\[...\]",
+            id="no list of schedulers",
+        ),
+        pytest.param(
             {"lr_schedulers": [plateau_scheduler()]},
             "ReduceLROnPlateau needs a metric, .*: use a scheduler that depends on the step",
             id="plateau",

@@ -1,6 +1,7 @@
 """A step: its micro-batches, and the mistakes in a script's body that it reports."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -119,9 +120,30 @@ def detach_the_loss(session: Session, step: Step) -> None:
         step.backward(loss_of(session, batch).detach())
 
 
+def pass_a_number(session: Session, step: Step) -> None:
+    for batch in step:
+        step.backward(loss_of(session, batch).item())  # type: ignore[arg-type]
+
+
+def pass_an_output(session: Session, step: Step) -> None:
+    for batch in step:
+        step.backward(SimpleNamespace(loss=loss_of(session, batch)))  # type: ignore[arg-type]
+
+
+def use_the_step_as_a_batch(session: Session, step: Step) -> None:
+    loss_of(session, step)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        pytest.param(
+            pass_a_number, r"is a float: pass the tensor, without .item\(\)", id="loss.item"
+        ),
+        pytest.param(
+            pass_an_output, r"is a SimpleNamespace: pass its \.loss", id="a model's output"
+        ),
+        pytest.param(use_the_step_as_a_batch, "iterate over its micro-batches", id="no inner loop"),
         pytest.param(skip_all, "step 0 ended with 2 of its micro-batches not taken", id="no loop"),
         pytest.param(
             break_early,
