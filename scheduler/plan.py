@@ -18,6 +18,7 @@ from scheduler.cession.reservation import restore
 from scheduler.cession.stage_times import once
 from scheduler.cession.stopped_jobs import run_again
 from scheduler.faults import Fault, Faults
+from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.job_history import read_history
 from scheduler.preemption.targets import TargetChooser
 from scheduler.resizing.growth import grow
@@ -146,7 +147,7 @@ def _grown(
         return (action for action in grown if action.shrinks)
     if grown:
         return iter(grown)
-    after = after_cessions(snapshot, served)
+    after = after_admissions(after_cessions(snapshot, served))
     history = read_history(snapshot.cessions, now)
     choose = TargetChooser(after, policy, history, now).choose
     queues = {cession.spec.preemptor.queue for cession in served}

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from cede.api.cession import Cession
 from cede.api.cession_status import MAX_TARGETS
@@ -14,9 +15,10 @@ from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.cession.promises import after_cessions, target_uids
 from scheduler.cession.stage_times import led_s
 from scheduler.faults import Faults
+from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.job_history import read_history
 from scheduler.preemption.preemption_plan import PreemptionPlan
-from scheduler.preemption.preemptors import Preemptor, preemptors
+from scheduler.preemption.preemptors import ClaimKind, Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
@@ -70,12 +72,17 @@ class _Claims:
     ) -> None:
         self._after = after_cessions(snapshot, open_cessions)
         self._history = read_history(snapshot.cessions, now)
+        self._policy = policy
         self._fair_shares = policy.idleCompute == "FairShare"
+        self._now = now
         self._chooser = TargetChooser(self._after, policy, self._history, now)
 
     def preemptors(self, queues_with_open_cession: Collection[str]) -> Iterator[Preemptor]:
         return preemptors(
-            self._after, queues_with_open_cession, self._history, fair_shares=self._fair_shares
+            self._after,
+            queues_with_open_cession,
+            self._history,
+            fair_shares=self._fair_shares,
         )
 
     def claims_of(self, workload: PendingWorkload) -> Iterator[Preemptor]:
@@ -84,7 +91,10 @@ class _Claims:
         return preemptors(only, (), self._history, fair_shares=self._fair_shares)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
-        plan = self._chooser.choose(preemptor)
+        if preemptor.kind is ClaimKind.OWN_QUOTA:
+            plan = self._chooser.choose(preemptor)
+        else:
+            plan = self._choose_beyond_own(preemptor)
         if len(plan.targets) <= MAX_TARGETS:
             return plan
         why = (
@@ -93,6 +103,21 @@ class _Claims:
             f"of one Cession"
         )
         return replace(plan, targets=(), why=why)
+
+    def _choose_beyond_own(self, preemptor: Preemptor) -> PreemptionPlan:
+        """Kueue keeps no idle capacity for this preemptor: what others are about to get is missing
+        to it as well."""
+        request = preemptor.request
+        missing = self._soon.quota.missing(preemptor.workload.queue, request)
+        return self._chooser_soon.choose(replace(preemptor, missing=missing))
+
+    @cached_property
+    def _soon(self) -> Snapshot:
+        return after_admissions(self._after)
+
+    @cached_property
+    def _chooser_soon(self) -> TargetChooser:
+        return TargetChooser(self._soon, self._policy, self._history, self._now)
 
 
 def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: _Claims, now: float) -> Decision:

@@ -22,6 +22,7 @@ UNSAVED_LIMIT_S = 600.0
 """The most work that a job which cannot be asked to save counts as unsaved. Who saves less often
 than this is not spared for it."""
 
+Jobs = Sequence[AdmittedWorkload]
 Order = Callable[[AdmittedWorkload], tuple[object, ...]]
 
 
@@ -29,13 +30,21 @@ Order = Callable[[AdmittedWorkload], tuple[object, ...]]
 class Candidates:
     """The jobs that may give."""
 
-    willing: Sequence[AdmittedWorkload] = ()
-    # to be taken only if the willing are not enough: they have just started, or were stopped often
-    reluctant: Sequence[AdmittedWorkload] = ()
+    willing: Jobs = ()
+    # they were stopped lately, or often: they may shrink, but are not stopped
+    sheltered: Jobs = ()
+    # to be taken only if the others are not enough: first those that have just started, then those
+    # that were stopped
+    new: Jobs = ()
+    stopped_before: Jobs = ()
+
+    @property
+    def may_shrink(self) -> Jobs:
+        return [*self.willing, *self.sheltered]
 
     def hold(self, amounts: Quota) -> bool:
         """Whether they use so much, all of them together."""
-        jobs = [*self.willing, *self.reluctant]
+        jobs = [*self.may_shrink, *self.new, *self.stopped_before]
         return all(_used(jobs, key) >= amount for key, amount in amounts.items())
 
 
@@ -66,10 +75,10 @@ class CandidatePool:
         """Those that Kueue itself might preempt: of its own team those of a lower class, of other
         teams those whose queue borrows (Kueue: findCandidates in pkg/scheduler/preemption).
 
-        A job that has run for less than `min_runtime_s`, or that was stopped too often in the last
-        hour, is left alone. One exception: an owner that has waited for `min_runtime_s` takes even
-        these jobs from other teams, after all others. Otherwise a stream of short jobs would keep
-        its quota.
+        A job that has run for less than `min_runtime_s` is left alone. One that was stopped lately,
+        or too often, is not stopped again. One exception: an owner that has waited for
+        `min_runtime_s` takes even these jobs from other teams, after all others. Otherwise a stream
+        of short jobs would keep its quota.
         """
         own = self._quota.queues[preemptor.workload.queue]
         spared = self._history.stopped_for.get(preemptor.workload.identity, frozenset())
@@ -79,34 +88,43 @@ class CandidatePool:
             is_useful = any(job.usage[key] for key in keys)
             return is_useful and job.uid not in spared and job.job not in spared
 
-        willing = list[AdmittedWorkload]()
-        if own.preempts_own_jobs:
-            priority = preemptor.workload.priority
-            of_own = self._of_queue(own.name).willing
-            willing += [job for job in of_own if job.priority < priority and may_give(job)]
-        others = [self._of_queue(name) for name in self._giving_queues(preemptor, willing)]
+        def is_lower(job: AdmittedWorkload) -> bool:
+            return job.priority < preemptor.workload.priority and may_give(job)
+
+        of_own = self._of_queue(own.name) if own.preempts_own_jobs else Candidates()
+        willing = [job for job in of_own.willing if is_lower(job)]
+        sheltered = [job for job in of_own.sheltered if is_lower(job)]
+        giving = self._giving_queues(preemptor, [*willing, *sheltered])
+        others = [self._of_queue(name) for name in giving]
         willing += [job for jobs in others for job in jobs.willing if may_give(job)]
-        owner_waits = (
-            preemptor.kind is not ClaimKind.FAIR_SHARE
-            and self._now - preemptor.workload.queued_at >= self._min_runtime_s
+        sheltered += [job for jobs in others for job in jobs.sheltered if may_give(job)]
+        waited_s = self._now - preemptor.workload.queued_at
+        if not preemptor.is_owner or waited_s < self._min_runtime_s:
+            return Candidates(willing, sheltered)
+        return Candidates(
+            willing,
+            sheltered,
+            [job for jobs in others for job in jobs.new if may_give(job)],
+            [job for jobs in others for job in jobs.stopped_before if may_give(job)],
         )
-        if not owner_waits:
-            return Candidates(willing)
-        return Candidates(willing, [j for jobs in others for j in jobs.reluctant if may_give(j)])
 
     def _of_queue(self, name: str) -> Candidates:
         if name not in self._sorted_out:
-            jobs = self._jobs[name]
-            willing = [job for job in jobs if self._is_willing(job)]
-            reluctant = [job for job in jobs if not self._is_willing(job)]
-            self._sorted_out[name] = Candidates(willing, reluctant)
+            old = [job for job in self._jobs[name] if not self._is_new(job)]
+            new = [job for job in self._jobs[name] if self._is_new(job)]
+            is_sheltered = self._history.is_sheltered
+            sheltered = [job for job in old if is_sheltered(job.identity)]
+            self._sorted_out[name] = Candidates(
+                [job for job in old if not is_sheltered(job.identity)],
+                sheltered,
+                [job for job in new if not is_sheltered(job.identity)],
+                sheltered + [job for job in new if is_sheltered(job.identity)],
+            )
         return self._sorted_out[name]
 
-    def _is_willing(self, job: AdmittedWorkload) -> bool:
-        ran_s = self._now - _start(job)
+    def _is_new(self, job: AdmittedWorkload) -> bool:
         # far in the future: a clock was set back, and the job is older than it looks
-        is_new = -self._min_runtime_s <= ran_s < self._min_runtime_s
-        return not is_new and not self._history.is_over_budget(job.identity)
+        return -self._min_runtime_s <= self._now - _start(job) < self._min_runtime_s
 
     def _giving_queues(
         self, preemptor: Preemptor, own_jobs: Sequence[AdmittedWorkload]

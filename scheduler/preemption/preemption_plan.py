@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cede.api.reasons import CessionReason
 from cede.api.resources import Quota, describe_amounts
-from scheduler.preemption.candidates import is_foreign
+from scheduler.preemption.candidates import Candidates, is_foreign
 from scheduler.preemption.preemptors import ClaimKind, Preemptor
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -84,10 +84,12 @@ def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
     )
 
 
-def why_none(preemptor: Preemptor) -> str:
+def why_none(preemptor: Preemptor, candidates: Candidates) -> str:
+    sheltered = len(candidates.sheltered) if not candidates.stopped_before else 0
+    spared = f"; {sheltered} of them, stopped before, are left to run" if sheltered else ""
     return (
         f"{_subject(preemptor)} stays pending: it lacks {describe_amounts(preemptor.missing)}, and "
-        f"the jobs that it may preempt cannot release that"
+        f"the jobs that it may preempt cannot release that{spared}"
     )
 
 

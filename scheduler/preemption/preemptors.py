@@ -46,6 +46,11 @@ class Preemptor:
         queue with lower priority must give way first."""
         return self.kind is ClaimKind.PRIORITY_IN_TEAM
 
+    @property
+    def is_owner(self) -> bool:
+        """Whether a job waits for what its team owns. The growth of a job that runs is no wait."""
+        return self.kind in (ClaimKind.OWN_QUOTA, ClaimKind.PRIORITY_IN_TEAM)
+
 
 def preemptors(
     snapshot: Snapshot,

@@ -12,14 +12,16 @@ nobody does.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from cede.api.policy import PolicySpec
 from scheduler.preemption.candidates import (
     CandidatePool,
     Candidates,
+    Jobs,
     Order,
     shrink_order,
     stop_order,
@@ -40,7 +42,30 @@ from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
-Jobs = Sequence[AdmittedWorkload]
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Jobs that may give together."""
+
+    # all of them
+    may_shrink: Jobs
+    # who may be stopped as well: all of one tier before anyone of the next
+    may_stop: tuple[Jobs, ...]
+
+    def only(self, jobs: Jobs) -> "_Choice":
+        """Without all other jobs."""
+        uids = {job.uid for job in jobs}
+        tiers = tuple(tuple(filter(lambda job: job.uid in uids, tier)) for tier in self.may_stop)
+        return _Choice(jobs, tiers)
+
+
+def _choices(candidates: Candidates) -> Iterator[_Choice]:
+    """From the gentlest to the last resort."""
+    yield _Choice(candidates.may_shrink, (candidates.willing,))
+    if candidates.new or candidates.stopped_before:
+        tiers = (candidates.willing, candidates.new, candidates.stopped_before)
+        everybody = {job.uid: job for job in chain(candidates.may_shrink, *tiers)}
+        yield _Choice(list(everybody.values()), tiers)
 
 
 class TargetChooser:
@@ -64,32 +89,34 @@ class TargetChooser:
             queues = {queue for queue, key in counts if key in preemptor.missing}
             return PreemptionPlan(preemptor, (), why_disagreement(preemptor, queues))
         candidates = self._pool.find(preemptor)
+        reason = why_none(preemptor, candidates)
         if not candidates.hold(preemptor.missing):
-            return PreemptionPlan(preemptor, (), why_none(preemptor))
-        reason = why_none(preemptor)
-        for jobs in _choices(candidates):
-            trial = self._try(preemptor, jobs)
+            return PreemptionPlan(preemptor, (), reason)
+        for choice in _choices(candidates):
+            trial = self._try(preemptor, choice)
             if not trial.is_enough:
                 continue
-            seats = self._seats(preemptor, jobs)
+            seats = self._seats(preemptor, choice.may_shrink)
             if seats is not None and not trial.is_seated(seats.copy()):
                 reason = why_no_node(preemptor)
-                trial = self._try_for_seats(preemptor, jobs, seats)
+                trial = self._try_for_seats(preemptor, choice, seats)
             if trial.is_enough:
                 targets = tuple(self._with_grace(target) for target in trial.targets.values())
                 return PreemptionPlan(preemptor, targets, why(preemptor, targets))
         return PreemptionPlan(preemptor, (), reason)
 
-    def _try_for_seats(self, preemptor: Preemptor, jobs: Jobs, seats: Seats) -> Trial:
+    def _try_for_seats(self, preemptor: Preemptor, choice: _Choice, seats: Seats) -> Trial:
         """First the jobs that hold the nodes that the preemptor needs, then all."""
-        trial = self._try(preemptor, jobs_on_useful_nodes(seats, jobs), seats.copy())
-        return trial if trial.is_enough else self._try(preemptor, jobs, seats.copy())
+        useful = choice.only(jobs_on_useful_nodes(seats, choice.may_shrink))
+        trial = self._try(preemptor, useful, seats.copy())
+        return trial if trial.is_enough else self._try(preemptor, choice, seats.copy())
 
-    def _try(self, preemptor: Preemptor, jobs: Jobs, seats: Seats | None = None) -> Trial:
+    def _try(self, preemptor: Preemptor, choice: _Choice, seats: Seats | None = None) -> Trial:
         trial = Trial(preemptor, WorkingQuota(self._snapshot.quota), seats)
-        _shrink(trial, jobs, below_nominal=False)
-        _shrink(trial, jobs, below_nominal=True)
-        _stop(trial, jobs, self._now)
+        _shrink(trial, choice.may_shrink, below_nominal=False)
+        _shrink(trial, choice.may_shrink, below_nominal=True)
+        for jobs in choice.may_stop:
+            _stop(trial, jobs, self._now)
         if trial.is_enough:
             for target in reversed(list(trial.targets.values())):
                 trial.grow_back(target.job)
@@ -105,13 +132,6 @@ class TargetChooser:
         if self._history.ignores_deadlines(target.job.identity):
             return target
         return replace(target, grace_s=self._settings.grace_s(target.job.grace_s))
-
-
-def _choices(candidates: Candidates) -> Iterator[Jobs]:
-    """From the gentlest to the last resort."""
-    yield candidates.willing
-    if candidates.reluctant:
-        yield [*candidates.willing, *candidates.reluctant]
 
 
 # --- shrink, then stop ----------------------------------------------------------------------------

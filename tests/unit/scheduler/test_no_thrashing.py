@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
+from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -38,7 +39,7 @@ def after(current: Snapshot, made: Cession) -> Snapshot:
     ]
     made.status.phase = CessionPhase.COMPLETED
     made.status.targets = [
-        TargetStatus(uid=target.uid, stopped=target.how == "Stop", releasedTime="x")
+        TargetStatus(uid=target.uid, stopped=target.how == "Stop", releasedTime=rfc3339(NOW))
         for target in made.spec.targets
     ]
     others = [workload for workload in current.pending if workload.uid != owner.uid]

@@ -17,6 +17,7 @@ from scheduler.preemption.preemptors import Preemptor
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import (
+    KEY,
     NOW,
     admitted,
     cession,
@@ -47,6 +48,29 @@ def test_one_preemptor_opens_a_cession_in_a_pass() -> None:
     (decision,) = decisions(two_claims())
     assert decision.opened
     assert decision.opened.cession.spec.preemptor.job == "claim"
+
+
+@pytest.mark.parametrize(
+    ("owned", "targets"),
+    [
+        pytest.param(6, {"low"}, id="Kueue keeps what is idle for an owner"),
+        pytest.param(4, {"low", "lower"}, id="not for who would borrow"),
+    ],
+)
+def test_a_claim_beyond_its_own_quota_does_not_count_on_what_others_get(
+    owned: int, targets: set[str]
+) -> None:
+    """Otherwise it fails a moment later, and tries again and again."""
+    quota = cohort_quota(queue("vision", owned, 2), queue("research", 6 - owned, 2))
+    jobs = [
+        admitted("low", "vision", 1, (), priority=20),
+        admitted("lower", "vision", 1, (), priority=20, reserved_since=NOW - 2000),
+    ]
+    waiting = [pending(pods=3, priority=90), pending("asr", "research", 1)]
+    assert quota.available("vision", KEY) == 2
+    (decision,) = decisions(snapshot(quota, admitted=jobs, pending=waiting))
+    assert decision.opened
+    assert {t.job for t in decision.opened.cession.spec.targets} == targets
 
 
 def test_a_preemptor_whose_last_cession_failed_pauses_and_others_go_on() -> None:

@@ -43,8 +43,9 @@ def candidates_of(
     current: Snapshot, preemptor: Preemptor, history: JobHistory | None = None
 ) -> Candidates:
     """As tuples, to be compared."""
-    candidates = CandidatePool(current, history or JobHistory(), NOW, 60).find(preemptor)
-    return Candidates(tuple(candidates.willing), tuple(candidates.reluctant))
+    pool = CandidatePool(current, history or JobHistory(), NOW, 60)
+    jobs = pool.find(preemptor)
+    return Candidates(*map(tuple, (jobs.willing, jobs.sheltered, jobs.new, jobs.stopped_before)))
 
 
 def test_a_job_without_a_start_has_its_minimum_runtime_too() -> None:
@@ -57,40 +58,59 @@ def test_an_owner_that_has_waited_takes_new_jobs_last_of_all() -> None:
     """A stream of jobs shorter than the minimum runtime does not keep the quota of others."""
     old = admitted("old", size=2)
     candidates = candidates_of(snapshot(admitted=[NEW, old]), preemptor_of(waited_s=60))
-    assert candidates == Candidates((old,), (NEW,))
+    assert candidates == Candidates((old,), new=(NEW,))
 
 
-@pytest.mark.parametrize(
-    ("job", "kind"),
+ALL_BUT_OWNERS = pytest.mark.parametrize(
+    ("team", "kind"),
     [
-        pytest.param(
-            admitted("low", "vision", priority=10, reserved_since=NOW - 30),
-            ClaimKind.PRIORITY_IN_TEAM,
-            id="inside the team",
-        ),
-        pytest.param(NEW, ClaimKind.FAIR_SHARE, id="for a fair share"),
+        pytest.param("vision", ClaimKind.PRIORITY_IN_TEAM, id="inside the team"),
+        pytest.param("research", ClaimKind.FAIR_SHARE, id="for a fair share"),
+        pytest.param("research", ClaimKind.GROWTH, id="for growth"),
     ],
 )
-def test_the_minimum_runtime_holds_for_all_but_owners(
-    job: AdmittedWorkload, kind: ClaimKind
+
+
+@ALL_BUT_OWNERS
+def test_the_minimum_runtime_holds_for_all_but_owners(team: str, kind: ClaimKind) -> None:
+    job = admitted("low", team, priority=10, reserved_since=NOW - 30)
+    preemptor = preemptor_of(waited_s=9999, kind=kind)
+    assert candidates_of(snapshot(admitted=[job]), preemptor) == Candidates()
+
+
+SHELTERED = pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(JobHistory(stops={"job-uid-low": STOPS_PER_HOUR}), id="often"),
+        pytest.param(JobHistory(stopped_lately={"job-uid-low"}), id="lately"),
+    ],
+)
+
+
+@SHELTERED
+@ALL_BUT_OWNERS
+def test_a_job_that_was_stopped_may_shrink_and_is_left_to_run(
+    team: str, kind: ClaimKind, history: JobHistory
 ) -> None:
-    candidates = candidates_of(snapshot(admitted=[job]), preemptor_of(waited_s=9999, kind=kind))
-    assert candidates == Candidates()
+    low = admitted("low", team, priority=10)
+    current = snapshot(admitted=[low])
+    preemptor = preemptor_of(waited_s=9999, kind=kind)
+    assert candidates_of(current, preemptor) == Candidates((low,))
+    assert candidates_of(current, preemptor, history) == Candidates(sheltered=(low,))
 
 
-def test_a_job_that_was_stopped_often_is_left_to_finish() -> None:
-    low = admitted("low", "vision", priority=10)
-    often = JobHistory(stops={low.identity: STOPS_PER_HOUR})
-    preemptor = preemptor_of(kind=ClaimKind.PRIORITY_IN_TEAM)
-    assert candidates_of(snapshot(admitted=[low]), preemptor).willing == (low,)
-    assert candidates_of(snapshot(admitted=[low]), preemptor, often) == Candidates()
-
-
-def test_an_owner_takes_a_job_that_was_stopped_often_last_of_all() -> None:
-    job = admitted()
-    often = JobHistory(stops={job.identity: STOPS_PER_HOUR})
-    current = snapshot(admitted=[job])
-    assert candidates_of(current, preemptor_of(waited_s=60), often) == Candidates((), (job,))
+@SHELTERED
+def test_an_owner_that_has_waited_stops_a_job_that_was_stopped_last_of_all(
+    history: JobHistory,
+) -> None:
+    """After new jobs, which have less to lose."""
+    low = admitted("low")
+    other = admitted("other")
+    current = snapshot(admitted=[low, other, NEW])
+    before = candidates_of(current, preemptor_of(waited_s=59), history)
+    assert before == Candidates((other,), (low,))
+    after = candidates_of(current, preemptor_of(waited_s=60), history)
+    assert after == Candidates((other,), (low,), (NEW,), (low,))
 
 
 def test_a_clock_that_was_set_back_keeps_no_owner_waiting() -> None:
