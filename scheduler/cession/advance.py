@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import OPEN, Cession
+from cede.api.cession_status import CessionStatus
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action
@@ -34,9 +35,11 @@ from scheduler.cession.target_progress import (
     observe,
     ready_s,
     release,
+    waits_for_agreement,
     watch,
 )
 from scheduler.quota.assignments import assign
+from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -90,6 +93,8 @@ def advance(
         news["shortTime"] = short_since
     status = status.model_copy(update=news)
     is_open = status.phase in OPEN
+    if is_waiting and is_open:
+        status = _with_wait(cession, status, progress, snapshot, now)
     asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
     if is_waiting and is_open:
@@ -116,11 +121,16 @@ def _release_ready(
     """Capacity that Kueue does not reserve for the preemptor is released all at once: when all
     targets are ready, and the stops among them are recorded."""
     needed = [target for target in progress if target.needed]
+    ready = [
+        target
+        for target in needed
+        if target.ready and not waits_for_agreement(cession, target, snapshot, now)
+    ]
     is_burst = not cession.spec.reserved
-    if is_burst and not all(target.ready for target in needed):
+    if is_burst and len(ready) < len(needed):
         return list(progress)
-    first = [target for target in needed if is_burst and _is_unrecorded_stop(target)]
-    chosen = {target.target.uid for target in first or needed if target.ready}
+    first = [target for target in ready if is_burst and _is_unrecorded_stop(target)]
+    chosen = {target.target.uid for target in first or ready}
     return [
         release(cession, target, snapshot, now) if target.target.uid in chosen else target
         for target in progress
@@ -129,6 +139,26 @@ def _release_ready(
 
 def _is_unrecorded_stop(progress: TargetProgress) -> bool:
     return progress.target.how == "Stop" and not progress.released and not progress.status.stopped
+
+
+def _with_wait(
+    cession: Cession,
+    status: CessionStatus,
+    progress: Sequence[TargetProgress],
+    snapshot: Snapshot,
+    now: float,
+) -> CessionStatus:
+    """With the reason in its message if a target is ready, and nothing is forced on it."""
+    ready = [target for target in progress if target.needed and target.ready]
+    if not any(waits_for_agreement(cession, target, snapshot, now) for target in ready):
+        return status
+    queues = ", ".join(sorted({queue for queue, _ in snapshot.disagreements}))
+    message = (
+        f"{status.phase.sentence} What is in use in {queues} differs from Kueue's own count, so "
+        f"capacity may be free already: no job is forced until both agree, or for "
+        f"{DISAGREEMENT_LIMIT_S:.0f} s."
+    )
+    return status.model_copy(update={"message": message})
 
 
 # --- what happened --------------------------------------------------------------------------------

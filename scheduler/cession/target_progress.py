@@ -17,6 +17,7 @@ from cede.api.cession_status import TargetStatus
 from elastic_runtime.contract import Status
 from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
 from scheduler.cession.stage_times import led_s, once
+from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -75,7 +76,8 @@ def watch(cession: Cession, target: Target, snapshot: Snapshot, now: float) -> T
     if job is None or _has_shrunk(target, recorded, job):
         # this scheduler or an earlier leader did it, or the job ended by itself
         return TargetProgress(target, job, _released(recorded, target, job, now), ready=True)
-    if recorded.stopped and not job.active:
+    # a leader that died after it let the job run again had no time to record the stop
+    if recorded.stopped and (not job.active or job.is_evicting):
         status = _with(recorded, releasedTime=once(recorded.releasedTime, now))
         return TargetProgress(target, job, status, ready=True)
     return TargetProgress(target, job, recorded)
@@ -130,6 +132,21 @@ def ready_s(progress: TargetProgress, snapshot: Snapshot, now: float) -> float:
     is_asked = progress.job is not None and can_be_asked(progress.job)
     grace_s = progress.target.graceSeconds if is_asked else 0.0
     return led_s(status.requestedTime, snapshot.led_since, now) - grace_s
+
+
+def waits_for_agreement(
+    cession: Cession, progress: TargetProgress, snapshot: Snapshot, now: float
+) -> bool:
+    """Whether nothing is forced on the job now: the snapshot contradicts itself or Kueue's own
+    count, so what the preemptor lacks may be free already. A job that has ceded loses nothing when
+    it is resized. No job is spared for longer than DISAGREEMENT_LIMIT_S after it was ready."""
+    needs = {(need.flavor, need.resource) for need in cession.spec.need}
+    if progress.released or snapshot.disagreement.isdisjoint(needs):
+        return False
+    status = progress.status
+    stops = progress.target.how == "Stop" or status.stopped
+    is_forced = stops or not status.cededTime
+    return is_forced and ready_s(progress, snapshot, now) < DISAGREEMENT_LIMIT_S
 
 
 def release(

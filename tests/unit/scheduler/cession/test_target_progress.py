@@ -163,6 +163,14 @@ def test_a_released_target_needs_no_action() -> None:
     assert (target.actions, target.status.releasedTime) == ((), STAMP)
 
 
+def test_a_stop_is_recorded_while_kueue_evicts_a_job_that_may_run_again_already() -> None:
+    """A leader let it run again, and died before it recorded the stop."""
+    recorded = {"uid": "job-uid-gpt", "stopped": True}
+    record = cession("Admitted", 0, "Stop", targets=[recorded])
+    assert progress(admitted(is_evicting=True), record).released
+    assert not progress(admitted(), record).released
+
+
 def test_the_end_of_the_pods_is_noted() -> None:
     assert progress(admitted(size=4, ready_pods=6)).status.goneTime == ""
     assert progress(admitted(size=4, ready_pods=4)).status.goneTime == STAMP
