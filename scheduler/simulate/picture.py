@@ -22,7 +22,7 @@ RESOURCE = "nvidia.com/gpu"
 KEY = (FLAVOR, RESOURCE)
 COHORT = "cede"
 NODE = "all-nodes"
-INELIGIBLE = "its ClusterQueue is on hold"
+ON_HOLD = "its ClusterQueue is on hold"
 ONE: Quota = Counter({KEY: 1})
 
 
@@ -94,6 +94,12 @@ def _pending(cluster: Cluster) -> Iterable[PendingWorkload]:
             yield _waiting(job.scale_up, queue)
 
 
+def _why_ineligible(workload: Workload, queue: Queue) -> str:
+    if not workload.active:
+        return "it is not active"
+    return ON_HOLD if queue.on_hold else ""
+
+
 def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
     job = workload.job
     # a slice asks for what it adds
@@ -110,7 +116,7 @@ def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
         active=workload.active,
         stopped_for=workload.stopped_for,
         pod_sets=(PodSetRequest("main", count, Resources({RESOURCE: 1})),),
-        ineligible=INELIGIBLE if queue.on_hold else "",
+        ineligible=_why_ineligible(workload, queue),
         queued_at=workload.created,
     )
 

@@ -40,6 +40,15 @@ class SimulatedScheduler:
         self._due = 0.0
         self._wait_s = 0.0
 
+    @property
+    def now(self) -> float:
+        """By the clock of who leads."""
+        return self.cluster.now
+
+    @property
+    def led_since(self) -> float:
+        return self._led_since
+
     def start(self) -> None:
         """From now on there is a pass when it is due."""
         self.cluster.clock.after(self.cluster.assumptions.pass_s, self._tick)
@@ -48,12 +57,12 @@ class SimulatedScheduler:
         """One pass."""
         self.passes += 1
         current = self._picture.take(self.cessions.values())
-        current = replace(current, led_since=self._led_since)
-        decision = plan(current, self.policy, self.cluster.now)
+        current = replace(current, led_since=self.led_since)
+        decision = plan(current, self.policy, self.now)
         if decision.faults:
             raise RuntimeError(f"the scheduler could not plan: {decision.faults}")
         for action in decision.actions:
-            self._perform(action)
+            self.perform(action)
         return decision
 
     def lead(self, *, leads: bool) -> None:
@@ -78,7 +87,8 @@ class SimulatedScheduler:
         self.cluster.clock.after(assumptions.pass_s, self._tick)
 
     # --- actions ----------------------------------------------------------------------------------
-    def _perform(self, action: Action) -> None:
+    def perform(self, action: Action) -> None:
+        """One write."""
         match action:
             case OpenCession():
                 self._open(action.cession)

@@ -6,24 +6,25 @@
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from cede.api.policy import PolicySpec, Preemption
-from scheduler.quota.cohort import STRICT_FIFO
+from cede.api.reasons import CessionPhase
+from scheduler.actions import Action, UpdateCession
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.kueue import Settings
-from scheduler.simulate.objects import Job, JobSpec, TeamQuota, Workload
-from scheduler.simulate.simulated_scheduler import SimulatedScheduler
+from scheduler.simulate.objects import Job, JobSpec, TeamQuota
+from tests.harness.faulty_scheduler import FaultyScheduler
+from tests.harness.world_promises import Promises
 
 ACTIVE_S = 300.0
 """Users and faults do something for so long."""
 SETTLE_S = 300.0
 """Then jobs only run and end."""
-PATIENCE_S = 120.0
-"""What was begun earlier than this before the end must have ended."""
+LONG_GAP_S = 600.0
+CLOCK_ERROR_S = 3600.0
 CLASSES = (10, 50, 90)
 
 
@@ -33,10 +34,7 @@ class World:
 
     seed: int
     cluster: Cluster = field(init=False)
-    scheduler: SimulatedScheduler = field(init=False)
-    violations: list[str] = field(default_factory=list)
-    # by Workload: since when it waits although its team's own quota covers it
-    rightful_since: dict[str, float] = field(default_factory=dict)
+    scheduler: FaultyScheduler = field(init=False)
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,19 +55,24 @@ class World:
             minRuntimeSeconds=self.random.choice((0, 10)),
             growCooldownSeconds=20,
         )
-        self.scheduler = SimulatedScheduler(self.cluster, PolicySpec(preemption=preemption))
+        self.scheduler = FaultyScheduler(self.cluster, PolicySpec(preemption=preemption))
         self.jobs: list[Job] = []
         self.start = self.cluster.now
+        # faults do not change what users do
+        self.fate = random.Random(f"fate of {self.seed}")  # noqa: S311
+        self.long_gap_in: CessionPhase | None = None
+        self.promises = Promises(self.scheduler)
 
     def run(self) -> list[str]:
         """The violations, each with the time and the objects that it is about."""
         self._plan_users()
         self._plan_faults()
+        self._plan_rare_faults()
         self.scheduler.start()
-        self.cluster.clock.after(1.0, self._check)
-        self.cluster.clock.run(self.start + ACTIVE_S + SETTLE_S)
-        self.violations += self._at_the_end()
-        return self.violations
+        gap_s = LONG_GAP_S if self.long_gap_in else 0.0
+        self.cluster.clock.run(self.start + ACTIVE_S + gap_s + SETTLE_S)
+        self.promises.check_the_end()
+        return self.promises.violations
 
     # --- what happens -----------------------------------------------------------------------------
     def _team(self, index: int) -> TeamQuota:
@@ -133,6 +136,47 @@ class World:
                 self.start + end, lambda: self.cluster.hold(name, on_hold=False)
             )
 
+    def _plan_rare_faults(self) -> None:
+        """In half of the worlds: clocks that jump, refused resizes, replicas that die between two
+        writes, or nobody who leads for ten minutes from some phase of a Cession on."""
+        fault = self.fate.choice((None, None, None, None, "clock", "refusal", "death", "gap"))
+        for _ in range(self.fate.randint(1, 3)):
+            time = self.start + self.fate.uniform(0, ACTIVE_S)
+            if fault == "clock":
+                error_s = self.fate.choice((-CLOCK_ERROR_S, 0.0, CLOCK_ERROR_S))
+                self.cluster.clock.at_time(time, partial(self._set_clock, error_s))
+            elif fault == "refusal":
+                self.cluster.clock.at_time(time, self._refuse_resizes)
+            elif fault == "death":
+                writes = self.fate.randint(0, 6)
+                self.cluster.clock.at_time(time, partial(self._die_after, writes))
+        if fault == "gap":
+            self.long_gap_in = self.fate.choice(list(CessionPhase)[:4])
+            self.scheduler.watchers.append(self._watch_for_gap)
+
+    def _set_clock(self, error_s: float) -> None:
+        self._note(f"the leader's clock is {error_s:.0f} s ahead")
+        self.scheduler.clock_error_s = error_s
+
+    def _refuse_resizes(self) -> None:
+        jobs = [job for job in self.jobs if job.ended is None and job.is_elastic]
+        if jobs:
+            job = self.fate.choice(jobs)
+            self._note(f"{job.spec.name} cannot be resized")
+            self.scheduler.unresizable.add(job.uid)
+
+    def _die_after(self, writes: int) -> None:
+        self.scheduler.writes_left = writes
+        self.scheduler.gap_s = self.fate.choice((0.0, 3.0, 20.0))
+
+    def _watch_for_gap(self, action: Action) -> None:
+        """Nobody leads once the first Cession is in that phase."""
+        if isinstance(action, UpdateCession) and action.status.phase is self.long_gap_in:
+            self._note(f"nobody leads from {action.status.phase} on")
+            self.scheduler.writes_left = 1
+            self.scheduler.gap_s = LONG_GAP_S
+            self.scheduler.watchers.remove(self._watch_for_gap)
+
     def _submit(self, spec: JobSpec) -> None:
         self._note(f"{spec.name} of {spec.team} asks {spec.accelerators} {spec.sizes}")
         self.jobs.append(self.cluster.submit(spec))
@@ -163,94 +207,28 @@ class World:
     def _note(self, text: str) -> None:
         self.log.append(f"{self.cluster.now - self.start:6.1f} {text}")
 
-    # --- what must hold ---------------------------------------------------------------------------
-    def _check(self) -> None:
-        """Each second."""
-        quota = self.cluster.kueue.quota()
-        if quota.over():
-            self._violate("quota over", f"by {quota.over()}")
-        rightful = {workload.name for workload in self._rightful()}
-        for name in rightful:
-            self.rightful_since.setdefault(name, self.cluster.now)
-        for name in set(self.rightful_since) - rightful:
-            del self.rightful_since[name]
-        self.cluster.clock.after(1.0, self._check)
-
-    def _rightful(self) -> Iterator[Workload]:
-        """The first of each queue that its own quota would cover, while others borrow; and those
-        that simply fit."""
-        quota = self.cluster.kueue.quota()
-        done = set[str]()
-        for workload in self._waiting():
-            name = workload.job.spec.team
-            queue = self.cluster.kueue.queues[name]
-            if name in done or queue.on_hold or not workload.active:
-                continue
-            others_borrow = any(quota.borrows(other) for other in quota.queues if other != name)
-            is_owed = others_borrow and not quota.borrows(name, workload.added)
-            if is_owed or workload.added <= quota.available(name):
-                done.add(name)
-                yield workload
-
-    def _waiting(self) -> list[Workload]:
-        jobs = self.cluster.jobs.values()
-        waiting = [job.workload for job in jobs if job.workload.reserved_since is None]
-        return sorted(waiting, key=lambda w: (-w.job.spec.priority, w.created, w.uid))
-
-    def _at_the_end(self) -> Iterator[str]:
-        now = self.cluster.now
-        cessions = self.scheduler.cessions.values()
-        for cession in cessions:
-            if cession.open and now - cession.metadata.created > PATIENCE_S:
-                yield f"Cession open: {cession.metadata.name} is {cession.status.phase}"
-        preemptors = Counter(cession.spec.preemptor.uid for cession in cessions)
-        for uid, count in preemptors.items():
-            if count > 2:
-                yield f"many Cessions: {uid} has {count}"
-        for job in self.jobs:
-            if len(job.stops) > 1:
-                times = [f"{time - self.start:.0f}" for time in job.stops]
-                yield f"stopped twice: {job.spec.name} at {times}"
-        opened_for = {c.spec.preemptor.queue for c in cessions if c.open}
-        for queue in self.cluster.kueue.queues.values():
-            if queue.strategy == STRICT_FIFO and queue.name not in opened_for:
-                yield f"StrictFIFO left: {queue.name}"
-        opened = {cession.metadata.name for cession in cessions if cession.open}
-        for job in self.cluster.jobs.values():
-            if not job.workload.active and job.workload.stopped_for not in opened:
-                yield f"left inactive: {job.spec.name}"
-        for name, since in self.rightful_since.items():
-            if now - since > PATIENCE_S:
-                yield f"rightful waits: {name} for {now - since:.0f} s"
-
-    def _violate(self, kind: str, text: str) -> None:
-        violation = f"{kind}: {text}"
-        if violation not in self.violations:
-            self._note(violation)
-            self.violations.append(violation)
-
-
-KEPT = ("quota over", "StrictFIFO left", "left inactive", "Cession open", "rightful waits")
-"""What must hold in every world, besides that no plan raises."""
-
 
 def main() -> None:
-    """Exits with 1 if something of KEPT does not hold, or a plan raises."""
+    """Exits with 1 if a promise does not hold, or a plan raises."""
     first, last = int(sys.argv[1]), int(sys.argv[2])
     kinds: dict[str, list[int]] = defaultdict(list)
+    stops = Counter[str]()
     for seed in range(first, last):
-        for kind in {violation.split(":")[0] for violation in _violations(seed)}:
+        world = World(seed)
+        for kind in {violation.split(":")[0] for violation in _violations(world)}:
             kinds[kind].append(seed)
-    print(f"{last - first} worlds")
+        stops["stops"] += world.promises.stops
+        stops["stops in the 10 minutes after another"] += world.promises.stops_again
+    print(f"{last - first} worlds, {', '.join(f'{n} {what}' for what, n in stops.items())}")
     for kind, seeds in sorted(kinds.items()):
         print(f"{len(seeds):6} {kind}: seeds {seeds[:12]}")
-    if any(kind.startswith((*KEPT, "raised")) for kind in kinds):
+    if kinds:
         sys.exit(1)
 
 
-def _violations(seed: int) -> list[str]:
+def _violations(world: World) -> list[str]:
     try:
-        return World(seed).run()
+        return world.run()
     except Exception as error:  # noqa: BLE001
         return [f"raised {type(error).__name__}: {error}"]
 

@@ -28,6 +28,14 @@ def test_a_queue_on_hold_makes_what_waits_in_it_ineligible() -> None:
     assert waiting.ineligible
 
 
+def test_a_workload_that_is_not_active_is_ineligible() -> None:
+    world = cluster()
+    job = world.submit(job_spec())
+    world.set_active(job.workload, active=False)
+    (waiting,) = Picture(world).take(()).pending
+    assert waiting.ineligible
+
+
 def test_a_runtime_that_was_asked_shows_what_it_was_asked_for() -> None:
     world = cluster()
     job = world.submit(job_spec(sizes=(2, 4)))

@@ -1,0 +1,162 @@
+"""What must hold in every random world."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from cede.api.reasons import CessionPhase
+from scheduler.actions import Action, SetWorkloadActive
+from scheduler.preemption.job_history import STOP_PAUSE_S
+from scheduler.quota.cohort import STRICT_FIFO
+from scheduler.simulate.objects import Job, Workload
+from tests.harness.faulty_scheduler import FaultyScheduler
+
+PATIENCE_S = 120.0
+"""What was begun earlier than this before the end must have ended."""
+MAX_CESSIONS = 2
+"""Until their preemptor runs."""
+
+
+class Promises:
+    """Watches a world, and notes what does not hold."""
+
+    def __init__(self, scheduler: FaultyScheduler) -> None:
+        self.violations: list[str] = []
+        # stops, and those of jobs that were stopped a moment before
+        self.stops = 0
+        self.stops_again = 0
+        self._scheduler = scheduler
+        self._cluster = scheduler.cluster
+        self._start = self._cluster.now
+        # by Workload: since when it waits although its team's own quota covers it
+        self._rightful_since: dict[str, float] = {}
+        # by job: when it was stopped, by the clock of who led then
+        self._stops_of = defaultdict[str, list[float]](list)
+        scheduler.watchers.append(self._watch)
+        self._cluster.clock.after(1.0, self._check)
+
+    # --- each second ------------------------------------------------------------------------------
+    def _check(self) -> None:
+        quota = self._cluster.kueue.quota()
+        if quota.over():
+            self._violate(f"quota over: by {quota.over()}")
+        rightful = {workload.name for workload in self._rightful()}
+        for name in rightful:
+            self._rightful_since.setdefault(name, self._cluster.now)
+        for name in set(self._rightful_since) - rightful:
+            del self._rightful_since[name]
+        self._cluster.clock.after(1.0, self._check)
+
+    def _rightful(self) -> Iterator[Workload]:
+        """The first of each queue that its own quota would cover, while others borrow; and those
+        that simply fit."""
+        quota = self._cluster.kueue.quota()
+        done = set[str]()
+        for workload in self._waiting():
+            name = workload.job.spec.team
+            queue = self._cluster.kueue.queues[name]
+            if name in done or queue.on_hold or not workload.active:
+                continue
+            others_borrow = any(quota.borrows(other) for other in quota.queues if other != name)
+            is_owed = others_borrow and not quota.borrows(name, workload.added)
+            if is_owed or workload.added <= quota.available(name):
+                done.add(name)
+                yield workload
+
+    def _waiting(self) -> list[Workload]:
+        jobs = self._cluster.jobs.values()
+        waiting = [job.workload for job in jobs if job.workload.reserved_since is None]
+        return sorted(waiting, key=lambda w: (-w.job.spec.priority, w.created, w.uid))
+
+    # --- before each write ------------------------------------------------------------------------
+    def _watch(self, action: Action) -> None:
+        """A job is stopped twice in ten minutes only by the owner of what its team borrows, and
+        only if no other job of its team could be stopped in its place."""
+        if not isinstance(action, SetWorkloadActive) or action.active:
+            return
+        jobs = self._cluster.jobs.values()
+        job = next((job for job in jobs if job.workload.name == action.workload[1]), None)
+        if job is None or not job.workload.active or job.workload.reserved_since is None:
+            return
+        self.stops += 1
+        if self._was_stopped_lately(job):
+            self.stops_again += 1
+            self._check_another_stop(job, action.cession)
+        self._stops_of[job.uid].append(self._scheduler.now)
+
+    def _was_stopped_lately(self, job: Job) -> bool:
+        """By the clock of who leads."""
+        stops = self._stops_of[job.uid]
+        return bool(stops) and self._scheduler.now - stops[-1] < STOP_PAUSE_S
+
+    def _check_another_stop(self, job: Job, name: str) -> None:
+        cession = self._scheduler.cessions[name]
+        preemptor = cession.spec.preemptor
+        what = f"stopped again: {job.spec.name} for {name}"
+        if preemptor.queue == job.spec.team:
+            self._violate(f"{what}, of its own team")
+        if cession.spec.reason == "ReclaimFairShare":
+            self._violate(f"{what}, for a fair share")
+        jobs = self._cluster.jobs.values()
+        if any(other.scale_up and other.scale_up.uid == preemptor.uid for other in jobs):
+            self._violate(f"{what}, for growth")
+        targets = {
+            target.uid for c in self._scheduler.cessions.values() for target in c.spec.targets
+        }
+        opened = cession.metadata.created
+        rest = [other for other in jobs if other.uid not in targets]
+        for other in rest:
+            if self._could_stop_instead(other, job, opened):
+                self._violate(f"{what}, and {other.spec.name} could be")
+
+    def _could_stop_instead(self, other: Job, job: Job, opened: float) -> bool:
+        """Whether it has run all the while, for long enough, and releases as much."""
+        workload = other.workload
+        min_runtime_s = self._scheduler.policy.preemption.minRuntimeSeconds
+        return (
+            other.spec.team == job.spec.team
+            and workload.active
+            and not workload.is_evicting
+            and workload.reserved_since is not None
+            and workload.reserved_since < opened
+            and opened - other.started >= min_runtime_s
+            and other.scale_up is None
+            and workload.count >= job.workload.count
+            and other.shrunk_at < opened
+            and not self._stops_of[other.uid]
+        )
+
+    # --- at the end -------------------------------------------------------------------------------
+    def check_the_end(self) -> None:
+        for violation in self._left_behind():
+            self._violate(violation)
+
+    def _left_behind(self) -> Iterator[str]:
+        now = self._cluster.now
+        cessions = self._scheduler.cessions.values()
+        opened = {cession.metadata.name for cession in cessions if cession.open}
+        for cession in cessions:
+            if cession.open and now - cession.metadata.created > PATIENCE_S:
+                yield f"Cession open: {cession.metadata.name} is {cession.status.phase}"
+        tries = Counter[str]()
+        for cession in cessions:
+            preemptor = cession.spec.preemptor
+            tries[preemptor.uid] += 1
+            if tries[preemptor.uid] > MAX_CESSIONS:
+                yield f"many Cessions: {preemptor.workload}"
+            if cession.status.phase is CessionPhase.COMPLETED:
+                # whoever comes back later waits for something else
+                del tries[preemptor.uid]
+        opened_for = {c.spec.preemptor.queue for c in cessions if c.open}
+        for queue in self._cluster.kueue.queues.values():
+            if queue.strategy == STRICT_FIFO and queue.name not in opened_for:
+                yield f"StrictFIFO left: {queue.name}"
+        for job in self._cluster.jobs.values():
+            if not job.workload.active and job.workload.stopped_for not in opened:
+                yield f"left inactive: {job.spec.name}"
+        for name, since in self._rightful_since.items():
+            if now - since > PATIENCE_S:
+                yield f"rightful waits: {name} for {now - since:.0f} s"
+
+    def _violate(self, violation: str) -> None:
+        if violation not in self.violations:
+            self.violations.append(violation)
