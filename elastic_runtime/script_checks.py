@@ -58,6 +58,11 @@ GRADIENTS_CLEARED = (
     "without zero_grad(), the session clears gradients"
 )
 
+GRADIENTS_CHANGED = (
+    "gradients were changed between step.backward and the end of the step, when they are those of "
+    "one worker: use step.clip(norm) in place of clip_grad_norm_, and remove zero_grad()"
+)
+
 
 class Mistake(ValueError):
     """A mistake in a script: started again, it would fail in the same way."""

@@ -74,6 +74,9 @@ class Strategy(Protocol):
         of the step.
         """
 
+    def end_backward(self) -> None:
+        """Called after each backward pass, before the script goes on."""
+
     def end_pass(self, micro_batch: int) -> None: ...
 
     def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:

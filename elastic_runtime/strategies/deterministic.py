@@ -64,6 +64,9 @@ class Deterministic(Replicated):
     def check_gradients(self, *, is_first: bool) -> None:
         """Nothing to check: `end_pass` takes the gradients of each pass."""
 
+    def end_backward(self) -> None:
+        """Nothing to note."""
+
     def end_pass(self, micro_batch: int) -> None:
         if all(p.grad is None for p in self._parameters):
             script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])

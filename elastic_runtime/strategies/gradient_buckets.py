@@ -49,6 +49,8 @@ class GradientBuckets:
         # By bucket: how many gradients the last pass has not reached yet.
         self._missing: list[int] = []
         self._reached: set[torch.nn.Parameter] = set()
+        # By bucket: how often its memory was written when the last backward pass had ended.
+        self._writes: list[int] = []
         self._hooks = [
             _register_hook(parameter, self._on_gradient) for parameter in self.parameters
         ]
@@ -79,6 +81,12 @@ class GradientBuckets:
                 self._set_grads(index)
             elif any(parameter.grad is None for parameter in self._buckets[index]):
                 script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
+            elif self._memory[index]._version != self._writes[index]:
+                script_checks.raise_mistakes([script_checks.GRADIENTS_CHANGED])
+
+    def end_backward(self) -> None:
+        """See `Strategy.end_backward`."""
+        self._writes = [memory._version for memory in self._memory]
 
     def _replace_memory(self, index: int) -> None:
         self._memory[index] = torch.empty_like(self._memory[index])

@@ -39,6 +39,9 @@ class Replicated:
     def check_gradients(self, *, is_first: bool) -> None:
         self._buckets.check(is_first=is_first)
 
+    def end_backward(self) -> None:
+        self._buckets.end_backward()
+
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: the hooks have taken the gradients."""
 

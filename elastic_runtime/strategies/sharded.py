@@ -98,6 +98,9 @@ class Sharded:
         if not is_first and all(p.grad is None for p in self._model.trained_parameters):
             script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
 
+    def end_backward(self) -> None:
+        """Nothing to note: FSDP2 has its own gradients."""
+
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: FSDP2 has reduced the gradients."""
 

@@ -3,6 +3,7 @@
 Without it, each of hundreds of workers would print a traceback, four times.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -22,10 +23,15 @@ MAX_REASON = 400
 def report_failures(send: Callable[[Failed], None]) -> None:
     """From now on an exception that ends this process is sent first."""
     show = sys.excepthook
+    worker = os.getpid()
 
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
+        if os.getpid() != worker:
+            # A process that the script forked does not speak for it.
+            show(kind, error, trace)
+            return
         is_mistake = isinstance(error, Mistake)
         reason = describe(error, trace)
         # The agent may have ended.

@@ -120,6 +120,7 @@ class Step:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1
         (loss * self._weight).backward()  # type: ignore[no-untyped-call]
+        self._parts.strategy.end_backward()
         self.loss += loss.detach().to(self.loss) * self._weight
 
     def clip(self, max_norm: float) -> None:

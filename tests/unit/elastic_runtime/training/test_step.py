@@ -120,6 +120,23 @@ def detach_the_loss(session: Session, step: Step) -> None:
         step.backward(loss_of(session, batch).detach())
 
 
+def clip_the_gradient(session: Session, step: Step) -> None:
+    run_passes(session, step)
+    torch.nn.utils.clip_grad_norm_(session.model.parameters(), 1e-3)
+
+
+def clip_in_every_micro_batch(session: Session, step: Step) -> None:
+    for batch in step:
+        step.backward(loss_of(session, batch))
+        torch.nn.utils.clip_grad_norm_(session.model.parameters(), 1e-3)
+
+
+def zero_the_gradients(session: Session, step: Step) -> None:
+    for batch in step:
+        step.backward(loss_of(session, batch))
+        session.optimizer.zero_grad(set_to_none=False)
+
+
 def pass_a_number(session: Session, step: Step) -> None:
     for batch in step:
         step.backward(loss_of(session, batch).item())  # type: ignore[arg-type]
@@ -137,6 +154,9 @@ def use_the_step_as_a_batch(session: Session, step: Step) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        pytest.param(clip_the_gradient, r"use step.clip\(norm\)", id="clip_grad_norm_"),
+        pytest.param(clip_in_every_micro_batch, r"use step.clip\(norm\)", id="clipped each time"),
+        pytest.param(zero_the_gradients, r"remove zero_grad\(\)", id="zero_grad to zeros"),
         pytest.param(
             pass_a_number, r"is a float: pass the tensor, without .item\(\)", id="loss.item"
         ),
