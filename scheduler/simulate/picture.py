@@ -53,9 +53,22 @@ class Picture:
 
     def _of_admitted(self, workload: Workload) -> AdmittedWorkload:
         job = workload.job
-        # the answer of a runtime changes all the time
-        now = self._cluster.now if job.is_elastic else 0.0
-        state = (now, workload.count, workload.active, workload.is_evicting, job.ready, job.version)
+        # a step is only recorded of a job that was asked for a size
+        now = self._cluster.now if job.cession else 0.0
+        state = (
+            now,
+            workload.count,
+            workload.active,
+            workload.is_evicting,
+            job.ready,
+            job.version,
+            job.training,
+            job.wanted,
+            job.is_changing,
+            job.is_parked,
+            job.answers,
+            job.saved_at,
+        )
         known = self._admitted.get(workload.name)
         if known and known[0] == state:
             return known[1]
