@@ -21,7 +21,7 @@ from scheduler.faults import Fault, Faults
 from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.job_history import read_history
 from scheduler.preemption.targets import TargetChooser
-from scheduler.resizing.growth import grow
+from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
@@ -145,7 +145,7 @@ def _grown(
     if snapshot.kueue_preempts:
         # a slice that cannot be admitted is withdrawn all the same
         return (action for action in grown if action.shrinks)
-    if grown:
+    if grown or not growable(snapshot, policy, now):
         return iter(grown)
     after = after_admissions(after_cessions(snapshot, served))
     history = read_history(snapshot.cessions, now)

@@ -19,7 +19,7 @@ class PreemptorState:
 def find_preemptor(cession: Cession, snapshot: Snapshot) -> PreemptorState:
     uid = cession.spec.preemptor.uid
     return PreemptorState(
-        pending=next((workload for workload in snapshot.pending if workload.uid == uid), None),
-        admitted=next((workload for workload in snapshot.admitted if workload.uid == uid), None),
+        pending=snapshot.find_pending(uid),
+        admitted=snapshot.find_admitted(uid),
         finished=uid in snapshot.finished,
     )

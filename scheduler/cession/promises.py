@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from cede.api.cession import Cession, Target
 from cede.api.objects import unix
@@ -11,7 +12,6 @@ from cede.api.short_text import listed
 from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.preemption.preemption_plan import Target as Release
 from scheduler.quota.assignments import assignments
-from scheduler.quota.cohort import CohortQuota
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
@@ -28,24 +28,27 @@ def target_uids(cessions: Collection[Cession]) -> set[str]:
 def after_cessions(snapshot: Snapshot, open_cessions: Collection[Cession]) -> Snapshot:
     """The snapshot as it will be when all open Cessions are completed, and all evictions: the
     preemptors use what is released. Targets and evicted jobs are no candidates any more."""
-    quota = quota_after(snapshot, open_cessions)
+    quota = working_quota_after(snapshot, open_cessions)
     targets = target_uids(open_cessions)
-    others = [job for job in snapshot.admitted if job.identity not in targets]
-    for job in others:
-        if job.is_evicting:
-            quota = quota.after_removing(job.queue, job.usage)
-    admitted = tuple(job for job in others if not job.is_evicting)
-    return replace(snapshot, quota=quota, admitted=admitted)
+    left = snapshot.admitted
+    if targets:
+        left = tuple(job for job in left if job.identity not in targets)
+    evicted = list(filter(attrgetter("is_evicting"), left))
+    for job in evicted:
+        quota.remove(job.queue, job.usage)
+    if evicted:
+        left = tuple(job for job in left if not job.is_evicting)
+    return replace(snapshot, quota=quota.frozen(), admitted=left)
 
 
-def quota_after(snapshot: Snapshot, open_cessions: Collection[Cession]) -> CohortQuota:
-    quota = snapshot.quota
+def working_quota_after(snapshot: Snapshot, open_cessions: Collection[Cession]) -> WorkingQuota:
+    quota = WorkingQuota(snapshot.quota)
     for cession in open_cessions:
         pending = find_preemptor(cession, snapshot).pending
         if pending is not None:
             for job, released in releases(cession, snapshot).values():
-                quota = quota.after_removing(job.queue, released)
-            quota = quota.after_adding(pending.queue, request_of(cession, pending, snapshot))
+                quota.remove(job.queue, released)
+            quota.add(pending.queue, request_of(cession, pending, snapshot))
     return quota
 
 
@@ -60,12 +63,12 @@ def request_of(cession: Cession, pending: PendingWorkload, snapshot: Snapshot) -
 def releases(cession: Cession, snapshot: Snapshot) -> dict[str, tuple[AdmittedWorkload, Quota]]:
     """By the uid of the target: its job, and what it has yet to release. The quota of an inactive
     job is free already."""
-    jobs = {job.identity: job for job in snapshot.admitted if job.active}
-    return {
-        target.uid: (jobs[target.uid], Release(jobs[target.uid], target.toSize).released)
-        for target in cession.spec.targets
-        if target.uid in jobs and target.toSize < jobs[target.uid].size
-    }
+    left = dict[str, tuple[AdmittedWorkload, Quota]]()
+    for target in cession.spec.targets:
+        job = snapshot.find_job(target.uid)
+        if job and job.active and target.toSize < job.size:
+            left[target.uid] = job, Release(job, target.toSize).released
+    return left
 
 
 def suffices(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> bool:
@@ -74,7 +77,7 @@ def suffices(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) 
     pending = find_preemptor(cession, snapshot).pending
     if pending is None:
         return False
-    quota = WorkingQuota(quota_after(snapshot, others))
+    quota = working_quota_after(snapshot, others)
     for job, released in releases(cession, snapshot).values():
         quota.remove(job.queue, released)
     request = request_of(cession, pending, snapshot)
@@ -92,7 +95,7 @@ def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cess
     pending = find_preemptor(cession, snapshot).pending
     if pending is None:
         return uids
-    quota = WorkingQuota(quota_after(snapshot, others))
+    quota = working_quota_after(snapshot, others)
     request = request_of(cession, pending, snapshot)
     left = releases(cession, snapshot)
     for job, released in left.values():

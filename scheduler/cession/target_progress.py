@@ -48,7 +48,7 @@ class TargetProgress:
 
 
 def find_job(target: Target, snapshot: Snapshot) -> AdmittedWorkload | None:
-    return next((job for job in snapshot.admitted if job.identity == target.uid), None)
+    return snapshot.find_job(target.uid)
 
 
 def observe(

@@ -11,7 +11,7 @@ from scheduler.quota.assignments import assign, assignments
 from scheduler.quota.cohort import Queue
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload, first_of_each_kind
 
 
 class ClaimKind(StrEnum):
@@ -63,15 +63,16 @@ def preemptors(
     twice, with two claims; the caller takes the first for which jobs can give. A job that was
     stopped for a preemptor that still exists only reclaims what its own team owns.
 
-    Of Workloads of one queue that request the same, the first speaks for all. Claims for a fair
-    share are left out unless `fair_shares`.
+    Of Workloads of one queue that request the same, the first speaks for all: a later one has no
+    more to take from, as its priority is not higher. Claims for a fair share are left out unless
+    `fair_shares`.
     """
     quota = WorkingQuota(snapshot.quota)
     stopped = _stopped_for_others(snapshot, history or JobHistory())
     done = set(queues_with_open_cession)
-    examined = set[tuple[object, ...]]()
+    examined = set[str]()
     with_head = set[str]()
-    for workload in snapshot.pending:
+    for workload in snapshot.pending if stopped else first_of_each_kind(snapshot.pending):
         queue = snapshot.quota.queues[workload.queue]
         # an ineligible one Kueue would not try: it neither claims nor comes before those behind it
         if queue.name in done or not queue.managed or workload.ineligible:
@@ -80,13 +81,13 @@ def preemptors(
             yield from _growth(quota, queue, workload)
             continue
         was_stopped = workload.identity in stopped
-        # it may not take from everybody, so it speaks for itself only
-        shape = (workload.identity if was_stopped else "", *_shape(workload))
         is_head = queue.name not in with_head
         with_head.add(queue.name)
-        if shape in examined:
+        # one that was stopped may not take from everybody, so it speaks for itself only
+        kind = workload.identity + workload.kind if was_stopped else workload.kind
+        if kind in examined:
             continue
-        examined.add(shape)
+        examined.add(kind)
         if assign(workload.pod_sets, queue.name, quota) is not None:
             # Kueue admits a Workload that fits without us, and then the queue is another
             if workload.uid not in snapshot.overdue:
@@ -115,14 +116,6 @@ def _stopped_for_others(snapshot: Snapshot, history: JobHistory) -> set[str]:
         for identity, preemptors in history.stopped_for.items()
         if not preemptors.isdisjoint(existing)
     }
-
-
-def _shape(workload: PendingWorkload) -> tuple[object, ...]:
-    """Equal for Workloads that lack the same. In one queue, a later one has no more to take from:
-    its priority is not higher."""
-    pods = tuple((pods.count, frozenset(pods.per_pod.items())) for pods in workload.pod_sets)
-    unsuitable = tuple(pods.unsuitable for pods in workload.pod_sets)
-    return workload.queue, pods, unsuitable
 
 
 def _claims(

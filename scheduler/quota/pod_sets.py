@@ -1,6 +1,6 @@
 """PURE. The pod sets of a Workload: what each of them requests, and on which flavors."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cede.api.kueue import Workload
@@ -27,9 +27,9 @@ class PodSetRequest:
         return Resources({name: amount * self.count for name, amount in self.per_pod.items()})
 
 
-def frozen(pod_sets: Iterable[PodSetRequest]) -> tuple[object, ...]:
-    """Equal for pod sets that have the same assignments."""
-    return tuple((tuple(sorted(p.requested.items())), p.unsuitable) for p in pod_sets)
+def describe_kind(pods: PodSetRequest) -> tuple[object, ...]:
+    """Equal for pod sets that lack the same, on the same flavors."""
+    return pods.count, sorted(pods.per_pod.items()), sorted(pods.unsuitable)
 
 
 def read_pod_sets(

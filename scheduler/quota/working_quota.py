@@ -2,6 +2,7 @@
 twice."""
 
 from collections import Counter
+from dataclasses import replace
 
 from cede.api.resources import FlavorResource, Quota
 from scheduler.quota.cohort import CohortKey, CohortQuota, QuotaArithmetic, Share
@@ -27,6 +28,16 @@ class WorkingQuota(QuotaArithmetic):
     def remove(self, name: str, amounts: Quota) -> None:
         """The queue uses these amounts less."""
         self._change(name, amounts, -1)
+
+    def frozen(self) -> CohortQuota:
+        """The quota as it is now."""
+        if not self._usage:
+            return self._quota
+        changed = {
+            name: replace(self.queues[name], usage=Counter(usage))
+            for name, usage in self._usage.items()
+        }
+        return replace(self._quota, queues={**self.queues, **changed}, _lent_sums={})
 
     def used(self, name: str, key: FlavorResource) -> int:
         usage = self._usage.get(name)

@@ -18,18 +18,21 @@ def jobs_in_cooldown(snapshot: Snapshot, cooldown_s: float, now: float) -> set[s
     Without those that shrank for a preemptor that was then deleted or deactivated: nobody wants
     what they gave.
     """
-    waiting = {workload.uid for workload in snapshot.pending if workload.active}
     unwanted = [
         cession
         for cession in snapshot.cessions
-        if cession.status.phase is CessionPhase.CANCELLED
-        and cession.spec.preemptor.uid not in waiting
+        if cession.status.phase is CessionPhase.CANCELLED and not _is_waiting(cession, snapshot)
     ]
     return {
         job.identity
-        for job in snapshot.admitted
+        for job in snapshot.elastic
         if now - job.shrunk_at < cooldown_s and not _shrank_for_any(unwanted, job)
     }
+
+
+def _is_waiting(cession: Cession, snapshot: Snapshot) -> bool:
+    preemptor = snapshot.find_pending(cession.spec.preemptor.uid)
+    return preemptor is not None and preemptor.active
 
 
 def _shrank_for_any(cessions: Iterable[Cession], job: AdmittedWorkload) -> bool:

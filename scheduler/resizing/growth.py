@@ -11,11 +11,10 @@ from elastic_runtime.contract import State
 from scheduler.actions import ResizeJob, resize
 from scheduler.quota.assignments import assign, assignments
 from scheduler.quota.cohort import CohortQuota
-from scheduler.quota.pod_sets import frozen
 from scheduler.resizing.cooldown import jobs_in_cooldown
 from scheduler.snapshot.node_room import Placement
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, first_of_each_kind
 
 SLICE_TIMEOUT_S = 5.0
 """A scale-up slice that is not admitted by then is withdrawn, and its job waits for the cooldown.
@@ -39,7 +38,7 @@ def grow(
     the `promised` flavors: what is idle there was released for a preemptor. A slice whose uid is
     among the `claims` waits for an open Cession, and is not withdrawn.
     """
-    growing = [job for job in snapshot.admitted if job.is_growing]
+    growing = [job for job in snapshot.elastic if job.is_growing]
     for job in growing:
         if _slice_timed_out(snapshot, job, now, claims):
             why = "the quota it would grow into is no longer idle"
@@ -79,7 +78,7 @@ def growable(snapshot: Snapshot, policy: PolicySpec, now: float) -> list[Admitte
     """The jobs that train on all their pods and want more, and are not in their cooldown."""
     jobs = [
         job
-        for job in snapshot.admitted
+        for job in snapshot.elastic
         if job.size < job.desired_size
         and snapshot.quota.queues[job.queue].managed
         and _trains_on_all_pods(job)
@@ -138,19 +137,20 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
     free. Nor does one that fits and that Kueue passes over.
     """
     quota = snapshot.quota
-    kinds = {
-        (pending.queue, frozen(pending.pod_sets)): pending.pod_sets
-        for pending in snapshot.pending
-        if not pending.is_scale_up
-        and not pending.ineligible
-        and pending.uid not in snapshot.overdue
-    }
+    pending = snapshot.pending
+    if snapshot.overdue:
+        pending = tuple(workload for workload in pending if workload.uid not in snapshot.overdue)
     wanted = set[tuple[str, FlavorResource]]()
-    for (queue, _), pod_sets in kinds.items():
-        requests = assignments(pod_sets, quota.queues[queue])
-        owned = (request for request in requests if quota.queues[queue].owns_with(request))
-        for request in (assign(pod_sets, queue, quota) or Counter(), *owned):
-            wanted |= {(_cohort(quota, queue), key) for key, amount in request.items() if amount}
+    for workload in first_of_each_kind(pending):
+        if workload.is_scale_up or workload.ineligible:
+            continue
+        queue = quota.queues[workload.queue]
+        requests = assignments(workload.pod_sets, queue)
+        owned = (request for request in requests if queue.owns_with(request))
+        assigned = assign(workload.pod_sets, queue.name, quota) or Counter()
+        for request in (assigned, *owned):
+            keys = (key for key, amount in request.items() if amount)
+            wanted |= {(_cohort(quota, queue.name), key) for key in keys}
     return wanted
 
 

@@ -36,7 +36,7 @@ def claim_growth(
     `choose` plans for a preemptor. `promised` are flavors of open Cessions, `busy_queues` those of
     their preemptors.
     """
-    growing = [job for job in snapshot.admitted if job.is_growing]
+    growing = [job for job in snapshot.elastic if job.is_growing]
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [
         job

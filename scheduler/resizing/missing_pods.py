@@ -32,7 +32,7 @@ def shrink_missing(
     Jobs that are targets of an open Cession, by uid, are left to it. A job grows back like any
     other, after the cooldown.
     """
-    for job in snapshot.admitted:
+    for job in snapshot.elastic:
         if job.identity in targets or not _misses_pods(job):
             continue
         timeout_s = snapshot.timeouts.timeout_s(job)

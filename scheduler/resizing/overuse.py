@@ -29,6 +29,8 @@ def shrink_overuse(
     """
     quota = snapshot.quota
     over = {name for name in quota.queues if _is_over(quota, name)}
+    if not over:
+        return
     jobs = [
         job
         for job in snapshot.admitted

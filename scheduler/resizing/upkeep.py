@@ -18,7 +18,7 @@ def align_runtimes(
     """Runtimes are asked for the size that their Job has. Jobs in `asked`, by uid, are left out:
     they were asked for another size on purpose. `only_asked_back`: only those whose last request
     came from a Cession."""
-    for job in snapshot.admitted:
+    for job in snapshot.elastic:
         if job.job_uid not in asked and _has_other_size(job):
             if only_asked_back and not (job.runtime and job.runtime.cession):
                 continue

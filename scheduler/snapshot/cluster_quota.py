@@ -9,6 +9,7 @@ from cede.api.kueue import ClusterQueue, Cohort
 from cede.api.objects import condition
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 
@@ -17,32 +18,25 @@ def read_cohort_quota(
     cohorts: Iterable[Cohort],
     allocations: Iterable[ComputeAllocation],
     admitted: Iterable[AdmittedWorkload],
+    kept: Kept[str, Queue] | None = None,
 ) -> CohortQuota:
     """The queues of our Cohort, and those that the quota_controller made."""
-    usage: dict[str, Quota] = defaultdict(Counter)
+    kept = kept or Kept()
+    usages: dict[str, list[Quota]] = defaultdict(list)
     for workload in admitted:
-        used = usage[workload.queue]
-        for key, value in workload.usage.items():
-            used[key] += value
+        usages[workload.queue].append(workload.usage)
     never_preempt_own = {
         allocation.metadata.name
         for allocation in allocations
         if allocation.spec.preemptOwnTasks == "Never"
     }
-    ours = [
-        queue for queue in queues if queue.spec.cohortName == names.COHORT or _is_managed(queue)
-    ]
-    return CohortQuota(
-        queues={
-            queue.metadata.name: _read_queue(
-                queue,
-                usage[queue.metadata.name],
-                preempts_own_jobs=queue.metadata.name not in never_preempt_own,
-            )
-            for queue in ours
-        },
-        cohort_nominal=_cohort_nominal(cohorts),
-    )
+    ours = dict[str, Queue]()
+    for queue in queues:
+        if queue.spec.cohortName == names.COHORT or _is_managed(queue):
+            name = queue.metadata.name
+            preempts_own = name not in never_preempt_own
+            ours[name] = kept.get(name, _read_queue, queue, preempts_own, *usages[name])
+    return CohortQuota(queues=ours, cohort_nominal=_cohort_nominal(cohorts))
 
 
 def _cohort_nominal(cohorts: Iterable[Cohort]) -> Quota:
@@ -64,7 +58,10 @@ def _is_managed(queue: ClusterQueue) -> bool:
     return queue.metadata.labels.get(names.MANAGED_BY) == names.MANAGED_BY_CEDE
 
 
-def _read_queue(queue: ClusterQueue, usage: Quota, *, preempts_own_jobs: bool) -> Queue:
+def _read_queue(queue: ClusterQueue, preempts_own_jobs: bool, *usages: Quota) -> Queue:
+    usage: Quota = Counter()
+    for used in usages:
+        usage.update(used)
     weight = queue.spec.fairSharing.weight if queue.spec.fairSharing else 1
     groups = list[ResourceGroup]()
     for group in queue.spec.resourceGroups:

@@ -5,7 +5,7 @@ has before everyone sees it. Nobody is stopped for capacity that may be free alr
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from cede.api.kueue import ClusterQueue
 from cede.api.resources import FlavorResource, Quota, amount
@@ -21,29 +21,29 @@ Count = tuple[str, FlavorResource]
 
 
 def find_disagreements(
-    queues: Iterable[ClusterQueue], quota: CohortQuota, admitted: Iterable[AdmittedWorkload]
+    queues: Iterable[ClusterQueue], quota: CohortQuota, admitted: Sequence[AdmittedWorkload]
 ) -> frozenset[Count]:
     """The counts that are not to be trusted.
 
     1. Kueue counts less than its Workloads have: what they had is free already.
     2. More is in use than there is while Kueue evicts a job that uses it.
     """
-    jobs = [job for job in admitted if job.queue in quota.queues]
-    counted: dict[str, Quota] = defaultdict(Counter)
-    for job in jobs:
-        total = counted[job.queue]
-        for key, value in job.counted.items():
-            total[key] += value
+    # what Kueue should count beyond the usage: it follows a shrink a moment later
+    beyond: dict[str, Quota] = defaultdict(Counter)
+    for job in admitted:
+        if job.counted is not job.usage:
+            beyond[job.queue].update(job.counted)
+            beyond[job.queue].subtract(job.usage)
     differing = {
         (queue.metadata.name, key)
         for queue in queues
         if queue.metadata.name in quota.queues
         for key, total in _kueue_counts(queue)
-        if total < counted[queue.metadata.name][key]
+        if total < quota.used(queue.metadata.name, key) + beyond[queue.metadata.name][key]
     }
     overused = {
         (job.queue, key)
-        for job in jobs
+        for job in admitted
         if job.is_evicting
         for key, used in job.usage.items()
         if used and quota.available(job.queue, key) < 0

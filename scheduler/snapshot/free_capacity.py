@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from cede.api import names
 from cede.api.kueue import Node
@@ -22,15 +21,20 @@ class NodeRoom:
     free: Resources = field(default_factory=Resources)
 
 
-def read_nodes(nodes: Iterable[Node], pods: PodIndex, kept: Kept[NodeRoom]) -> Iterator[NodeRoom]:
+def read_nodes(
+    nodes: Iterable[Node], pods: PodIndex, kept: Kept[str, NodeRoom | None]
+) -> Iterator[NodeRoom]:
     """The nodes that are Ready and schedulable, with what is free on each."""
     for node in nodes:
-        if not node.spec.unschedulable and is_true(node.status.conditions, names.READY):
-            requested = pods.requested(node.metadata.name)
-            yield kept.get(node.metadata.name, (node, requested), partial(_room, node, requested))
+        name = node.metadata.name
+        room = kept.get(name, _read_node, node, pods.requested(name))
+        if room is not None:
+            yield room
 
 
-def _room(node: Node, requested: Mapping[str, int]) -> NodeRoom:
+def _read_node(node: Node, requested: Mapping[str, int]) -> NodeRoom | None:
+    if node.spec.unschedulable or not is_true(node.status.conditions, names.READY):
+        return None
     free = parse(node.status.allocatable)
     free.subtract(requested)
     return NodeRoom(node.metadata.name, node.metadata.labels, free)

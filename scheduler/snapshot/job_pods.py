@@ -1,25 +1,23 @@
-"""PURE. What the pods and the runtime of a job show."""
+"""PURE. What the pods of a job show."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cede.api import names
 from cede.api.kueue import Pod
 from cede.api.objects import condition, is_true
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
-from elastic_runtime.contract import Status
 
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """What the pods and the runtime of one job show."""
+    """What the pods of one job show."""
 
     ready: int = 0
     # IP address of pod 0
     address: str = ""
-    runtime: Status | None = None
     # by node: what its pods there request together
     requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # the node of each index, as far as it has one
@@ -66,11 +64,11 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     )
 
 
-def combined(parts: Sequence[JobPods], runtime: Status | None) -> JobPods:
+def combined(parts: Sequence[JobPods]) -> JobPods:
     """What several owners show together, such as the Jobs of a JobSet. Their indexes are no indexes
     of the whole."""
     if len(parts) == 1:
-        return replace(parts[0], runtime=runtime)
+        return parts[0]
     requested = defaultdict[str, Resources](Resources)
     for part in parts:
         for node, amounts in part.requested_per_node.items():
@@ -78,7 +76,6 @@ def combined(parts: Sequence[JobPods], runtime: Status | None) -> JobPods:
     return JobPods(
         ready=sum(part.ready for part in parts),
         address=next((part.address for part in parts if part.address), ""),
-        runtime=runtime,
         requested_per_node=dict(requested),
         unplaced=sum(part.unplaced for part in parts),
     )

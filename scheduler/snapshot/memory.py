@@ -7,7 +7,7 @@ Workloads and 50,000 pods, reading everything takes half a second (`make bench-s
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import is_, is_not
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -59,18 +59,22 @@ def remember(since: Mapping[K, float], present: Collection[K], now: float) -> di
     return {key: since.get(key, now) for key in present}
 
 
-class Kept(Generic[V]):
+class Kept(Generic[K, V]):
     """Values by key, each kept while all that it depends on is the same."""
 
     def __init__(self) -> None:
-        self._old: dict[str, tuple[tuple[object, ...], V]] = {}
-        self._new: dict[str, tuple[tuple[object, ...], V]] = {}
+        self._old: dict[K, tuple[tuple[object, ...], V]] = {}
+        self._new: dict[K, tuple[tuple[object, ...], V]] = {}
 
-    def get(self, key: str, sources: tuple[object, ...], read: Callable[[], V]) -> V:
-        """The value that was read from these very sources, or `read()`."""
+    def get(self, key: K, read: Callable[..., V], *sources: Any) -> V:
+        """What `read` made of these very sources, or makes of them now. What is equal to the value
+        before is that value, so that nothing is made of it again."""
         entry = self._old.get(key)
         if entry is None or len(entry[0]) != len(sources) or not all(map(is_, entry[0], sources)):
-            entry = (sources, read())
+            value = read(*sources)
+            if entry is not None and entry[1] == value:
+                value = entry[1]
+            entry = (sources, value)
         self._new[key] = entry
         return entry[1]
 

@@ -7,8 +7,8 @@ we wait for then may never come, and nothing else may wait for it.
 from collections.abc import Mapping
 
 from scheduler.quota.assignments import assign
-from scheduler.quota.pod_sets import frozen
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import first_of_each_kind
 
 OVERDUE_S = 60.0
 """Kueue tries all Workloads of a Cohort within a second after capacity came free, and makes a slice
@@ -19,19 +19,16 @@ leader, so that a change of leaders only prolongs it."""
 def find_expected(snapshot: Snapshot) -> frozenset[str]:
     """What Kueue should do in a moment: the uids of Workloads that fit, and of Jobs that grow and
     whose slice is not there."""
-    fitting = set[str]()
-    known = dict[tuple[object, ...], bool]()
-    for pending in snapshot.pending:
-        if pending.is_scale_up or pending.ineligible:
-            continue
-        kind = (pending.queue, frozen(pending.pod_sets))
-        if kind not in known:
-            assigned = assign(pending.pod_sets, pending.queue, snapshot.quota)
-            known[kind] = assigned is not None
-        if known[kind]:
-            fitting.add(pending.uid)
+    kinds = {
+        pending.kind
+        for pending in first_of_each_kind(snapshot.pending)
+        if not pending.is_scale_up
+        and not pending.ineligible
+        and assign(pending.pod_sets, pending.queue, snapshot.quota) is not None
+    }
+    fitting = {pending.uid for pending in snapshot.pending if kinds and pending.kind in kinds}
     slices = {pending.job_uid for pending in snapshot.pending if pending.is_scale_up}
-    growing = {job.job_uid for job in snapshot.admitted if job.is_growing}
+    growing = {job.job_uid for job in snapshot.elastic if job.is_growing}
     return frozenset(fitting | (growing - slices))
 
 

@@ -62,11 +62,12 @@ class PodIndex:
 
     def shown(self, owner: Owner) -> JobPods:
         """What the pods of the owner show. The same object while nothing changed."""
-        if owner not in self._by_owner:
-            return NO_PODS
-        if owner not in self._shown:
-            self._shown[owner] = read_job_pods(self._by_owner[owner].values())
-        return self._shown[owner]
+        shown = self._shown.get(owner)
+        if shown is None:
+            if owner not in self._by_owner:
+                return NO_PODS
+            shown = self._shown[owner] = read_job_pods(self._by_owner[owner].values())
+        return shown
 
     def _change(self, node: str, requested: Resources, sign: int) -> None:
         if not node:

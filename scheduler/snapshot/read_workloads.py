@@ -187,7 +187,6 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=_unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         address=pods.address,
-        runtime=pods.runtime,
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
     )

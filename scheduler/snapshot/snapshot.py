@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import NamedTuple
+from operator import attrgetter
 
-from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import (
@@ -17,34 +15,26 @@ from cede.api.kueue import (
     Node,
     Pod,
     ResourceFlavor,
-    ResourceFlavorSpec,
     Workload,
 )
-from cede.api.objects import Key, is_true
+from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource
-from cede.api.workload_identity import identity
 from elastic_runtime.contract import Status
 from scheduler.quota.cohort import CohortQuota, Queue
-from scheduler.quota.eligibility import why_ineligible
-from scheduler.quota.flavors import Flavors
-from scheduler.quota.pod_sets import read_pod_sets
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from scheduler.snapshot.disagreement import Count, distrusted, find_disagreements
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
 from scheduler.snapshot.job_pods import JobPods, combined
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
-from scheduler.snapshot.memory import Kept, ReadObjects
+from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.observations import Observed
+from scheduler.snapshot.pending_queues import Line, PendingQueues, Waiting
 from scheduler.snapshot.pod_index import Owner, PodIndex, controller_uid
 from scheduler.snapshot.read_workloads import (
-    has_quota,
     read_admitted,
-    read_pending,
-    remaining_counts,
-    replaced_slice,
 )
-from scheduler.snapshot.slices import added_pods
+from scheduler.snapshot.workload_index import Facts, WorkloadIndex
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 
@@ -101,64 +91,82 @@ class Snapshot:
     overdue: frozenset[str] = frozenset()
     # whether the quota_controller has given Kueue its own preemption
     kueue_preempts: bool = False
-
-
-class _WorkloadFacts(NamedTuple):
-    key: Key
-    # of its job
-    identity: str
-    has_quota: bool
-    is_finished: bool
-    # the Workload that it replaces
-    replaces: Key | None
-
-
-def _read_facts(workload: Workload) -> _WorkloadFacts:
-    is_finished = is_true(workload.status.conditions, names.FINISHED)
-    return _WorkloadFacts(
-        key=workload.metadata.key,
-        identity=identity(workload),
-        has_quota=has_quota(workload),
-        is_finished=is_finished,
-        replaces=replaced_slice(workload),
+    # filled when they are first asked for
+    _pending_by_uid: dict[str, PendingWorkload] = field(
+        init=False, default_factory=dict, compare=False, repr=False
     )
+    _admitted_by_uid: dict[str, AdmittedWorkload] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    _admitted_by_identity: dict[str, AdmittedWorkload] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+
+    _elastic: list[AdmittedWorkload] = field(
+        init=False, default_factory=list, compare=False, repr=False
+    )
+
+    @property
+    def elastic(self) -> Sequence[AdmittedWorkload]:
+        """The admitted jobs that may change their size: a few of thousands."""
+        if not self._elastic:
+            self._elastic.extend(filter(attrgetter("allowed_sizes"), self.admitted))
+        return self._elastic
+
+    def find_pending(self, uid: str) -> PendingWorkload | None:
+        if not self._pending_by_uid:
+            self._pending_by_uid.update({workload.uid: workload for workload in self.pending})
+        return self._pending_by_uid.get(uid)
+
+    def find_admitted(self, uid: str) -> AdmittedWorkload | None:
+        if not self._admitted_by_uid:
+            self._admitted_by_uid.update({workload.uid: workload for workload in self.admitted})
+        return self._admitted_by_uid.get(uid)
+
+    def find_job(self, identity: str) -> AdmittedWorkload | None:
+        """The Workload with quota of the job with this identity."""
+        if not self._admitted_by_identity:
+            jobs = {workload.identity: workload for workload in reversed(self.admitted)}
+            self._admitted_by_identity.update(jobs)
+        return self._admitted_by_identity.get(identity)
 
 
 class Memory:
     """What `take` read before: it reads only what changed. One pass at a time may use it."""
 
     def __init__(self) -> None:
-        self.facts = ReadObjects(_read_facts)
+        self.workloads = WorkloadIndex()
         self.pods = PodIndex()
-        self.nodes = Kept[NodeRoom]()
-        self.admitted = Kept[AdmittedWorkload]()
-        self.pending = Kept[PendingWorkload]()
-        self.flavors = Kept[Mapping[str, ResourceFlavorSpec]]()
+        self.nodes = Kept[str, NodeRoom | None]()
+        self.queues = Kept[str, Queue]()
+        self.admitted = Kept[str, AdmittedWorkload]()
+        # the same with what their runtimes show
+        self.running = Kept[str, AdmittedWorkload]()
+        self.pending = PendingQueues()
 
     def end_pass(self) -> None:
-        for kept in (self.nodes, self.admitted, self.pending, self.flavors):
+        for kept in (self.nodes, self.queues, self.admitted, self.running, self.pending):
             kept.end_pass()
 
 
 def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     """Workloads of queues outside the Cohort are left out."""
     memory = memory or Memory()
-    memory.facts.update(objects.workloads)
+    memory.workloads.update(objects.workloads)
     memory.pods.update(objects.pods)
-    with_quota = [pair for pair in memory.facts if pair[1].has_quota]
-    replaced = {facts.replaces for _, facts in with_quota}
-    admitted = _admitted(objects, memory, replaced)
+    replaced = {facts.replaces for _, facts in memory.workloads.with_quota.values()} - {None}
+    of_all_queues = _admitted(objects, memory, replaced)
     quota = read_cohort_quota(
-        objects.cluster_queues, objects.cohorts, objects.allocations, admitted
+        objects.cluster_queues, objects.cohorts, objects.allocations, of_all_queues, memory.queues
     )
-    by_key = {facts.key: workload for workload, facts in with_quota}
+    admitted = tuple(workload for workload in of_all_queues if workload.queue in quota.queues)
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     current = Snapshot(
         quota=quota,
-        pending=tuple(_pending(objects, memory, by_key, replaced, quota.queues)),
-        admitted=tuple(workload for workload in admitted if workload.queue in quota.queues),
-        finished=frozenset(w.metadata.uid for w, facts in memory.facts if facts.is_finished),
+        pending=_pending(objects, memory, replaced, quota.queues),
+        admitted=admitted,
+        finished=frozenset(memory.workloads.finished.values()),
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
@@ -179,32 +187,34 @@ def _admitted(
     jobs = {job.metadata.uid: job for job in objects.jobs}
     children = _jobs_by_controller(objects.jobs)
     admitted = list[AdmittedWorkload]()
-    for workload, facts in memory.facts:
-        if not facts.has_quota or facts.key in replaced:
+    for workload, facts in memory.workloads.with_quota.values():
+        if replaced and facts.key in replaced:
             continue
         uid = facts.identity
+        parts = [memory.pods.shown(facts.owner)]
+        if children:
+            namespace = facts.owner.namespace
+            made = children.get((namespace, uid), ())
+            parts += [memory.pods.shown(Owner(namespace, child)) for child in made]
         job = jobs.get(uid)
-        status = objects.statuses.get(uid)
-        namespace, name = facts.key
-        # the Workload of a group of pods has the group's name, and nothing controls it
-        is_group = uid == workload.metadata.uid
-        owner = Owner(namespace, group=name) if is_group else Owner(namespace, uid)
-        made = (Owner(namespace, child) for child in children.get((namespace, uid), ()))
-        parts = [memory.pods.shown(owner) for owner in (owner, *made)]
-        sources = (workload, job, status, *parts)
-        read = partial(_read_admitted, workload, job, parts, status)
-        current = memory.admitted.get(workload.metadata.uid, sources, read)
-        if observed := objects.observations.get(uid):
-            current = replace(current, observed=observed)
+        current = memory.admitted.get(workload.metadata.uid, _read_admitted, workload, job, *parts)
+        status = objects.statuses.get(uid) if job else None
+        observed = objects.observations.get(uid)
+        if status or observed:
+            current = memory.running.get(current.uid, _running, current, status, observed)
         admitted.append(current)
     # the order of the memory depends on what changed last
-    return sorted(admitted, key=lambda workload: workload.uid)
+    return sorted(admitted, key=attrgetter("uid"))
 
 
-def _read_admitted(
-    workload: Workload, job: Job | None, parts: Sequence[JobPods], status: Status | None
+def _read_admitted(workload: Workload, job: Job | None, *parts: JobPods) -> AdmittedWorkload:
+    return read_admitted(workload, job, combined(parts))
+
+
+def _running(
+    workload: AdmittedWorkload, status: Status | None, observed: Observed | None
 ) -> AdmittedWorkload:
-    return read_admitted(workload, job, combined(parts, status))
+    return replace(workload, runtime=status, observed=observed or workload.observed)
 
 
 def _jobs_by_controller(jobs: Iterable[Job]) -> dict[Key, list[str]]:
@@ -220,54 +230,30 @@ def _jobs_by_controller(jobs: Iterable[Job]) -> dict[Key, list[str]]:
 def _pending(
     objects: RawObjects,
     memory: Memory,
-    with_quota: Mapping[Key, Workload],
     replaced: Collection[Key | None],
     queues: Mapping[str, Queue],
-) -> list[PendingWorkload]:
+) -> tuple[PendingWorkload, ...]:
     """In Kueue's order, without those of other queues."""
-    local_queues = {queue.metadata.key: queue for queue in objects.local_queues}
     cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
-    flavors = memory.flavors.get(
-        "", tuple(objects.resource_flavors), partial(_by_name, objects.resource_flavors)
-    )
-    pending = list[PendingWorkload]()
-    for workload, facts in memory.facts:
-        if facts.has_quota or facts.is_finished or facts.key in replaced:
-            continue
-        local_queue = local_queues.get((facts.key[0], workload.spec.queueName))
-        if local_queue is None:
-            continue
-        queue = cluster_queues.get(local_queue.spec.clusterQueue)
-        if queue is None or queue.metadata.name not in queues:
-            continue
-        old_slice = with_quota.get(facts.replaces) if facts.replaces else None
-        sources = (workload, local_queue, queue, flavors, old_slice)
-        read = partial(_read_pending, workload, local_queue, queue, flavors, old_slice)
-        pending.append(memory.pending.get(workload.metadata.uid, sources, read))
-    return sorted(pending, key=kueue_order)
+    lines = list[Line]()
+    for local_queue in objects.local_queues:
+        name = local_queue.spec.clusterQueue
+        waiting = memory.workloads.waiting.get(local_queue.metadata.key)
+        if waiting and name in queues:
+            workloads = _with_replaced(waiting.values(), memory.workloads.with_quota, replaced)
+            lines.append(Line(local_queue, cluster_queues[name], workloads))
+    return memory.pending.read(lines, objects.resource_flavors)
 
 
-def _by_name(flavors: Iterable[ResourceFlavor]) -> dict[str, ResourceFlavorSpec]:
-    return {flavor.metadata.name: flavor.spec for flavor in flavors}
-
-
-def _read_pending(
-    workload: Workload,
-    local_queue: LocalQueue,
-    queue: ClusterQueue,
-    flavors: Flavors,
-    old_slice: Workload | None,
-) -> PendingWorkload:
-    names_of_flavors = {f.name for group in queue.spec.resourceGroups for f in group.flavors}
-    pod_sets = read_pod_sets(workload, remaining_counts(workload), names_of_flavors, flavors)
-    if old_slice:
-        pod_sets = added_pods(pod_sets, old_slice, names_of_flavors)
-    ineligible = why_ineligible(workload, local_queue, queue)
-    return read_pending(
-        workload, queue.metadata.name, pod_sets, ineligible, is_scale_up=bool(old_slice)
-    )
-
-
-def kueue_order(workload: PendingWorkload) -> tuple[int, float, str]:
-    """Kueue: pkg/cache/queue/cluster_queue.go, baseCompareFunc."""
-    return -workload.priority, workload.queued_at, workload.uid
+def _with_replaced(
+    waiting: Iterable[tuple[Workload, Facts]],
+    with_quota: Mapping[Key, tuple[Workload, Facts]],
+    replaced: Collection[Key | None],
+) -> list[Waiting]:
+    """Each with the admitted Workload that it replaces; without those that are replaced already."""
+    pairs = list[Waiting]()
+    for workload, facts in waiting:
+        if not replaced or facts.key not in replaced:
+            old_slice = with_quota.get(facts.replaces) if facts.replaces else None
+            pairs.append((workload, old_slice[0] if old_slice else None))
+    return pairs

@@ -1,13 +1,14 @@
 """PURE. Kueue Workloads, with and without quota, and the jobs that own them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
 from elastic_runtime.contract import Status
-from scheduler.quota.pod_sets import PodSetRequest
+from scheduler.quota.pod_sets import PodSetRequest, describe_kind
 from scheduler.snapshot.observations import Observed
 
 
@@ -35,6 +36,16 @@ class PendingWorkload:
     ineligible: str = ""
     # Unix seconds by which Kueue orders Workloads of one priority
     queued_at: float = 0.0
+    # equal for Workloads of one queue that Kueue treats alike: they request the same, on the same
+    # flavors, and are tried or not for the same reason; every scale-up is a kind of its own
+    kind: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        scale_up = self.uid if self.is_scale_up else ""
+        requests = [describe_kind(pods) for pods in self.pod_sets]
+        # a text, because its hash is computed only once
+        kind = repr((self.queue, scale_up, self.ineligible, requests))
+        object.__setattr__(self, "kind", kind)
 
     @property
     def identity(self) -> str:
@@ -44,6 +55,13 @@ class PendingWorkload:
     @property
     def name(self) -> str:
         return self.job[1] or self.key[1]
+
+
+def first_of_each_kind(pending: Sequence[PendingWorkload]) -> list[PendingWorkload]:
+    """In the same order. Thousands of others are not looked at."""
+    kinds = list(map(attrgetter("kind"), pending))
+    first = dict(zip(reversed(kinds), reversed(pending), strict=True))
+    return [first[kind] for kind in dict.fromkeys(kinds)]
 
 
 @dataclass(frozen=True, slots=True)

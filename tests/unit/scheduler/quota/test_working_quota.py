@@ -59,3 +59,14 @@ def test_weight_0_that_borrows_exceeds_every_other_share() -> None:
     assert working.share("a") > working.share("b")
     working.remove("a", gpus(1))
     assert working.share("a") < working.share("b")
+
+
+def test_a_frozen_copy_is_the_quota_as_it_was_then() -> None:
+    original = cohort_quota(queue("a", used=2), queue("b"))
+    working = WorkingQuota(original)
+    assert working.frozen() is original
+    working.add("a", gpus(3))
+    frozen = working.frozen()
+    working.add("a", gpus(3))
+    assert frozen.used("a", KEY) == 5
+    assert frozen.available("b", KEY) == 3

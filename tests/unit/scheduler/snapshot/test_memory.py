@@ -45,21 +45,29 @@ def test_an_object_that_cannot_be_read_changes_nothing() -> None:
 
 
 def test_a_value_is_kept_while_all_its_sources_are_the_same() -> None:
-    kept = Kept[int]()
+    kept = Kept[str, int]()
     source, other = Thing(), Thing()
-    assert kept.get("key", (source,), lambda: 1) == 1
+    assert kept.get("key", lambda *_: 1, source) == 1
     kept.end_pass()
-    assert kept.get("key", (source,), lambda: 2) == 1
+    assert kept.get("key", lambda *_: 2, source) == 1
     kept.end_pass()
-    assert kept.get("key", (other,), lambda: 3) == 3
+    assert kept.get("key", lambda *_: 3, other) == 3
     kept.end_pass()
-    assert kept.get("key", (other, source), lambda: 4) == 4
+    assert kept.get("key", lambda *_: 4, other, source) == 4
 
 
 def test_a_value_that_nobody_asked_for_in_a_pass_is_forgotten() -> None:
-    kept = Kept[int]()
+    kept = Kept[str, int]()
     source = Thing()
-    kept.get("key", (source,), lambda: 1)
+    kept.get("key", lambda *_: 1, source)
     kept.end_pass()
     kept.end_pass()
-    assert kept.get("key", (source,), lambda: 2) == 2
+    assert kept.get("key", lambda *_: 2, source) == 2
+
+
+def test_a_value_that_reads_the_same_again_stays_the_same_object() -> None:
+    """So nothing that is made of it is made again."""
+    kept = Kept[str, list[int]]()
+    first = kept.get("key", lambda _: [1], Thing())
+    kept.end_pass()
+    assert kept.get("key", lambda _: [1], Thing()) is first

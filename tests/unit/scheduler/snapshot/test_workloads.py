@@ -1,5 +1,8 @@
 """What follows from the values of one Workload."""
 
+from dataclasses import replace
+
+from scheduler.snapshot.workloads import first_of_each_kind
 from tests.builders.scheduler import admitted, gpus, pending
 
 
@@ -16,3 +19,11 @@ def test_quota_for_a_number_of_pods() -> None:
 def test_a_workload_that_nothing_owns_is_known_by_its_own_uid() -> None:
     assert pending("a", job_uid="").identity == "uid-a"
     assert admitted("a", job_uid="job-uid-a").identity == "job-uid-a"
+
+
+def test_of_workloads_that_kueue_treats_alike_the_first_stands_for_all() -> None:
+    first, same = pending("a"), pending("b")
+    larger, on_hold = pending("c", pods=9), replace(pending("d"), ineligible="its queue is on hold")
+    slices = [replace(pending(name), is_scale_up=True) for name in ("e", "f")]
+    workloads = [first, larger, same, on_hold, *slices]
+    assert first_of_each_kind(workloads) == [first, larger, on_hold, *slices]
