@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from cede.api.resources import Quota
 from scheduler.quota.assignments import assign
-from scheduler.quota.pod_sets import frozen
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
@@ -20,19 +19,18 @@ def after_admissions(snapshot: Snapshot) -> Snapshot:
     admitted = dict[str, Quota]()
     room = dict[str, dict[str, int]]()
     # the same request does not fit later either: less and less is available
-    failed = set[tuple[object, ...]]()
+    failed = set[str]()
     for workload in snapshot.pending:
         name = workload.queue
         if name not in room:
             room[name] = _room(working, name)
         if not _may_fit(workload, room[name]) or not _is_tried(workload, snapshot):
             continue
-        shape = (name, frozen(workload.pod_sets))
-        if shape in failed:
+        if workload.kind in failed:
             continue
         usage = assign(workload.pod_sets, name, working)
         if usage is None:
-            failed.add(shape)
+            failed.add(workload.kind)
         else:
             working.add(name, usage)
             admitted.setdefault(name, Counter()).update(usage)
