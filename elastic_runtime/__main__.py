@@ -145,7 +145,7 @@ def main() -> int:
     parser = make_parser()
     args = parser.parse_args()
     match args.script:
-        case []:
+        case [] | ["--"]:
             parser.error("which script? `--local 2 train.py` runs it here; see --help")
         case ["resize", *sizes] if len(sizes) != 1 or not sizes[0].isdecimal():
             parser.error(f"resize to how many pods? `resize 2`, not `{' '.join(args.script)}`")

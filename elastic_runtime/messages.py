@@ -162,12 +162,12 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The script ends with an exception."""
+    """The script ends with an exception; `reason` is one line."""
 
-    # In one line.
     reason: str
-    # Started again, the script would fail in the same way.
     is_mistake: bool = False
+    # The cause is outside the script, such as a disk: started again, it may succeed.
+    may_heal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,8 @@ GRADIENTS_CLEARED = (
 
 GRADIENTS_CHANGED = (
     "gradients were changed between step.backward and the end of the step, when they are those of "
-    "one worker: use step.clip(norm) in place of clip_grad_norm_, and remove zero_grad()"
+    "one worker: use step.clip(norm) in place of clip_grad_norm_, remove zero_grad(), and make "
+    "other changes in a hook, by parameter.register_hook"
 )
 
 

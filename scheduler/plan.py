@@ -147,7 +147,7 @@ def _grown(
         return (action for action in grown if action.shrinks)
     if grown or not growable(snapshot, policy, now):
         return iter(grown)
-    after = after_admissions(after_cessions(snapshot, served))
+    after = after_admissions(after_cessions(snapshot, served), claims)
     history = read_history(snapshot.cessions, now)
     choose = TargetChooser(after, policy, history, now).choose
     queues = {cession.spec.preemptor.queue for cession in served}

@@ -159,13 +159,15 @@ class WorkerPool:
     def _is_final(self) -> bool:
         """Whether the script, started again, would fail in the same way.
 
-        It does after a mistake, and when it has failed so twice before the pod's first step.
+        It does after a mistake, and when it has failed so twice before the pod's first step by a
+        cause of its own.
         """
         failures = [worker.failure for worker in self.workers if worker.failure]
-        failure = failures[0] if failures else None
-        repeated = failure is not None and failure == self._last_failure and not self.done.steps
-        self._last_failure = failure
-        return repeated or (failure is not None and failure.is_mistake)
+        before, self._last_failure = self._last_failure, failures[0] if failures else None
+        if not failures:
+            return False
+        repeated = failures[0] == before and not failures[0].may_heal and not self.done.steps
+        return repeated or failures[0].is_mistake
 
     def _count_death(self, code: int) -> None:
         self._deaths += 1

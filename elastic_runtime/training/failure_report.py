@@ -36,13 +36,19 @@ def report_failures(send: Callable[[Failed], None]) -> None:
         reason = describe(error, trace)
         # The agent may have ended.
         with suppress(OSError):
-            send(messages.Failed(reason[:MAX_REASON], is_mistake))
+            send(messages.Failed(reason[:MAX_REASON], is_mistake, _may_heal(error)))
         if is_mistake:
             print(f"elastic_runtime: {reason}", file=sys.stderr)
         else:
             show(kind, error, trace)
 
     sys.excepthook = report
+
+
+def _may_heal(error: BaseException) -> bool:
+    """A file system may be mounted late. load_newest raises LookupError itself if it can read no
+    checkpoint; the script's own are KeyError and IndexError."""
+    return isinstance(error, OSError) or type(error) is LookupError
 
 
 def describe(error: BaseException, trace: TracebackType | None) -> str:

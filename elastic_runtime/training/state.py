@@ -138,7 +138,8 @@ class TrainingState:
                         "the state was lost while it was sent, and there is no checkpoint: set "
                         "save_every"
                     )
-            except (LookupError, OSError) as error:
+            except (LookupError, OSError, torch.OutOfMemoryError) as error:
+                # Memory may be freed yet, by a process that is ending.
                 failure = str(error)
             except (ValueError, RuntimeError) as error:
                 # The callers take a RuntimeError for a lost peer.

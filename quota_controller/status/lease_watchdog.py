@@ -80,7 +80,8 @@ def _active(leadership: Leadership, watchdog_s: float, now: float) -> str:
 
 
 def seconds_left(leadership: Leadership | None, watchdog_s: float, now: float) -> float | None:
-    """Seconds until Kueue gets its preemption back if no pass follows; None when it has it."""
-    if leadership is None or not leader(leadership, watchdog_s, now):
+    """Seconds until no scheduler counts as alive if no pass follows: Kueue gets its preemption
+    back, and what the scheduler did is undone. None if none is alive."""
+    if leadership is None or not _active(leadership, watchdog_s, now):
         return None
     return leadership.observed + watchdog_s - now

@@ -71,6 +71,7 @@ class _Claims:
         self, snapshot: Snapshot, open_cessions: Sequence[Cession], policy: PolicySpec, now: float
     ) -> None:
         self._after = after_cessions(snapshot, open_cessions)
+        self._served = {cession.spec.preemptor.uid for cession in open_cessions}
         self._history = read_history(snapshot.cessions, now)
         self._policy = policy
         self._fair_shares = policy.idleCompute == "FairShare"
@@ -106,14 +107,20 @@ class _Claims:
 
     def _choose_beyond_own(self, preemptor: Preemptor) -> PreemptionPlan:
         """Kueue keeps no idle capacity for this preemptor: what others are about to get is missing
-        to it as well."""
-        request = preemptor.request
-        missing = self._soon.quota.missing(preemptor.workload.queue, request)
-        return self._chooser_soon.choose(replace(preemptor, missing=missing))
+        to it as well. A team that does not borrow yet owes nothing: Kueue may never admit what it
+        seems about to."""
+        own = preemptor.workload.queue
+        missing = self._soon.quota.missing(own, preemptor.request)
+        plan = self._chooser_soon.choose(replace(preemptor, missing=missing))
+        others = {target.job.queue for target in plan.targets} - {own}
+        if all(self._after.quota.borrows(name, missing) for name in others):
+            return plan
+        why = f"{preemptor.workload.name} ({own}) stays pending: what it lacks is lent in a moment"
+        return replace(plan, targets=(), why=why)
 
     @cached_property
     def _soon(self) -> Snapshot:
-        return after_admissions(self._after)
+        return after_admissions(self._after, self._served)
 
     @cached_property
     def _chooser_soon(self) -> TargetChooser:

@@ -88,8 +88,10 @@ def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cess
     """The uids of the targets without which the preemptor would not fit, once the other open
     Cessions have what they were promised. All of them if it does not fit even with all.
 
-    A job may have ended, or the preemptor may request less than before. Targets chosen last are
-    the first that are not needed. A target that is being resized or stopped stays needed.
+    A job may have ended, or the preemptor may request less than before. Stops are the first that
+    are not needed. A target that is being resized or stopped stays needed. A job of the
+    preemptor's own team does not stay at the cost of other teams: as long as one of them gives,
+    the preemptor must stay within its team's quota.
     """
     uids = target_uids([cession])
     pending = find_preemptor(cession, snapshot).pending
@@ -102,22 +104,26 @@ def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cess
         quota.remove(job.queue, released)
     if not request or not quota.fits(pending.queue, request):
         return uids
-    for target in _last_chosen_first(cession, left):
+    for target in _dearest_first(cession, left):
         job, released = left[target.uid]
         quota.add(job.queue, released)
-        if quota.fits(pending.queue, request):
+        others_give = any(left[uid][0].queue != pending.queue for uid in uids & left.keys())
+        is_own = job.queue == pending.queue
+        is_rightful = quota.owns_with(pending.queue, request) or not (is_own and others_give)
+        if is_rightful and quota.fits(pending.queue, request):
             uids.discard(target.uid)
         else:
             quota.remove(job.queue, released)
     return uids
 
 
-def _last_chosen_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
-    """The targets that can still be let off."""
+def _dearest_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
+    """The targets that can still be let off: those that stop, then those that shrink. A plan lists
+    the gentlest last."""
     statuses = {status.uid: status for status in cession.status.targets}
     committed = {uid for uid, s in statuses.items() if s.resizeRequestedTime or s.stopped}
     targets = [t for t in cession.spec.targets if t.uid in left and t.uid not in committed]
-    return targets[::-1]
+    return sorted(targets, key=lambda target: target.toSize > 0)
 
 
 def takers(cession: Cession, snapshot: Snapshot) -> str:

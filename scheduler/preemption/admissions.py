@@ -1,7 +1,7 @@
 """PURE. What Kueue is about to admit: capacity that is idle now, and not for long."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cede.api.resources import Quota
@@ -11,10 +11,13 @@ from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
 
 
-def after_admissions(snapshot: Snapshot) -> Snapshot:
+def after_admissions(snapshot: Snapshot, counted: Collection[str] = ()) -> Snapshot:
     """The snapshot with the quota as it will be when Kueue has admitted what fits. What came free
     is admitted into up to a second later. Kueue keeps none of it for a claim beyond its team's own
-    quota, so such a claim must not count on it."""
+    quota, so such a claim must not count on it.
+
+    `counted`: uids of pending Workloads whose requests the quota counts as used already.
+    """
     working = WorkingQuota(snapshot.quota)
     admitted = dict[str, Quota]()
     room = dict[str, dict[str, int]]()
@@ -24,9 +27,9 @@ def after_admissions(snapshot: Snapshot) -> Snapshot:
         name = workload.queue
         if name not in room:
             room[name] = _room(working, name)
-        if not _may_fit(workload, room[name]) or not _is_tried(workload, snapshot):
+        if workload.uid in counted or workload.kind in failed:
             continue
-        if workload.kind in failed:
+        if not _may_fit(workload, room[name]) or not _is_tried(workload, snapshot):
             continue
         usage = assign(workload.pod_sets, name, working)
         if usage is None:

@@ -46,13 +46,12 @@ def read_history(cessions: Iterable[Cession], now: float) -> JobHistory:
     late_answers = Counter[str]()
     stopped_for = defaultdict[str, set[str | Key]](set)
     for cession in cessions:
-        age_s = now - cession.metadata.created
         preemptor = _names(cession.spec.preemptor)
         for target in cession.status.targets:
             # a stop that was refused, or not needed any more, is none
             if target.stopped and target.releasedTime:
                 stopped_for[target.uid] |= preemptor
-                stops[target.uid] += age_s < HOUR_S
+                stops[target.uid] += now - unix(target.releasedTime) < HOUR_S
                 # if it is after now, an earlier leader's clock was ahead
                 if now - unix(target.releasedTime) < STOP_PAUSE_S:
                     stopped_lately.add(target.uid)

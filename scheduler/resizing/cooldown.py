@@ -21,7 +21,7 @@ def jobs_in_cooldown(snapshot: Snapshot, cooldown_s: float, now: float) -> set[s
     unwanted = [
         cession
         for cession in snapshot.cessions
-        if cession.status.phase is CessionPhase.CANCELLED and not _is_waiting(cession, snapshot)
+        if cession.status.phase is CessionPhase.CANCELLED and not _is_wanted(cession, snapshot)
     ]
     return {
         job.identity
@@ -30,9 +30,11 @@ def jobs_in_cooldown(snapshot: Snapshot, cooldown_s: float, now: float) -> set[s
     }
 
 
-def _is_waiting(cession: Cession, snapshot: Snapshot) -> bool:
-    preemptor = snapshot.find_pending(cession.spec.preemptor.uid)
-    return preemptor is not None and preemptor.active
+def _is_wanted(cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether its preemptor is there, waiting or admitted."""
+    uid = cession.spec.preemptor.uid
+    pending = snapshot.find_pending(uid)
+    return pending.active if pending else snapshot.find_admitted(uid) is not None
 
 
 def _shrank_for_any(cessions: Iterable[Cession], job: AdmittedWorkload) -> bool:

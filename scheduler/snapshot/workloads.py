@@ -36,15 +36,16 @@ class PendingWorkload:
     ineligible: str = ""
     # Unix seconds by which Kueue orders Workloads of one priority
     queued_at: float = 0.0
-    # equal for Workloads of one queue that Kueue treats alike: they request the same, on the same
-    # flavors, and are tried or not for the same reason; every scale-up is a kind of its own
+    # equal for Workloads of one queue and priority that Kueue treats alike: they request the same,
+    # on the same flavors, and are tried or not for the same reason; every scale-up is a kind of its
+    # own
     kind: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         scale_up = self.uid if self.is_scale_up else ""
         requests = [describe_kind(pods) for pods in self.pod_sets]
         # a text, because its hash is computed only once
-        kind = repr((self.queue, scale_up, self.ineligible, requests))
+        kind = repr((self.queue, self.priority, scale_up, self.ineligible, requests))
         object.__setattr__(self, "kind", kind)
 
     @property

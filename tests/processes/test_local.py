@@ -175,7 +175,7 @@ def test_one_rank_ends_the_job_early_for_all(tmp_path: Path) -> None:
     job = Job(tmp_path, script, smallest=2)
     for _ in ("the first time", "started again"):
         job.start(0, 1)
-        assert [pod.wait(60) for pod in job.pods.values()] == [0, 0], job.output()
+        assert [pod.wait(120) for pod in job.pods.values()] == [0, 0], job.output()
         newest = restore.newest_intact(tmp_path / "save")
         assert newest
         assert newest.step == 9

@@ -49,8 +49,9 @@ from elastic_runtime.messages import Failed, encode_line
 with open(sys.argv[1], "a") as starts:
     starts.write("x")
 agent = socket.socket(fileno=int(os.environ["{AGENT_FD_ENV}"]))
-reason = "its text" if sys.argv[2] == "alike" else sys.argv[2] + Path(sys.argv[1]).read_text()
-agent.sendall(encode_line(Failed(reason, sys.argv[2] == "mistake")))
+kind = sys.argv[2]
+reason = kind + Path(sys.argv[1]).read_text() if kind == "other" else "its text"
+agent.sendall(encode_line(Failed(reason, kind == "mistake", kind == "disk")))
 sys.exit(3)
 """
 
@@ -61,6 +62,7 @@ sys.exit(3)
         pytest.param("mistake", 1, id="a mistake"),
         pytest.param("alike", 2, id="twice the same before the first step"),
         pytest.param("other", 4, id="always something else"),
+        pytest.param("disk", 4, id="always the same, and outside the script"),
     ],
 )
 async def test_a_script_that_would_fail_again_is_not_started_again(

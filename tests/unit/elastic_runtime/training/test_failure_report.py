@@ -45,6 +45,23 @@ def test_another_exception_keeps_its_traceback(
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("error", "may_heal"),
+    [
+        (FileNotFoundError("/shared/data is not mounted"), True),
+        (LookupError("no checkpoint can be read"), True),
+        (KeyError("loss"), False),
+        (ImportError("no module named x"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_cause_outside_the_script_may_heal(
+    sent: list[Failed], error: Exception, may_heal: bool
+) -> None:
+    end_by(error)
+    assert [failure.may_heal for failure in sent] == [may_heal]
+
+
 def test_an_agent_that_has_ended_hides_no_mistake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

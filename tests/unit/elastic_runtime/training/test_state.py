@@ -103,3 +103,18 @@ def test_a_state_with_other_stateful_objects_is_refused() -> None:
         ),
     ):
         make_state().set_extra_state({"step": 1, "also": [{}]})
+
+
+def test_memory_that_runs_out_while_loading_is_no_mistake_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is just ending may still hold it, so the next start may go well."""
+    train(make_session(tmp_path), steps=1)
+    session = make_session(tmp_path)
+
+    def run_out(_: object) -> None:
+        raise torch.OutOfMemoryError("tried to allocate 20 MiB")
+
+    monkeypatch.setattr(session.optimizer, "load_state_dict", run_out)
+    with pytest.raises(LookupError, match="tried to allocate 20 MiB"):
+        session._state.load_newest(None)

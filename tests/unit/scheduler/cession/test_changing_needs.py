@@ -71,7 +71,7 @@ def test_only_as_many_targets_release_capacity_as_are_still_needed() -> None:
         admitted=jobs,
         pending=[pending(pods=4)],
     )
-    assert [resize.job[1] for resize in resizes(record, current)] == ["gpt"]
+    assert [resize.job[1] for resize in resizes(record, current)] == ["bert"]
 
 
 def test_an_ineligible_preemptor_takes_nothing_and_its_cession_is_soon_cancelled() -> None:

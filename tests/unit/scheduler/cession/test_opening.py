@@ -37,6 +37,17 @@ def decisions(
     return list(decide(current, open_cessions, POLICY, NOW, faults or Faults()))
 
 
+def test_a_team_that_only_seems_about_to_borrow_owes_nothing() -> None:
+    """Of the six that are idle Kueue may soon lend four to research. Vision's own job, and what is
+    idle, would do: nobody who is within its quota is stopped."""
+    quota = cohort_quota(queue("vision", 8, used=2), queue("research", 4, used=4), queue("idle", 0))
+    jobs = [admitted("low", "vision", size=2, priority=1), admitted(size=4, allowed_sizes=())]
+    waiting = [pending(pods=8, priority=90), pending("next", "research", pods=4)]
+    opened = [d.opened for d in decisions(snapshot(quota, admitted=jobs, pending=waiting))]
+    targets = [t.job for action in opened if action for t in action.cession.spec.targets]
+    assert "gpt" not in targets
+
+
 def two_claims() -> Snapshot:
     quota = cohort_quota(queue("vision"), queue("speech"), queue("research", used=12))
     job = admitted(size=12, allowed_sizes=tuple(range(2, 13)))

@@ -44,8 +44,8 @@ BERT = "job-uid-bert"
     ("current", "needed"),
     [
         pytest.param(both(8), {GPT, BERT}, id="all that was planned"),
-        pytest.param(both(4), {GPT}, id="the preemptor wants less"),
-        pytest.param(both(8, idle=4), {GPT}, id="a job ended"),
+        pytest.param(both(4), {BERT}, id="the preemptor wants less"),
+        pytest.param(both(8, idle=4), {BERT}, id="a job ended"),
         pytest.param(both(8, idle=8), set(), id="it fits"),
         pytest.param(both(99), {GPT, BERT}, id="not enough with all"),
         pytest.param(both(8, bert=4), {GPT, BERT}, id="one has released already"),
@@ -59,9 +59,34 @@ def test_targets_are_needed_only_while_the_preemptor_does_not_fit(
 
 
 def test_a_target_that_is_being_resized_stays_needed() -> None:
-    """The first chosen is let off in its place."""
-    record = two_targets({"uid": BERT, "resizeRequestedTime": rfc3339(NOW)})
-    assert needed_targets(record, both(4), ()) == {BERT}
+    """The other is let off in its place."""
+    record = two_targets({"uid": GPT, "resizeRequestedTime": rfc3339(NOW)})
+    assert needed_targets(record, both(4), ()) == {GPT}
+
+
+@pytest.mark.parametrize("stops_first", [True, False])
+def test_a_stop_is_let_off_before_a_shrink(*, stops_first: bool) -> None:
+    record = two_targets()
+    stopped = record.spec.targets.pop().model_copy(update={"toSize": 0, "how": "Stop"})
+    record.spec.targets.insert(0 if stops_first else 1, stopped)
+    assert needed_targets(record, both(4), ()) == {GPT}
+
+
+def test_a_job_of_the_own_team_is_let_off_only_if_no_other_team_pays_for_it() -> None:
+    """Vision owns 8 and uses 4; idle owns 4 and uses 8. Only if vision's own job gives too, does
+    the preemptor's 8 stay within what vision owns."""
+    record = cession("Asked", 0, "Stop")
+    own = {"job": "own", "uid": "job-uid-own", "queue": "vision", "fromSize": 4}
+    record.spec.targets.append(record.spec.targets[0].model_copy(update=own))
+    jobs = [admitted(), admitted("own", "vision", size=4)]
+    waiting = [pending(pods=8)]
+    quota = cohort_quota(queue("vision", 8, used=4), queue("research", 4, used=8))
+    current = snapshot(quota, admitted=jobs, pending=waiting)
+    assert needed_targets(record, current, ()) == {GPT, "job-uid-own"}
+    # nobody else gives any more: the team may borrow
+    quota = cohort_quota(queue("vision", 8, used=4), queue("research", 4))
+    current = snapshot(quota, admitted=jobs[1:], pending=[pending(pods=8)])
+    assert needed_targets(record, current, ()) == {GPT}
 
 
 def test_what_another_cession_was_promised_is_not_free() -> None:

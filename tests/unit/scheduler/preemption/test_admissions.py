@@ -30,6 +30,12 @@ def test_a_job_that_kueue_does_not_try_takes_nothing() -> None:
     assert idle_of_vision(replace(current, overdue=frozenset({"uid-overdue"}))) == 4
 
 
+def test_a_preemptor_whose_request_is_counted_already_is_not_counted_twice() -> None:
+    current = snapshot(admitted=[admitted(size=4)], pending=[pending()])
+    assert idle_of_vision(current) == 0
+    assert after_admissions(current, {"uid-claim"}) is current
+
+
 def test_while_nothing_fits_the_snapshot_is_the_same() -> None:
     current = snapshot(admitted=[admitted(size=8)], pending=[pending()])
     assert after_admissions(current) is current

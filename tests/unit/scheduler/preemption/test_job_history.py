@@ -31,6 +31,13 @@ def test_a_job_is_over_its_budget_for_an_hour() -> None:
     assert not read_history(records[1:], NOW + 3500).is_sheltered(GPT)
 
 
+def test_the_hour_begins_when_the_job_was_stopped() -> None:
+    """Which is up to its grace period after the Cession was created."""
+    late = STOPPED.model_copy(update={"releasedTime": rfc3339(NOW + 1800)})
+    records = [cession("Completed", 0, "Stop", targets=[late]) for _ in range(STOPS_PER_HOUR)]
+    assert read_history(records, NOW + 1800 + 3500).is_sheltered(GPT)
+
+
 def test_a_job_that_was_stopped_is_sheltered_for_ten_minutes() -> None:
     """Also if its stop is in the future: an earlier leader's clock was ahead."""
     records = [cession("Completed", 0, "Stop", targets=[STOPPED])]

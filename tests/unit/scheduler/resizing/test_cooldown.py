@@ -1,11 +1,14 @@
 """A job that shrank does not grow for a while, unless nobody wants what it gave."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339
 from scheduler.resizing.cooldown import jobs_in_cooldown
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 COOLDOWN_S = 120.0
@@ -19,13 +22,17 @@ def ended(phase: str = "Cancelled", requested_at: float = SHRUNK_AT + 0.5) -> Ce
 
 
 def is_cooling(
-    *cessions: Cession, shrunk_at: float = SHRUNK_AT, waiting: PendingWorkload | None = None
+    *cessions: Cession,
+    shrunk_at: float = SHRUNK_AT,
+    waiting: PendingWorkload | None = None,
+    others: Sequence[AdmittedWorkload] = (),
 ) -> bool:
     gpt = admitted(size=4, shrunk_at=shrunk_at)
+    pending = [waiting] if waiting else []
     current = snapshot(
-        admitted=[gpt], cessions=cessions, pending=[waiting] if waiting else [], is_reserved=True
+        admitted=[gpt, *others], cessions=cessions, pending=pending, is_reserved=True
     )
-    return jobs_in_cooldown(current, COOLDOWN_S, NOW) == {gpt.identity}
+    return gpt.identity in jobs_in_cooldown(current, COOLDOWN_S, NOW)
 
 
 def test_a_job_that_shrank_is_in_its_cooldown_for_so_long() -> None:
@@ -49,6 +56,11 @@ def test_who_gave_for_nobody_has_no_cooldown(
     record: Cession, waiting: PendingWorkload | None, expected: bool
 ) -> None:
     assert is_cooling(record, waiting=waiting) == expected
+
+
+def test_who_gave_for_a_preemptor_that_was_admitted_after_all_has_its_cooldown() -> None:
+    claim = replace(admitted("claim", "vision", size=4), uid="uid-claim")
+    assert is_cooling(ended(), others=[claim])
 
 
 def test_a_later_shrink_has_its_own_cooldown() -> None:

@@ -25,5 +25,7 @@ def test_of_workloads_that_kueue_treats_alike_the_first_stands_for_all() -> None
     first, same = pending("a"), pending("b")
     larger, on_hold = pending("c", pods=9), replace(pending("d"), ineligible="its queue is on hold")
     slices = [replace(pending(name), is_scale_up=True) for name in ("e", "f")]
-    workloads = [first, larger, same, on_hold, *slices]
-    assert first_of_each_kind(workloads) == [first, larger, on_hold, *slices]
+    # who is less important may have waited for longer, and then may take more
+    low = replace(pending("g"), priority=1)
+    workloads = [first, larger, same, on_hold, *slices, low]
+    assert first_of_each_kind(workloads) == [first, larger, on_hold, *slices, low]
