@@ -183,7 +183,9 @@ def job(tmp_path: Path) -> Iterator[Job]:
         "local_checkpoint='disk-' + __import__('os').environ['JOB_COMPLETION_INDEX'], "
         "local_save_every=5, "
     )
-    job = Job(tmp_path, SCRIPT.replace('checkpoint="save"', options + 'checkpoint="save"'))
+    script = SCRIPT.replace('checkpoint="save"', options + 'checkpoint="save"')
+    # with fewer pods it would start without the disk of one that comes late
+    job = Job(tmp_path, script, smallest=3)
     yield job
     job.kill()
 
