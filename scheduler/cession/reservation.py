@@ -13,7 +13,7 @@ from cede.api.cession import Cession
 from scheduler.actions import Action, SetQueueingStrategy, SetWorkloadActive
 from scheduler.cession.stage_times import led_s, once
 from scheduler.quota.assignments import assignments
-from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, Queue
+from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
 
@@ -63,17 +63,18 @@ def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWork
     Kueue keeps nothing for them, and under StrictFIFO tries no other Workload of the queue. A
     Workload within its team's own quota is left alone: it goes first by right.
     """
-    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    queue = cession.spec.preemptor.queue
     for workload in snapshot.pending:
         if workload.uid == cession.spec.preemptor.uid:
             return
         is_tried = workload.active and not workload.ineligible and not workload.is_scale_up
-        if workload.queue == queue.name and is_tried and not _is_within_own(workload, queue):
+        if workload.queue == queue and is_tried and not _is_within_own(workload, snapshot.quota):
             yield workload
 
 
-def _is_within_own(workload: PendingWorkload, queue: Queue) -> bool:
-    return any(queue.owns_with(request) for request in assignments(workload.pod_sets, queue))
+def _is_within_own(workload: PendingWorkload, quota: CohortQuota) -> bool:
+    requests = assignments(workload.pod_sets, quota.queues[workload.queue])
+    return any(quota.owns_with(workload.queue, request) for request in requests)
 
 
 def restore(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Iterator[Action]:

@@ -1,10 +1,8 @@
 """PURE. What Kueue is about to admit: capacity that is idle now, and not for long."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cede.api.resources import Quota
 from scheduler.quota.assignments import assign
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
@@ -19,7 +17,6 @@ def after_admissions(snapshot: Snapshot, counted: Collection[str] = ()) -> Snaps
     `counted`: uids of pending Workloads whose requests the quota counts as used already.
     """
     working = WorkingQuota(snapshot.quota)
-    admitted = dict[str, Quota]()
     room = dict[str, dict[str, int]]()
     # the same request does not fit later either: less and less is available
     failed = set[str]()
@@ -36,12 +33,9 @@ def after_admissions(snapshot: Snapshot, counted: Collection[str] = ()) -> Snaps
             failed.add(workload.kind)
         else:
             working.add(name, usage)
-            admitted.setdefault(name, Counter()).update(usage)
             room.clear()
-    quota = snapshot.quota
-    for name, amounts in admitted.items():
-        quota = quota.after_adding(name, amounts)
-    return replace(snapshot, quota=quota) if admitted else snapshot
+    quota = working.frozen()
+    return snapshot if quota is snapshot.quota else replace(snapshot, quota=quota)
 
 
 def _room(quota: WorkingQuota, queue: str) -> dict[str, int]:

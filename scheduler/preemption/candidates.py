@@ -68,7 +68,7 @@ class CandidatePool:
         self._borrowing = [
             queue
             for queue in snapshot.quota.queues.values()
-            if queue.managed and queue.cohort and queue.borrows(queue.usage)
+            if queue.managed and queue.cohort and snapshot.quota.borrows(queue.name, queue.usage)
         ]
 
     def find(self, preemptor: Preemptor) -> Candidates:
@@ -110,15 +110,15 @@ class CandidatePool:
 
     def _of_queue(self, name: str) -> Candidates:
         if name not in self._sorted_out:
-            old = [job for job in self._jobs[name] if not self._is_new(job)]
-            new = [job for job in self._jobs[name] if self._is_new(job)]
-            is_sheltered = self._history.is_sheltered
-            sheltered = [job for job in old if is_sheltered(job.identity)]
+            # by whether they are new, and sheltered
+            jobs = defaultdict[tuple[bool, bool], list[AdmittedWorkload]](list)
+            for job in self._jobs[name]:
+                jobs[self._is_new(job), self._history.is_sheltered(job.identity)].append(job)
             self._sorted_out[name] = Candidates(
-                [job for job in old if not is_sheltered(job.identity)],
-                sheltered,
-                [job for job in new if not is_sheltered(job.identity)],
-                sheltered + [job for job in new if is_sheltered(job.identity)],
+                willing=jobs[False, False],
+                sheltered=jobs[False, True],
+                new=jobs[True, False],
+                stopped_before=jobs[False, True] + jobs[True, True],
             )
         return self._sorted_out[name]
 
@@ -141,7 +141,7 @@ class CandidatePool:
             smallest_share = WorkingQuota(self._quota).share_with(own.name, preemptor.request)
         for queue in self._borrowing:
             is_rival = queue.name != own.name and queue.cohort == own.cohort
-            if not is_rival or not queue.borrows(preemptor.missing):
+            if not is_rival or not self._quota.borrows(queue.name, preemptor.missing):
                 continue
             if self._quota.share(queue.name) >= smallest_share:
                 yield queue.name

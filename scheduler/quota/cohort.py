@@ -1,9 +1,10 @@
 """PURE. Kueue's arithmetic for the ClusterQueues of one flat Cohort: what is available, and which
 queue borrows (Kueue: pkg/cache/scheduler/resource_node.go)."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cede.api.resources import FlavorResource, Quota
 
@@ -65,17 +66,6 @@ class Queue:
         """Whether the amounts are within the nominal quota."""
         return all(amount <= self.quota(key).nominal for key, amount in amounts.items())
 
-    def owns_with(self, request: Quota) -> bool:
-        """Whether usage and request together are within the nominal quota, for the resources of
-        the request."""
-        return all(
-            self.usage[key] + amount <= self.quota(key).nominal for key, amount in request.items()
-        )
-
-    def borrows(self, keys: Iterable[FlavorResource]) -> bool:
-        """Whether the queue uses more than its nominal quota of any of these resources."""
-        return any(self.usage[key] > self.quota(key).nominal for key in keys)
-
 
 CohortKey = tuple[str, FlavorResource]
 
@@ -85,7 +75,7 @@ CompareDRS in pkg/cache/scheduler/fair_sharing.go)."""
 NO_SHARE: Share = (False, 0.0)
 
 
-class QuotaArithmetic:
+class QuotaArithmetic(ABC):
     """Kueue's sums for a frozen quota and for a working copy of one. They differ only in what is
     used."""
 
@@ -93,20 +83,21 @@ class QuotaArithmetic:
 
     queues: Mapping[str, Queue]
 
+    @abstractmethod
     def used(self, name: str, key: FlavorResource) -> int:
-        raise NotImplementedError
+        """What the queue uses."""
 
+    @abstractmethod
     def lendable(self, cohort: str, key: FlavorResource) -> int:
         """What the members of the Cohort lend together, with what it owns itself."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lendable_of_all(self, cohort: str, resource: str) -> int:
         """The same for all flavors of a resource together."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lent(self, cohort: str, key: FlavorResource) -> int:
         """What the members use beyond their local quota."""
-        raise NotImplementedError
 
     def available(self, name: str, key: FlavorResource) -> int:
         """How much more the queue may use now. Below zero if more is in use than exists."""
@@ -190,27 +181,6 @@ class CohortQuota(QuotaArithmetic):
 
     def used(self, name: str, key: FlavorResource) -> int:
         return self.queues[name].usage[key]
-
-    def after_adding(self, name: str, amounts: Quota) -> "CohortQuota":
-        """A copy in which the queue uses these amounts more."""
-        return self._with_usage(name, amounts, 1)
-
-    def after_removing(self, name: str, amounts: Quota) -> "CohortQuota":
-        """A copy in which the queue uses these amounts less."""
-        return self._with_usage(name, amounts, -1)
-
-    def _with_usage(self, name: str, amounts: Quota, sign: int) -> "CohortQuota":
-        queue = self.queues[name]
-        usage: Quota = Counter(queue.usage)
-        lent_sums = dict(self._lent_sums)
-        for key, amount in amounts.items():
-            local = queue.quota(key).local
-            before = max(0, usage[key] - local)
-            usage[key] += sign * amount
-            if (queue.cohort, key) in lent_sums:
-                lent_sums[queue.cohort, key] += max(0, usage[key] - local) - before
-        queues = {**self.queues, name: replace(queue, usage=usage)}
-        return replace(self, queues=queues, _lent_sums=lent_sums)
 
     def lendable(self, cohort: str, key: FlavorResource) -> int:
         if (cohort, key) not in self._lendable_sums:

@@ -146,7 +146,7 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
             continue
         queue = quota.queues[workload.queue]
         requests = assignments(workload.pod_sets, queue)
-        owned = (request for request in requests if queue.owns_with(request))
+        owned = (request for request in requests if quota.owns_with(queue.name, request))
         assigned = assign(workload.pod_sets, queue.name, quota) or Counter()
         for request in (assigned, *owned):
             keys = (key for key, amount in request.items() if amount)

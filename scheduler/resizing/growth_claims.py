@@ -57,13 +57,12 @@ def claim_growth(
 def _size_to_claim(snapshot: Snapshot, job: AdmittedWorkload, now: float, choose: Choose) -> int:
     """The largest size within the team's own quota for which others can release what is missing;
     the present size if there is none."""
-    queue = snapshot.quota.queues[job.queue]
     first = bisect_right(job.allowed_sizes, job.size)
     last = bisect_right(job.allowed_sizes, job.desired_size)
     options = [
         size
         for size in job.allowed_sizes[first:last]
-        if queue.owns_with(job.quota_for(size - job.size))
+        if snapshot.quota.owns_with(job.queue, job.quota_for(size - job.size))
     ]
     # if all can be released, so can less: the first size that cannot is where the search ends
     low, high = 0, len(options)

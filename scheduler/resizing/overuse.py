@@ -7,7 +7,7 @@ from cede.api.policy import Preemption
 from cede.api.resources import Quota
 from scheduler.actions import RequestSize, ResizeJob, resize
 from scheduler.preemption.candidates import shrink_order
-from scheduler.quota.cohort import CohortQuota
+from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -27,7 +27,7 @@ def shrink_overuse(
     it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
     differs: what is too much may be gone already.
     """
-    quota = snapshot.quota
+    quota = WorkingQuota(snapshot.quota)
     over = {name for name in quota.queues if _is_over(quota, name)}
     if not over:
         return
@@ -46,24 +46,24 @@ def shrink_overuse(
     # a stable sort: in a queue, the order of the jobs stays
     jobs.sort(key=lambda job: shares[job.queue], reverse=True)
     for job in jobs:
-        queue = quota.queues[job.queue]
         overuse = _overuse(quota, job)
         if snapshot.disagreement & overuse.keys():
             continue
-        if not overuse or not queue.managed or not queue.borrows(overuse):
+        is_managed = quota.queues[job.queue].managed
+        if not overuse or not is_managed or not quota.borrows(job.queue, overuse):
             continue
         pods = max(-(-amount // job.per_pod[key]) for key, amount in overuse.items())
         size = sizes.largest_within(job.allowed_sizes, job.size - pods) or job.smallest_size
-        quota = quota.after_removing(job.queue, job.quota_for(job.size - size))
+        quota.remove(job.queue, job.quota_for(job.size - size))
         grace_s = settings.grace_s(job.grace_s)
         yield _shrink(job, size, grace_s, now)
 
 
-def _is_over(quota: CohortQuota, queue: str) -> bool:
+def _is_over(quota: WorkingQuota, queue: str) -> bool:
     return any(quota.available(queue, key) < 0 for key in quota.queues[queue].usage)
 
 
-def _overuse(quota: CohortQuota, job: AdmittedWorkload) -> Quota:
+def _overuse(quota: WorkingQuota, job: AdmittedWorkload) -> Quota:
     """How much is in use beyond the quota, of what the job uses."""
     available = {key: quota.available(job.queue, key) for key, used in job.per_pod.items() if used}
     return Quota({key: -amount for key, amount in available.items() if amount < 0})

@@ -6,6 +6,7 @@ job `gpt` has eight.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
@@ -57,6 +58,14 @@ def queue(
 
 def cohort_quota(*queues: Queue, cohort_nominal: int = 0) -> CohortQuota:
     return CohortQuota({queue.name: queue for queue in queues}, gpus(cohort_nominal))
+
+
+def used_more(quota: CohortQuota, name: str, amounts: Quota) -> CohortQuota:
+    """Built anew, with a queue that uses so much more."""
+    usage: Quota = Counter(quota.queues[name].usage)
+    usage.update(amounts)
+    queue = replace(quota.queues[name], usage=usage)
+    return CohortQuota({**quota.queues, name: queue}, quota.cohort_nominal)
 
 
 def pending(

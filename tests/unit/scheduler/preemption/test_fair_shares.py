@@ -97,20 +97,22 @@ def random_world(random: Random) -> Snapshot:
 
 def after(current: Snapshot, plan: PreemptionPlan) -> Snapshot:
     """The preemptor runs; whoever was stopped waits, and whoever shrank wants its size back."""
-    quota = current.quota
+    quota = WorkingQuota(current.quota)
     jobs = {job.uid: job for job in current.admitted}
     waiting = list[PendingWorkload]()
     for target in plan.targets:
         job = jobs.pop(target.job.uid)
-        quota = quota.after_removing(job.queue, target.released)
+        quota.remove(job.queue, target.released)
         if not target.stops:
             size = target.size
             jobs[job.uid] = replace(job, size=size, usage=gpus(size), parallelism=size)
         waiting.append(pending(f"again-{job.name}", job.queue, job.size - target.size))
     claim = plan.preemptor.workload
-    quota = quota.after_adding(claim.queue, plan.preemptor.request)
+    quota.add(claim.queue, plan.preemptor.request)
     runs = admitted("claim", claim.queue, plan.preemptor.request[KEY], ())
-    return replace(current, quota=quota, admitted=(*jobs.values(), runs), pending=tuple(waiting))
+    return replace(
+        current, quota=quota.frozen(), admitted=(*jobs.values(), runs), pending=tuple(waiting)
+    )
 
 
 def check_no_trade_back(seed: int) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
 from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 from tests.builders.plans import preemption_plans, sizes
@@ -263,10 +264,10 @@ def test_all_or_nothing_and_only_from_queues_that_borrow(
     used = sum(size for size, _, _ in shapes)
     quota = cohort_quota(queue("vision", 6), queue("research", nominal, used=used))
     for plan in plans(snapshot(quota, admitted=jobs, pending=[pending(pods=pods)]), 0):
-        left = quota
+        left = WorkingQuota(quota)
         for target in plan.targets:
             assert target.size < target.job.size
             assert target.stops or target.size in target.job.allowed_sizes
-            assert left.queues["research"].usage[KEY] > nominal
-            left = left.after_removing("research", target.released)
+            assert left.used("research", KEY) > nominal
+            left.remove("research", target.released)
         assert not plan.targets or left.fits("vision", plan.preemptor.request)

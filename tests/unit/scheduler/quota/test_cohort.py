@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.quota.cohort import NO_SHARE, Queue, ResourceQuota
-from tests.builders.scheduler import GPU, KEY, cohort_quota, gpus, queue
+from tests.builders.scheduler import GPU, KEY, cohort_quota, gpus, queue, used_more
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,9 @@ def test_available(queues: list[Queue], cohort_nominal: int, expected: int) -> N
 
 
 def test_a_queue_borrows_when_it_uses_more_than_its_nominal_quota() -> None:
-    assert queue("a", 4, used=5).borrows([KEY])
-    assert not queue("a", 4, used=4).borrows([KEY])
+    quota = cohort_quota(queue("a", 4, used=5), queue("b", 4, used=4))
+    assert quota.borrows("a", [KEY])
+    assert not quota.borrows("b", [KEY])
 
 
 def test_the_share_is_what_a_queue_borrows_of_what_is_lendable() -> None:
@@ -85,6 +86,6 @@ def test_the_cohort_never_admits_more_than_exists(
         name = data.draw(st.sampled_from(sorted(quota.queues)))
         available = quota.available(name, KEY)
         assert 0 <= available <= quota.potential(name, KEY)
-        quota = quota.after_adding(name, gpus(data.draw(st.integers(0, available))))
+        quota = used_more(quota, name, gpus(data.draw(st.integers(0, available))))
     used = sum(queue.usage[KEY] for queue in quota.queues.values())
     assert used <= cohort_nominal + sum(nominal for nominal, _, _ in limits)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.quota.cohort import CohortQuota
 from scheduler.quota.working_quota import WorkingQuota
-from tests.builders.scheduler import KEY, cohort_quota, gpus, queue
+from tests.builders.scheduler import KEY, cohort_quota, gpus, queue, used_more
 
 limits = st.none() | st.integers(0, 8)
 shapes = st.lists(
@@ -31,13 +31,13 @@ def test_a_changed_working_copy_equals_a_changed_quota(
     for number, amount in changes:
         name = f"q{number % len(shapes)}"
         working.add(name, gpus(amount))
-        frozen = frozen.after_adding(name, gpus(amount))
+        frozen = used_more(frozen, name, gpus(amount))
         for other in frozen.queues:
             assert working.available(other, KEY) == frozen.available(other, KEY)
             assert working.fits(other, gpus(3)) == frozen.fits(other, gpus(3))
             assert working.missing(other, gpus(3)) == frozen.missing(other, gpus(3))
-            assert working.borrows(other, [KEY]) == frozen.queues[other].borrows([KEY])
-            assert working.owns_with(other, gpus(3)) == frozen.queues[other].owns_with(gpus(3))
+            assert working.borrows(other, [KEY]) == frozen.borrows(other, [KEY])
+            assert working.owns_with(other, gpus(3)) == frozen.owns_with(other, gpus(3))
             assert working.share(other) == frozen.share(other)
 
 

@@ -1,13 +1,14 @@
 """The model's quota is that of scheduler.quota.cohort, which is compared with Kueue itself."""
 
 import random
+from collections import Counter
 
 import pytest
 
-from scheduler.quota.cohort import CohortQuota
 from scheduler.simulate.objects import Queue, TeamQuota
 from scheduler.simulate.picture import KEY, quota_of
 from scheduler.simulate.quota import Quota
+from tests.builders.scheduler import used_more
 
 
 def random_queues(seed: int) -> dict[str, Queue]:
@@ -26,7 +27,7 @@ def test_the_model_counts_as_the_scheduler_does(seed: int) -> None:
     for shares in (True, False):
         model = Quota(queues, shares=shares)
         model.add("a", 2)
-        cohort: CohortQuota = quota_of(queues, 0.0, shares=shares).after_adding("a", {KEY: 2})  # type: ignore[arg-type]
+        cohort = used_more(quota_of(queues, 0.0, shares=shares), "a", Counter({KEY: 2}))
         for name in queues:
             assert model.available(name) == cohort.available(name, KEY)
             assert model.potential(name) == cohort.potential(name, KEY)
