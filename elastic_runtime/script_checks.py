@@ -57,7 +57,6 @@ GRADIENTS_CLEARED = (
     "gradients were cleared between step.backward and the end of the step: call step.backward "
     "without zero_grad(), the session clears gradients"
 )
-
 GRADIENTS_CHANGED = (
     "gradients were changed between step.backward and the end of the step, when they are those of "
     "one worker: use step.clip(norm) in place of clip_grad_norm_, remove zero_grad(), and make "

@@ -17,7 +17,7 @@ from scheduler.cession.stage_times import led_s
 from scheduler.faults import Faults
 from scheduler.preemption.admissions import after_admissions
 from scheduler.preemption.job_history import read_history
-from scheduler.preemption.preemption_plan import PreemptionPlan
+from scheduler.preemption.preemption_plan import PreemptionPlan, subject
 from scheduler.preemption.preemptors import ClaimKind, Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
@@ -99,7 +99,7 @@ class _Claims:
         if len(plan.targets) <= MAX_TARGETS:
             return plan
         why = (
-            f"{preemptor.workload.name} ({preemptor.workload.queue}) stays pending: "
+            f"{subject(preemptor)} stays pending: "
             f"{len(plan.targets)} jobs would have to release capacity, more than the {MAX_TARGETS} "
             f"of one Cession"
         )
@@ -115,7 +115,7 @@ class _Claims:
         others = {target.job.queue for target in plan.targets} - {own}
         if all(self._after.quota.borrows(name, missing) for name in others):
             return plan
-        why = f"{preemptor.workload.name} ({own}) stays pending: what it lacks is lent in a moment"
+        why = f"{subject(preemptor)} stays pending: what it lacks is lent in a moment"
         return replace(plan, targets=(), why=why)
 
     @cached_property
@@ -130,8 +130,8 @@ class _Claims:
 def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: _Claims, now: float) -> Decision:
     uid = preemptor.workload.uid
     if pause_left_s(snapshot, uid, now):
-        name = f"{preemptor.workload.name} ({preemptor.workload.queue})"
-        return Decision(preemptor, f"{name} stays pending: its last Cession failed a moment ago")
+        why = f"{subject(preemptor)} stays pending: its last Cession failed a moment ago"
+        return Decision(preemptor, why)
     plan = claims.choose(preemptor)
     if not plan.targets:
         return Decision(preemptor, plan.why)

@@ -104,14 +104,15 @@ def needed_targets(cession: Cession, snapshot: Snapshot, others: Collection[Cess
         quota.remove(job.queue, released)
     if not request or not quota.fits(pending.queue, request):
         return uids
+    others_giving = sum(job.queue != pending.queue for job, _ in left.values())
     for target in _dearest_first(cession, left):
         job, released = left[target.uid]
-        quota.add(job.queue, released)
-        others_give = any(left[uid][0].queue != pending.queue for uid in uids & left.keys())
         is_own = job.queue == pending.queue
-        is_rightful = quota.owns_with(pending.queue, request) or not (is_own and others_give)
+        quota.add(job.queue, released)
+        is_rightful = not is_own or not others_giving or quota.owns_with(pending.queue, request)
         if is_rightful and quota.fits(pending.queue, request):
             uids.discard(target.uid)
+            others_giving -= not is_own
         else:
             quota.remove(job.queue, released)
     return uids

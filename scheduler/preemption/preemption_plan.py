@@ -79,7 +79,7 @@ def why(preemptor: Preemptor, targets: Sequence[Target]) -> str:
     if len(targets) > MAX_NAMED_TARGETS:
         changes.append(f"and {len(targets) - MAX_NAMED_TARGETS} more jobs give")
     return (
-        f"{_subject(preemptor)} {claim}: it lacks {describe_amounts(preemptor.missing)}; "
+        f"{subject(preemptor)} {claim}: it lacks {describe_amounts(preemptor.missing)}; "
         f"{', '.join(changes)}"
     )
 
@@ -88,26 +88,27 @@ def why_none(preemptor: Preemptor, candidates: Candidates) -> str:
     sheltered = len(candidates.sheltered) if not candidates.stopped_before else 0
     spared = f"; {sheltered} of them, stopped before, are left to run" if sheltered else ""
     return (
-        f"{_subject(preemptor)} stays pending: it lacks {describe_amounts(preemptor.missing)}, and "
+        f"{subject(preemptor)} stays pending: it lacks {describe_amounts(preemptor.missing)}, and "
         f"the jobs that it may preempt cannot release that{spared}"
     )
 
 
 def why_no_node(preemptor: Preemptor) -> str:
     return (
-        f"{_subject(preemptor)} stays pending: the jobs that it may preempt hold enough, but no "
+        f"{subject(preemptor)} stays pending: the jobs that it may preempt hold enough, but no "
         f"node would have room for its pods"
     )
 
 
 def why_disagreement(preemptor: Preemptor, queues: Iterable[str]) -> str:
     return (
-        f"{_subject(preemptor)} waits: what is in use in {', '.join(sorted(queues))} differs from "
+        f"{subject(preemptor)} waits: what is in use in {', '.join(sorted(queues))} differs from "
         f"Kueue's own count, so capacity may be free already"
     )
 
 
-def _subject(preemptor: Preemptor) -> str:
+def subject(preemptor: Preemptor) -> str:
+    """Of the sentences about it."""
     return f"{preemptor.workload.name} ({preemptor.workload.queue})"
 
 
