@@ -78,6 +78,7 @@ def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> N
     """Pod 0 is on the other node: without it no resize is asked for."""
     node = next(n for n in map(gpt(cluster).node_of, (3, 2, 1)) if n != gpt(cluster).node_of(0))
     cluster.fail(node)
+    # the fault is its length
     time.sleep(NODE_IS_OFF_S)
     if LONG:
         check_trains_on(cluster)
@@ -94,6 +95,7 @@ def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: 
     try:
         delete_pod(cluster, 2)
         cluster.until(gpt(cluster).trains_on(3, last_step + 20), "it to train on 3", 60)
+        # the fault is its length
         time.sleep(PODS_ARE_REFUSED_S)
         check_trains_on(cluster)
     finally:

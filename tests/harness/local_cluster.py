@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,6 +64,21 @@ class Cluster:
             if time.monotonic() > end:
                 pytest.fail(f"waited {seconds:.0f} s for {what}{complaint}")
             time.sleep(POLL_INTERVAL_S)
+
+    @contextmanager
+    def switched_off(self, name: str) -> Iterator[None]:
+        """Inside, this Deployment of Cede has no pods, not even any that are ending."""
+        deployment = ("deployment", name, "-n", names.SYSTEM_NAMESPACE)
+        selector = self.kubectl_json("get", *deployment)["spec"]["selector"]["matchLabels"]
+        labels = ",".join(f"{key}={value}" for key, value in selector.items())
+        pods = ("pods", "-n", names.SYSTEM_NAMESPACE, "-l", labels)
+        self.kubectl("scale", *deployment, "--replicas=0")
+        try:
+            self.until(lambda: not self.kubectl_json("get", *pods)["items"], f"{name} to end", 60)
+            yield
+        finally:
+            self.kubectl("scale", *deployment, "--replicas=1")
+            self.kubectl("wait", *deployment, "--for=condition=Available", "--timeout=120s")
 
     def without_teams(self) -> None:
         """Deletes all allocations, their jobs, the policy and all Cessions; adopted namespaces

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -132,30 +131,15 @@ def test_a_stopped_job_runs_again_before_those_that_came_later(
 
 
 # --- without a scheduler --------------------------------------------------------------------------
-@contextmanager
-def switched_off(cluster: Cluster, name: str) -> Iterator[None]:
-    deployment = ("deployment", name, "-n", names.SYSTEM_NAMESPACE)
-    cluster.kubectl("scale", *deployment, "--replicas=0")
-    try:
-        cluster.until(
-            lambda: not cluster.kubectl_json("get", *deployment)["status"].get("replicas"),
-            f"{name} to end",
-            60,
-        )
-        yield
-    finally:
-        cluster.kubectl("scale", *deployment, "--replicas=1")
-
-
 @pytest.fixture
 def without_scheduler(admin: Admin) -> Iterator[None]:
-    with switched_off(admin.cluster, names.SCHEDULER):
+    with admin.cluster.switched_off(names.SCHEDULER):
         yield
 
 
 @pytest.fixture
 def without_quota_controller(admin: Admin) -> Iterator[None]:
-    with switched_off(admin.cluster, names.QUOTA_CONTROLLER):
+    with admin.cluster.switched_off(names.QUOTA_CONTROLLER):
         yield
 
 

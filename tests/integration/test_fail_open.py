@@ -12,7 +12,6 @@ from tests.integration.user import job_file
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-open"
-WEBHOOK = ("deployment", names.WEBHOOK, "-n", names.SYSTEM_NAMESPACE)
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +20,11 @@ def admin(cluster: Any) -> Iterator[Admin]:
     with governed(cluster) as admin:
         admin.apply_team(TEAM, 8)
         cluster.kubectl("create", "-f", "-", stdin=kubectl_list(job_file(TEAM)))
-        cluster.kubectl("scale", *WEBHOOK, "--replicas=0")
         try:
-            cluster.until(lambda: not get_endpoints(admin), "the webhook to stop", 120)
-            yield admin
+            with cluster.switched_off(names.WEBHOOK):
+                cluster.until(lambda: not get_endpoints(admin), "the webhook to stop", 120)
+                yield admin
         finally:
-            cluster.kubectl("scale", *WEBHOOK, "--replicas=1")
-            cluster.kubectl("wait", *WEBHOOK, "--for=condition=Available", "--timeout=120s")
             admin.delete_teams(TEAM)
 
 

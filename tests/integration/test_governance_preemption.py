@@ -79,12 +79,8 @@ def test_in_mode_observe_kueue_preempts_by_its_own_rules(admin: Admin) -> None:
 
 
 def test_without_a_leader_kueue_preempts_after_the_watchdogs_time(admin: Admin) -> None:
-    scheduler = ("deployment", names.SCHEDULER, "-n", names.SYSTEM_NAMESPACE)
-    admin.cluster.kubectl("scale", *scheduler, "--replicas=0")
-    try:
+    with admin.cluster.switched_off(names.SCHEDULER):
         assert_kueue_preempts(admin)
-    finally:
-        admin.cluster.kubectl("scale", *scheduler, "--replicas=1")
     wait_until_cede_leads(admin)
 
 
