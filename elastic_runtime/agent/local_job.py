@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from elastic_runtime import contract
@@ -69,8 +69,13 @@ def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) ->
     }
 
 
-def request(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:
-    """Send a request to the job in `directory` and print its reply. Returns an exit code."""
+def request(
+    directory: Path, port: int, method: str, path: str, body: bytes, show: Callable[[bytes], str]
+) -> int:
+    """Send a request to the job in `directory`, and print what `show` makes of its reply.
+
+    Returns an exit code.
+    """
     try:
         key = (directory / "key").read_bytes().strip()
     except OSError:
@@ -80,14 +85,16 @@ def request(directory: Path, port: int, method: str, path: str, body: bytes = b"
         )
         return 1
     try:
-        reply = asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
+        print(show(asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))))
     except control_server.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1
     except OSError as error:
         _complain(f"no answer on port {port}: {error}; check that the job runs, and its --port")
         return 1
-    print(reply.decode())
+    except ValueError as error:
+        _complain(f"the answer of the job cannot be read: {error}")
+        return 1
     return 0
 
 

@@ -211,12 +211,14 @@ def test_a_job_gives_up_when_its_script_always_fails_at_one_step(
 
 
 def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]
     env = os.environ | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
 
     def ask(*arguments: str) -> Status:
-        result = subprocess.run([*command, *arguments], cwd=tmp_path, env=env, capture_output=True)
+        asked = [*command, *arguments, "-o", "json"]
+        result = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True)
         return contract.decode_status(result.stdout or b"{}")
 
     def wait_until(condition: Callable[[Status], bool]) -> None:
@@ -226,7 +228,7 @@ def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
             time.sleep(0.1)
 
     with subprocess.Popen(
-        [*command, "--local", "2", "train.py", str(FOREVER), "0.01"],
+        [*command, "--local", "2", "-m", "package.train", str(FOREVER), "0.01"],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.DEVNULL,
