@@ -88,6 +88,21 @@ def make_parser() -> argparse.ArgumentParser:
         help="where a local job keeps its key",
     )
     parser.add_argument(
+        "--log-dir",
+        type=Path,
+        metavar="DIR",
+        help="each worker's output goes to DIR/POD/stdout.log and stderr.log",
+    )
+    parser.add_argument(
+        "-t",
+        "--tee",
+        type=int,
+        choices=[1, 2, 3],
+        default=0,
+        help="what of it also goes to the console, with the pod before each line: 1 stdout, "
+        "2 stderr, 3 both",
+    )
+    parser.add_argument(
         "--signal",
         metavar="NAME",
         help="run any command, and ask it to stop by this signal, such as USR1",
@@ -177,7 +192,7 @@ def missing_script(name: str, *, is_module: bool) -> str:
 
 
 def run_agent(
-    parser: argparse.ArgumentParser, script: Sequence[str], *, is_external_command: bool
+    parser: argparse.ArgumentParser, args: argparse.Namespace, script: Sequence[str]
 ) -> int:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLineFormatter())
@@ -189,7 +204,8 @@ def run_agent(
             f"not in a pod of an elastic job ({error} is missing): use --local N, or put "
             f"cede.dev/sizes on the Job"
         )
-    if is_external_command:
+    pod = replace(pod, log_dir=args.log_dir, tee=args.tee)
+    if args.signal:
         # One process per pod. A command that fails may not be started twice.
         pod = replace(pod, ranks=1, max_restarts=0)
     try:
@@ -203,6 +219,18 @@ def run_agent(
         raise
 
 
+def pod_options(args: argparse.Namespace) -> list[str]:
+    """Those of a local job's options that each of its pods has too."""
+    options = ["-m"] if args.module else []
+    if args.log_dir:
+        options += ["--log-dir", str(args.log_dir)]
+    if args.tee:
+        options += ["--tee", str(args.tee)]
+    if args.signal:
+        options += ["--signal", args.signal, "--done", args.done or ""]
+    return options
+
+
 def main() -> int:
     parser = make_parser()
     args = parser.parse_args()
@@ -214,6 +242,11 @@ def main() -> int:
         parser.error("-m is for training scripts; with --signal write `-- python -m ...`")
     script = args.script[1:] if args.script[0] == "--" else args.script
     options = ["-m"] if args.module else []
+    if args.log_dir:
+        try:
+            args.log_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--log-dir cannot be made: {error}")
     if contract.JOB_ENV not in os.environ:
         # A pod's own environment may hold anything, and its agent is one process.
         for mistake in launcher_mistakes(os.environ, " ".join([*options, *script])):
@@ -223,15 +256,14 @@ def main() -> int:
         parser.error(reason)
     script = [*options, *script]
     if args.signal:
-        options = ["--signal", args.signal, "--done", args.done or ""]
         try:
             script = external_command.script(args.signal, args.done or "", script)
         except ValueError as error:
             parser.error(str(error))
     if args.local:
-        arguments = [*options, *args.script]
+        arguments = [*pod_options(args), *args.script]
         return local_job.run(args.local, args.port, args.directory, arguments, os.environ)
-    return run_agent(parser, script, is_external_command=bool(args.signal))
+    return run_agent(parser, args, script)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from statistics import median
 
 from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Pulse
+from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.worker_output import OutputStream, open_streams
 from elastic_runtime.json_codec import MAX_TEXT
 from elastic_runtime.messages import (
     AGENT_FD_ENV,
@@ -77,6 +79,8 @@ class WorkerProcess:
         self.ended = False
         # Why the script ends, if an exception ends it.
         self.failure: Failed | None = None
+        # Its stdout and stderr.
+        self.output: tuple[OutputStream, ...] = ()
         # Committed since the generation formed.
         self.steps = 0
         self._closed = False
@@ -207,9 +211,9 @@ def _kernel_state(pid: int) -> str:
 
 
 async def spawn(
-    script: Sequence[str], local_rank: int, ranks: int, clock: Callable[[], float]
+    script: Sequence[str], settings: PodSettings, local_rank: int, clock: Callable[[], float]
 ) -> WorkerProcess:
-    """Start one of the pod's `ranks` processes. On SIGRTMIN it writes its stacks to a file."""
+    """Start one of the pod's processes. On SIGRTMIN it writes its stacks to a file."""
     agent_end, worker_end = socket.socketpair()
     stacks = os.memfd_create("stacks")
     env = {
@@ -218,19 +222,25 @@ async def spawn(
         **os.environ,
         AGENT_FD_ENV: str(worker_end.fileno()),
         LOCAL_RANK_ENV: str(local_rank),
-        contract.RANKS_ENV: str(ranks),
+        contract.RANKS_ENV: str(settings.ranks),
     }
+    output = open_streams(settings, local_rank)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",
         *script,
         env=env,
+        stdout=output[0].descriptor,
+        stderr=output[1].descriptor,
         pass_fds=[worker_end.fileno(), stacks],
         start_new_session=True,
     )
     worker_end.close()
+    for stream in output:
+        stream.release()
     reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
     worker = WorkerProcess(process, reader, writer, stacks, clock)
+    worker.output = output
     worker.send(StacksFile(stacks))
     return worker
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
+from tests.fakes.agents import pod_settings
 
 
 @asynccontextmanager
@@ -70,7 +71,7 @@ async def test_defaults_for_nccl_and_memory_yield_to_the_users_environment(
     script.write_text(
         f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))"
     )
-    worker = await spawn([str(script)], 0, 1, time.monotonic)
+    worker = await spawn([str(script)], pod_settings(), 0, time.monotonic)
     await worker.process.wait()
     worker.close()
     env = json.loads((tmp_path / "env").read_text())
@@ -121,7 +122,9 @@ async def test_a_worker_gets_names_of_our_own_and_none_of_torchruns(
     for name in TORCHRUN:
         monkeypatch.delenv(name, raising=False)
     script = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
-    worker = await spawn(["-c", script, str(tmp_path / "env")], 1, 2, time.monotonic)
+    worker = await spawn(
+        ["-c", script, str(tmp_path / "env")], pod_settings(ranks=2), 1, time.monotonic
+    )
     assert await worker.process.wait() == 0
     worker.close()
     environment = json.loads((tmp_path / "env").read_text())
