@@ -262,7 +262,14 @@ def main() -> int:
             parser.error(str(error))
     if args.local:
         arguments = [*pod_options(args), *args.script]
-        return local_job.run(args.local, args.port, args.directory, arguments, os.environ)
+        return local_job.run(
+            args.local,
+            args.port,
+            args.directory,
+            arguments,
+            os.environ,
+            on_terminal=sys.stderr.isatty(),
+        )
     return run_agent(parser, args, script)
 
 

@@ -1,4 +1,4 @@
-"""PURE. What people read about a job: its status as a table, and the answer to a request."""
+"""PURE. What people read about a job: its status as a table or a line, and answers to requests."""
 
 from collections.abc import Iterator
 
@@ -29,6 +29,23 @@ def _facts(status: Status) -> Iterator[tuple[str, str]]:
         yield "parked", ", ".join(f"pod {index}" for index in status.parked)
     if status.message:
         yield "message", status.message
+
+
+def live_line(status: Status) -> str:
+    """The most important first, because a narrow terminal cuts the end."""
+    parts = list[str]()
+    if status.step:
+        parts += [f"step {status.step}", f"loss {_loss(status)}"]
+    parts.append(_requested_pods(status))
+    if status.samplesPerSecond:
+        parts.append(f"{status.samplesPerSecond:.4g} samples/s")
+    return "  ".join([*parts, status.busy])
+
+
+def _requested_pods(status: Status) -> str:
+    if status.wanted in (0, status.size):
+        return _pods(status.size)
+    return f"{status.size} of {_pods(status.wanted)}"
 
 
 def answer_to_resize(status: Status, size: int) -> str:

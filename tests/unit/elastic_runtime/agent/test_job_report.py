@@ -55,6 +55,26 @@ def test_table_has_what_is_special(status: Status, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        pytest.param(
+            replace(TRAINS, wanted=2, busy="training"),
+            "step 120  loss 2.3101  2 pods  26.67 samples/s  training",
+            id="trains",
+        ),
+        pytest.param(
+            replace(TRAINS, samplesPerSecond=0.0, busy="changing size"),
+            "step 120  loss 2.3101  2 of 4 pods  changing size",
+            id="grows",
+        ),
+        pytest.param(Status(busy="waiting for pod 0"), "0 pods  waiting for pod 0", id="starts"),
+    ],
+)
+def test_live_line_has_figures_and_what_is_happening(status: Status, line: str) -> None:
+    assert job_report.live_line(status) == line
+
+
+@pytest.mark.parametrize(
     ("status", "size", "answer"),
     [
         pytest.param(
