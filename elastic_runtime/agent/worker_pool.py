@@ -97,6 +97,10 @@ class WorkerPool:
 
     async def _start(self) -> None:
         self.state = PodState(incarnation=secrets.token_hex(6), leaving=self.state.leaving)
+        if self._last_failure:
+            cause = self._last_failure.reason
+            message = f"pod {self.settings.index} started its workers again: {cause}"
+            self.state.add_progress(messages.Progress(message=message))
         self.workers = [
             await spawn(self.script, self.settings, local_rank, self._clock)
             for local_rank in range(self.settings.ranks)
@@ -223,6 +227,9 @@ class WorkerPool:
                 # A pod that fails at the same step again and again makes no progress.
                 if message.step > self._died_at_step:
                     self._deaths = 0
+                if self._last_failure:
+                    self._last_failure = None
+                    self.state.add_progress(messages.Progress(message=""))
                 if worker is self.workers[0]:
                     self.done = metrics.add_step(self.done, self._samples, message.seconds)
             case messages.Parked() if self.state.parked and self.state.leaving:

@@ -14,9 +14,11 @@ import datetime
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
+import torch
 import torch.distributed as dist
 
 # torch's own stubs know neither these names nor their methods.
@@ -36,8 +38,29 @@ POLL_INTERVAL = datetime.timedelta(seconds=0.1)
 _store_ports: deque[int] = deque(maxlen=8)
 
 
+class PeerLost(RuntimeError):
+    """A rank of the group is lost, or the group was aborted: the ranks that are left form another.
+
+    Every other error would come again in every group, so it ends the process.
+    """
+
+
+@contextmanager
+def reporting_lost_peers() -> Iterator[None]:
+    """An error of a collective is a lost peer, except one of memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise PeerLost(str(error)) from error
+
+
 class Abortable(Protocol):
     """What a collective needs to know about its group."""
+
+    # Why its first collective failed.
+    failure: str
 
     @property
     def is_aborted(self) -> bool: ...
@@ -54,16 +77,17 @@ class Work:
     def wait(self) -> None:
         """Block until it has completed on this rank.
 
-        Raises RuntimeError when the group was aborted or a peer is lost.
+        Raises PeerLost when the group was aborted or a peer is lost.
         """
         while True:
             ended = self._group.is_aborted or self._torch_work.is_completed()
             try:
                 self._torch_work.wait(POLL_INTERVAL)
-            except RuntimeError:
+            except RuntimeError as error:
                 # It has failed, or it has not completed yet.
                 if ended:
-                    raise
+                    self._group.failure = self._group.failure or str(error)
+                    raise PeerLost(str(error)) from error
             else:
                 return
 

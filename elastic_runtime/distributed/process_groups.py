@@ -40,8 +40,8 @@ class Rendezvous:
     ) -> tuple[Any, ProcessGroups, ProcessGroups]:
         """The store at `address`, and the connected groups over gloo and over NCCL.
 
-        For a model on the CPU the latter are those over gloo. Raises RuntimeError if a rank does
-        not come, ValueError if NCCL could never connect the ranks' devices.
+        For a model on the CPU the latter are those over gloo. Raises PeerLost if a rank does not
+        come, ValueError if NCCL could never connect the ranks' devices.
         """
         host, _, port = address.rpartition(":")
         store = gloo.TCPStore(

@@ -95,12 +95,12 @@ class Strategy(Protocol):
         """Give the state of the ranks that leave to those that stay; called between two steps.
 
         `group`: the old one. `next_ranks`: by old rank, the rank in the next generation, -1 for a
-        rank that leaves. `next_world`: how many ranks it has. Raises RuntimeError if a peer is
+        rank that leaves. `next_world`: how many ranks it has. Raises PeerLost if a peer is
         lost.
         """
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         """Give every rank of the new group the state of `recovery.step`.
 
-        `group`: None in a job of one. Raises RuntimeError if a peer is lost.
+        `group`: None in a job of one. Raises PeerLost if a peer is lost.
         """

@@ -17,6 +17,7 @@ import torch
 
 from elastic_runtime import script_checks, session_checks
 from elastic_runtime.data import batch_assignment
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import summation_tree
 from elastic_runtime.strategies.base import Pass, StateAccess
@@ -95,7 +96,7 @@ class Deterministic(Replicated):
             self._sum = self._sum_over_ranks(self._group) if self._group else self._nodes[0][1]
             if self._group:
                 self._group.all_reduce(self._loss).wait()
-        except RuntimeError:
+        except PeerLost:
             self._peer_lost = True
         return not self._peer_lost
 

@@ -17,6 +17,7 @@ import torch
 
 from elastic_runtime import script_checks
 from elastic_runtime.data import batch_assignment
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
@@ -109,7 +110,7 @@ class Sharded:
         if not self.broken:
             try:
                 call()
-            except RuntimeError:
+            except PeerLost:
                 self.broken = True
 
     def _all_gather(self, output: torch.Tensor, source: torch.Tensor) -> None:

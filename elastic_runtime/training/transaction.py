@@ -13,6 +13,7 @@ import torch
 from elastic_runtime import messages
 from elastic_runtime.checkpointing.saver import SaveOrder
 from elastic_runtime.data.streams import Streams
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
 
@@ -60,7 +61,7 @@ class StepTransaction:
         if parts.lifecycle.group:
             try:
                 parts.lifecycle.group.all_reduce(orders).wait()
-            except RuntimeError:
+            except PeerLost:
                 return Outcome.FAILED
         self.apply()
         next_generation, save, stop = (int(order) for order in orders[:3])
