@@ -45,6 +45,10 @@ MALLOC_DEFAULTS = {
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
 }
+# Seconds: the unit of /proc/PID/stat.
+CPU_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+# So many tell whether a process computes; there are 20 a second.
+CPU_SAMPLES = 17
 # A process writes its stacks within this time: the signal handler needs no lock of Python's.
 STACKS_TIMEOUT_S = 0.1
 # Bytes of one message, and of the stacks of a process.
@@ -93,6 +97,8 @@ class WorkerProcess:
         self._alive_at = clock()
         # Seconds of the answers in the last 16 s, and of the last 64 steps.
         self._answer_seconds = deque[float](maxlen=320)
+        # (time, CPU seconds used), when the last pings were due.
+        self._cpu_seconds = deque[tuple[float, float]](maxlen=CPU_SAMPLES)
         self._step_seconds = deque[float](maxlen=64)
 
     def send(self, message: AgentMessage) -> None:
@@ -101,6 +107,7 @@ class WorkerProcess:
 
     def ping(self) -> None:
         """Ask whether the process answers; one ping at a time."""
+        self._cpu_seconds.append((self._clock(), _cpu_seconds(self.process.pid)))
         if self._pinged_at is None:
             self._pinged_at = self._clock()
             if not self.listens:
@@ -137,11 +144,19 @@ class WorkerProcess:
             answers=len(self._answer_seconds),
             arrived=self.arrived,
             unanswered_s=now - self._alive_at if unanswered else 0.0,
+            cpu_share=self._cpu_share(),
             since_step_s=now - self._last_step_at,
             slowest_answer_s=max(self._answer_seconds, default=0.0),
             median_step_s=median(self._step_seconds) if self._step_seconds else 0.0,
             slowest_step_s=max(self._step_seconds, default=0.0),
         )
+
+    def _cpu_share(self) -> float:
+        """CPU seconds a second, of all its threads; 0 before anybody knows."""
+        if len(self._cpu_seconds) < 2:
+            return 0.0
+        (first, used_before), (last, used) = self._cpu_seconds[0], self._cpu_seconds[-1]
+        return (used - used_before) / max(last - first, CPU_TICK_S)
 
     async def stacks(self) -> str:
         """The stacks of all threads, written by faulthandler.
@@ -185,6 +200,17 @@ class WorkerProcess:
         # A close would wait until the process reads what was sent last.
         self.writer.transport.abort()
         os.close(self._stacks)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """The CPU time that a process has used."""
+    try:
+        # The name before the parenthesis may have spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        # It has ended.
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * CPU_TICK_S
 
 
 async def _wait_until_written(descriptor: int, start: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_runtime.agent.hang_detection import MIN_CPU_SHARE
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
 from tests.fakes.agents import pod_settings
 
@@ -99,6 +100,33 @@ async def test_silence_counts_from_the_last_answer_once_pinged_again(tmp_path: P
         worker.ping()
         assert worker.pulse().unanswered_s == pytest.approx(0.6)
         worker.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "computes"),
+    [
+        pytest.param("while True: pass", True, id="computes"),
+        pytest.param("import time; time.sleep(60)", False, id="waits"),
+    ],
+)
+async def test_a_process_that_computes_is_told_from_one_that_waits(
+    code: str, computes: bool
+) -> None:
+    worker = await spawn(["-c", code], pod_settings(), 0, time.monotonic)
+    try:
+        async with asyncio.timeout(60):
+            # At its start every process computes.
+            while (worker.pulse().cpu_share >= MIN_CPU_SHARE) != computes or not is_sampled(worker):
+                worker.ping()
+                await asyncio.sleep(0.05)
+    finally:
+        worker.kill()
+        await worker.process.wait()
+        worker.close()
+
+
+def is_sampled(worker: WorkerProcess) -> bool:
+    return len(worker._cpu_seconds) == worker._cpu_seconds.maxlen
 
 
 async def test_first_step_of_a_generation_does_not_count_for_the_pace(tmp_path: Path) -> None:
