@@ -45,7 +45,8 @@ class Group:
         self._changed = threading.Condition()
         self._aborted = False
         self.failure = ""
-        self._sockets: gloo.OpenedSockets | None = None
+        # Where the ranks listen, once they have met.
+        self._listeners = set[gloo.Address]()
         # Over NCCL, connected or not.
         self._communicators: list[Any] = []
 
@@ -59,8 +60,6 @@ class Group:
         waits for a store or a peer has no socket yet that `abort` could shut down, so after an
         abort that thread is abandoned.
         """
-        sockets = gloo.OpenedSockets()
-        self._sockets = sockets
         rendezvous = Rendezvous(
             self.generation, self.rank, self.world, self.shard_group_size, self._device
         )
@@ -70,7 +69,7 @@ class Group:
             result: Any
             try:
                 with reporting_lost_peers():
-                    result = rendezvous.meet(store, sockets, self._make_nccl)
+                    result = rendezvous.meet(store, self._listeners, self._make_nccl)
             except (RuntimeError, ValueError, OSError) as error:
                 result = error
             with self._changed:
@@ -112,8 +111,7 @@ class Group:
             self._changed.notify_all()
         if is_first:
             nccl.abort(self._communicators)
-        if self._sockets:
-            self._sockets.shut_down()
+        gloo.shut_down_connections(frozenset(self._listeners))
 
     def close(self) -> None:
         """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick)."""
