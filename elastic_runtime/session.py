@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 import torch
 
-from elastic_runtime import messages, script_checks, session_checks
+from elastic_runtime import messages, parameter_checks, script_checks, session_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
 from elastic_runtime.json_logging import log_for_people, log_to
@@ -223,8 +223,8 @@ class Session:
         _models_in_a_loop.add(self.model)
         transaction = self._transaction
         try:
-            with script_checks.no_optimizer_step(
-                self.optimizer, lambda: transaction.gradients_reduced
+            with parameter_checks.no_optimizer_step(
+                self.model, lambda: transaction.gradients_reduced, log.warning
             ):
                 yield from self._loop(until)
         finally:

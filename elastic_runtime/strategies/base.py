@@ -1,5 +1,6 @@
 """The interface between a session and the strategy that spreads its model over the ranks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,6 +74,10 @@ class Strategy(Protocol):
         Called before each backward pass and after the last one. `is_first`: before the first one
         of the step.
         """
+
+    def parameter_mistakes(self) -> Iterable[str]:
+        """If parameters would be trained whose gradients are not summed. Called after the passes of
+        a step."""
 
     def end_backward(self) -> None:
         """Called after each backward pass, before the script goes on."""

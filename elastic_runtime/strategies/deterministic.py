@@ -15,7 +15,7 @@ from functools import reduce
 
 import torch
 
-from elastic_runtime import script_checks, session_checks
+from elastic_runtime import parameter_checks, script_checks, session_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -30,6 +30,7 @@ class Deterministic(Replicated):
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameters = [p for p in state.model.parameters() if p.requires_grad]
+        self._known = parameter_checks.trained(state.model)
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
         script_checks.raise_mistakes(session_checks.device_mistakes(state.model.parameters()))
         self._peer_lost = False

@@ -10,12 +10,12 @@
 At every resize the model is unwrapped and wrapped again in place, and rows move between ranks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from elastic_runtime import script_checks
+from elastic_runtime import parameter_checks, script_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -55,6 +55,7 @@ class Sharded:
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
+        self._parameter_count = len(list(state.model.parameters()))
         self._model = ShardedModel(self._wrap, state.model, state.optimizer)
         self._resharding = Resharding(state, self._model, self._peer_copies)
         # (2,): the step's loss, the square of its gradient's norm
@@ -98,6 +99,11 @@ class Sharded:
     def check_gradients(self, *, is_first: bool) -> None:
         if not is_first and all(p.grad is None for p in self._model.trained_parameters):
             script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
+
+    def parameter_mistakes(self) -> Iterable[str]:
+        """Only their number: fully_shard replaces them, and sums those that are unfrozen."""
+        if len(list(self._state.model.parameters())) != self._parameter_count:
+            yield parameter_checks.PARAMETERS_CHANGED
 
     def end_backward(self) -> None:
         """Nothing to note: FSDP2 has its own gradients."""

@@ -140,6 +140,7 @@ class Step:
             [
                 *script_checks.unfinished_step_mistakes(self.number, self._pending, remaining),
                 *script_checks.scheduler_step_mistakes(self._scheduler_counts, schedulers),
+                *self._parts.strategy.parameter_mistakes(),
             ]
         )
         if self._backward_calls:
