@@ -25,7 +25,10 @@ from elastic_runtime.strategies.replicated import Replicated
 
 
 class Deterministic(Replicated):
-    """Every rank holds the whole state; the gradients are summed after all passes of a rank."""
+    """A strategy: after the same steps the parameters are equal bit by bit at every size.
+
+    Every rank holds the whole state; the gradients are summed after all passes of a rank.
+    """
 
     def attach(self, state: StateAccess) -> None:
         self._state = state

@@ -28,20 +28,22 @@ from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, shard_o
 
 
 class Sharded:
-    """`wrap(model, mesh)` calls `fully_shard` on the modules to wrap, with mixed precision if
-    wanted; it is called at every resize.
-
-    `shard_group_size`: at least that many ranks share one copy of the state, namely the smallest
-    divisor of the job's size that is not below it; there are as many copies as groups (HSDP). If
-    None, all ranks share a single copy (FSDP).
-    `peer_copy_every`: every so many steps each rank copies its shard to a neighbour's host memory;
-    0: never. It needs memory for two shards, four while a copy is taken.
+    """A strategy: FSDP2, at a number of ranks that may change between two steps.
 
     If a lost shard has another copy, only the step in flight is lost. Otherwise the job goes back
     to the newest peer copies or else to the newest checkpoint, and repeats the steps since.
 
     Every pass gathers the parameters from all ranks, so a rank with fewer micro-batches than others
     runs additional passes with weight 0. Every rank builds the whole model once, at its start.
+
+    Args:
+        wrap: `wrap(model, mesh)` calls `fully_shard` on the modules to wrap, with mixed precision
+            if wanted; it is called at every resize.
+        shard_group_size: at least that many ranks share one copy of the state, namely the smallest
+            divisor of the job's size that is not below it; there are as many copies as groups
+            (HSDP). If None, all ranks share a single copy (FSDP).
+        peer_copy_every: every so many steps each rank copies its shard to a neighbour's host
+            memory; 0: never. It needs memory for two shards, four while a copy is taken.
     """
 
     def __init__(
