@@ -22,7 +22,6 @@ AGENT_FD_ENV = "CEDE_AGENT_FD"
 # A name of our own: a library that sees LOCAL_RANK expects all that torchrun sets.
 LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
 
-# --- calls of an agent to pod 0 ---
 MEMBER_PATH = "/v1/member"
 RECORD_PATH = "/v1/record"
 STACKS_PATH = "/v1/stacks"
@@ -238,7 +237,6 @@ class MemberReport:
     leaving: bool = False
     # All ranks have handed over their state.
     parked: bool = False
-    # The script came to its end.
     finished: bool = False
     # The newest generation that failed here.
     broken: int = 0
@@ -246,6 +244,8 @@ class MemberReport:
     newest_generation: int = 0
     # A rank has finished its part of the step in flight and waits for others.
     waits: bool = False
+    # How long its ranks take for their own part of a step, in seconds; 0 if unknown.
+    own_s: float = 0.0
     store: StoreOpened | None = None
     progress: Progress = field(default_factory=Progress)
     done: WorkDone = field(default_factory=WorkDone)

@@ -13,7 +13,7 @@ from elastic_runtime.agent import membership, metrics
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.job_progress import JobProgress
 from elastic_runtime.agent.membership_view import Limits, Member, View, merge_report
-from elastic_runtime.agent.status_text import describe
+from elastic_runtime.agent.status_text import describe, slow_pod
 from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.messages import (
     CoordinatorReply,
@@ -108,6 +108,7 @@ class Coordinator:
         if not before.generation:
             self.progress.recover(report.kept)
         known = (self.progress.finished, self.progress.durable_step)
+        self.progress.own_s[report.index] = report.own_s
         self.progress.add(report.index, report.done, report.progress, before.members, before.abrupt)
         # Pods that wait outside may end when the job has finished. Every pod keeps what is durable.
         if (
@@ -231,8 +232,12 @@ class Coordinator:
             loss=round(progress.loss, 6) if math.isfinite(progress.loss) else None,
             parked=tuple(sorted(parked)),
             message=progress.message,
-            busy=describe(state, view, silent_before, progress.durable_step),
+            busy=describe(state, view, silent_before, progress.durable_step)
+            + (slow_pod(self._own_seconds()) if is_training else ""),
         )
+
+    def _own_seconds(self) -> dict[int, float]:
+        return {index: self.progress.own_s.get(index, 0.0) for index in self.view.record.members}
 
     def _state(self) -> str:
         record = self.view.record

@@ -27,6 +27,7 @@ class JobProgress:
     tally: metrics.Tally = field(default_factory=metrics.Tally)
     # By pod.
     done: dict[int, WorkDone] = field(default_factory=dict)
+    own_s: dict[int, float] = field(default_factory=dict)
 
     @property
     def median_step_s(self) -> float:

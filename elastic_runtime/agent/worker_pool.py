@@ -282,4 +282,10 @@ class WorkerPool:
         slowest_answer_s = max(
             (worker.pulse().slowest_answer_s for worker in self.workers), default=0.0
         )
-        return metrics.format_pod(self.state.step, self.all_deaths, self.hangs, slowest_answer_s)
+        return metrics.format_pod(
+            self.state.step,
+            self.all_deaths,
+            self.hangs,
+            slowest_answer_s=slowest_answer_s,
+            own_s=self.state.own_s,
+        )

@@ -69,6 +69,15 @@ async def test_status_is_json_whatever_the_loss_is(loss: float) -> None:
     assert values["state"] == contract.decode_status(body).state
 
 
+async def test_status_names_a_slow_member_while_the_job_trains() -> None:
+    job = coordinator()
+    await report_to(job, replace(report(0), own_s=0.1))
+    await report_to(job, replace(report(2, generation=0), own_s=9.0))
+    assert "its part of a step" not in job.status().busy
+    await report_to(job, replace(report(1), own_s=0.4))
+    assert job.status().busy.startswith("training; waits for pod 1: its part of a step takes 0.4 s")
+
+
 async def test_a_job_that_does_not_train_has_no_throughput() -> None:
     job = coordinator()
     pace = Progress(seconds=0.5)
