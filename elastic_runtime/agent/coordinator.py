@@ -229,9 +229,9 @@ class Coordinator:
             samplesPerSecond=round(is_training * progress.samples_per_second, 3),
             saveSeconds=round(progress.save_s, 4),
             pauseSeconds=round(progress.pause_s, 4),
-            loss=round(progress.loss, 6) if math.isfinite(progress.loss) else None,
+            loss=_finite(progress.loss),
             parked=tuple(sorted(parked)),
-            message=progress.message,
+            message=progress.text(view.wanted),
             busy=describe(state, view, silent_before, progress.durable_step)
             + (slow_pod(self._own_seconds()) if is_training else ""),
         )
@@ -279,6 +279,10 @@ class Coordinator:
 
     def metrics(self) -> str:
         return metrics.format_job(self.status(), self.progress.tally)
+
+
+def _finite(loss: float | None) -> float | None:
+    return None if loss is None or not math.isfinite(loss) else round(loss, 6)
 
 
 def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:

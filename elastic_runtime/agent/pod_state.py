@@ -98,8 +98,13 @@ class PodState:
         self.waits = any(other.arrived for other in workers)
 
     def add_progress(self, newer: Progress) -> None:
-        if newer.message is not None:
-            newer = replace(newer, message=shorten(newer.message))
+        newer = replace(
+            newer,
+            message=_shortened(newer.message),
+            save_message=_shortened(newer.save_message),
+            size_message=_shortened(newer.size_message),
+            failure=_shortened(newer.failure),
+        )
         self.progress = merged(self.progress, newer)
 
     def report(
@@ -134,6 +139,10 @@ class PodState:
         )
 
 
+def _shortened(text: str | None) -> str | None:
+    return shorten(text) if text else text
+
+
 def merged(older: Progress, newer: Progress) -> Progress:
     """Both reports in one: what `newer` reports replaces what `older` reported."""
     return Progress(
@@ -146,5 +155,8 @@ def merged(older: Progress, newer: Progress) -> Progress:
         save_s=older.save_s if newer.save_s is None else newer.save_s,
         stall_s=older.stall_s if newer.stall_s is None else newer.stall_s,
         message=older.message if newer.message is None else newer.message,
+        save_message=older.save_message if newer.save_message is None else newer.save_message,
+        size_message=older.size_message if newer.size_message is None else newer.size_message,
+        failure=older.failure if newer.failure is None else newer.failure,
         finished=older.finished if newer.finished is None else newer.finished,
     )

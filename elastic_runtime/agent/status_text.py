@@ -118,6 +118,15 @@ def _names(indexes: Iterable[int]) -> str:
     return f"{noun} {names} and {surplus} more" if surplus > 0 else f"{noun} {names}"
 
 
+def message(failures: Mapping[int, str], *others: str) -> str:
+    """What a person should know of or do. `failures`: what became of pods, by pod."""
+    by_failure: dict[str, list[int]] = {}
+    for index, failure in failures.items():
+        by_failure.setdefault(failure, []).append(index)
+    pods = [f"{_names(indexes)} {failure}" for failure, indexes in by_failure.items()]
+    return shorten("; ".join(filter(None, [*pods, *others])))
+
+
 def shorten(message: str) -> str:
     """At most `MAX_MESSAGE` characters; … stands for the ones left out."""
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"

@@ -92,7 +92,8 @@ class _AlreadyImported(MetaPathFinder, Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec
+        # Not by assignment: some modules refuse that.
+        vars(module)["__spec__"] = self._spec
 
 
 _already_imported = _AlreadyImported()

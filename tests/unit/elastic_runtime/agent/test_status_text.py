@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elastic_runtime.agent.membership_view import Member, View
-from elastic_runtime.agent.status_text import describe, shorten, slow_pod
+from elastic_runtime.agent.status_text import describe, message, shorten, slow_pod
 from elastic_runtime.contract import State
 from elastic_runtime.messages import Record
 
@@ -128,3 +128,12 @@ def test_message_is_shortened_to_500_characters() -> None:
 )
 def test_a_pod_is_slow_compared_with_others(own_seconds: dict[int, float], text: str) -> None:
     assert slow_pod(own_seconds) == text
+
+
+def test_pods_that_gave_up_for_one_reason_are_named_together() -> None:
+    failures = {2: "gave up: no 'x'", 1: "gave up: no disk", 0: "gave up: no 'x'"}
+    assert message(failures, "", "") == "pods 0, 2 gave up: no 'x'; pod 1 gave up: no disk"
+
+
+def test_three_long_messages_fit_into_a_status() -> None:
+    assert len(message({0: "x" * 400}, "y" * 500, "z" * 500)) == 500

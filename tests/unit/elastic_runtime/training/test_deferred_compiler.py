@@ -129,6 +129,7 @@ def test_what_a_library_excludes_from_compilation_stays_out_of_it(use: str) -> N
     "way",
     [
         "import torch._dynamo.eval_frame",
+        "import torch._dynamo.config",
         "import importlib.util; importlib.util.find_spec('torch._dynamo.eval_frame')",
         "hasattr(sys.modules['torch._dynamo'], '__path__')",
     ],
