@@ -27,7 +27,7 @@ def call_that_holds_pythons_lock(file):
     if file.exists():
         file.unlink()
         began = time.monotonic()
-        sum(range(100_000_000))
+        sum(range(400_000_000))
         print("held the lock for", time.monotonic() - began)
 """
 BACKWARD = "        step.backward("
