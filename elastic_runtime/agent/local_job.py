@@ -85,10 +85,13 @@ def _end_of_job(code: int) -> str:
 
 def _status(port: int, key: Path) -> Status:
     """Raises OSError, ValueError or Refused if the job does not answer as it should."""
-    call = control_server.call(
-        HOST, port, key.read_bytes().strip(), JOB, "GET", contract.STATUS_PATH
-    )
-    return contract.decode_status(asyncio.run(call))
+    reply = _call(port, key.read_bytes().strip(), "GET", contract.STATUS_PATH)
+    return contract.decode_status(reply)
+
+
+def _call(port: int, key: bytes, method: str, path: str, body: bytes = b"") -> bytes:
+    """The reply of pod 0. Raises OSError if there is none, and control_server.Refused."""
+    return asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
 
 
 def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
@@ -122,7 +125,7 @@ def request(
         )
         return 1
     try:
-        print(show(asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))))
+        print(show(_call(port, key, method, path, body)))
     except control_server.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1

@@ -39,31 +39,29 @@ def test_request_that_the_job_refuses_shows_its_reason(
     assert capsys.readouterr().err.startswith(expected)
 
 
-def test_reply_is_printed_as_it_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def request_state(directory: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes) -> int:
+    """Ask a job that replies this for its state. Returns the exit code."""
+
     async def answer(*_: object) -> bytes:
-        return b"{}"
+        return reply
 
     def show(reply: bytes) -> str:
         return contract.decode_status(reply).state
 
-    (tmp_path / "key").write_text("secret")
+    (directory / "key").write_text("secret")
     monkeypatch.setattr(control_server, "call", answer)
-    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", show) == 0
+    return local_job.request(directory, 1, "GET", contract.STATUS_PATH, b"", show)
+
+
+def test_reply_is_printed_as_it_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert request_state(tmp_path, monkeypatch, b"{}") == 0
     assert capsys.readouterr().out == "starting\n"
 
 
 def test_reply_of_a_version_that_is_not_understood_is_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(*_: object) -> bytes:
-        return b'{"version": 9, "oldest": 9}'
-
-    def show(reply: bytes) -> str:
-        return contract.decode_status(reply).state
-
-    (tmp_path / "key").write_text("secret")
-    monkeypatch.setattr(control_server, "call", answer)
-    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", show) == 1
+    assert request_state(tmp_path, monkeypatch, b'{"version": 9, "oldest": 9}') == 1
     assert "upgrade this side" in capsys.readouterr().err
