@@ -34,9 +34,10 @@ def lose_in_pass(self, *, is_last):
         while session._parts.lifecycle.link.record.generation == session.generation:
             time.sleep(0.01)  # until a resize is planned
         lost(f"pass-{session.rank}")
+    begin_pass(self, is_last=is_last)
 
 move_rows, resharding.move_rows = resharding.move_rows, lose_while_moving
-Sharded.begin_pass = lose_in_pass
+begin_pass, Sharded.begin_pass = Sharded.begin_pass, lose_in_pass
 """
     + SCRIPT
 )
