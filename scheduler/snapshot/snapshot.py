@@ -32,6 +32,7 @@ from scheduler.quota.pod_sets import read_pod_sets
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from scheduler.snapshot.disagreement import Count, distrusted, find_disagreements
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
+from scheduler.snapshot.guards import Guard, read_guards
 from scheduler.snapshot.job_pods import JobPods, combined
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.snapshot.memory import Kept, ReadObjects
@@ -87,6 +88,10 @@ class Snapshot:
     finished: frozenset[str] = frozenset()
     # oldest first
     cessions: tuple[Cession, ...] = ()
+    # what keeps released capacity for preemptors
+    guards: tuple[Guard, ...] = ()
+    # on which Kueue places pods by topology
+    placed_flavors: frozenset[str] = frozenset()
     # the nodes that are Ready and schedulable
     nodes: tuple[NodeRoom, ...] = ()
     # for which the snapshot contradicts itself or Kueue's own count: nobody shrinks or stops for
@@ -163,6 +168,10 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
         led_since=objects.led_since,
+        guards=read_guards(objects.cluster_queues, admitted),
+        placed_flavors=frozenset(
+            flavor.metadata.name for flavor in objects.resource_flavors if flavor.spec.topologyName
+        ),
         nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
         overdue=objects.overdue,
