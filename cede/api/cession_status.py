@@ -162,3 +162,8 @@ class CessionStatus(BaseModel):
     message: str = Field(
         default="", max_length=2048, description="What happened last, in one sentence."
     )
+
+    @property
+    def released(self) -> bool:
+        """Whether a target has released its capacity."""
+        return any(target.releasedTime for target in self.targets)

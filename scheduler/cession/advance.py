@@ -70,8 +70,9 @@ def advance(
         is_released = cession.status.phase is CessionPhase.RELEASED
         if not is_released and not suffices(cession, snapshot, others):
             short_since = once(cession.status.shortTime, now)
-        reservation = prepare(cession, snapshot, now)
         progress = _observe(cession, snapshot, now, others)
+        all_ready = all(target.ready for target in progress if target.needed)
+        reservation = prepare(cession, snapshot, now, all_ready=all_ready)
         # nobody is stopped for a preemptor that would not fit all the same
         if reservation.may_release and not short_since:
             progress = _release_ready(cession, progress, snapshot, now)

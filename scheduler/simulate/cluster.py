@@ -1,13 +1,15 @@
 """PURE. The simulated cluster: Kueue, the Job controller and the pods, on a virtual clock."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.simulate import job_progress
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.clock import Clock
 from scheduler.simulate.kueue import Kueue, Settings
 from scheduler.simulate.kueue_cycle import run_cycle
-from scheduler.simulate.objects import Job, JobSpec, TeamQuota, Workload
+from scheduler.simulate.objects import Guard, Job, JobSpec, Queue, TeamQuota, Workload
 
 
 class Cluster:
@@ -105,6 +107,29 @@ class Cluster:
         """The ClusterQueue of this name has this quota."""
         self.kueue.set_quota(quota, self.now)
         self._changed()
+
+    def guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+        """Kueue admits a guard at once."""
+        guards = self.kueue.guards
+        match action:
+            case CreateGuard():
+                guards.setdefault(action.cession, Guard(sum(action.amounts.values())))
+            case JoinGuard():
+                guards[action.cession].in_cohort = True
+            case DeleteGuard():
+                guards.pop(action.cession, None)
+        self.kueue.capacity_changed(self.now)
+        self._changed()
+
+    def set_private_quota(self, queue: Queue, action: SetPrivateQuota) -> None:
+        """The quota that the action writes, and its note."""
+        [group] = action.resource_groups
+        [written] = group["flavors"][0]["resources"]
+        limit = written.get("lendingLimit")
+        queue.private = action.note
+        lent = None if limit is None else int(limit)
+        nominal = int(written["nominalQuota"])
+        self.set_quota(replace(queue.quota, nominal=nominal, lending_limit=lent))
 
     def resize(self, job: Job, size: int, *, shrinks: bool) -> None:
         """Set the Job's parallelism: fewer pods at once, more when Kueue has admitted them."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
-from scheduler.simulate.objects import Queue, TeamQuota, Workload
+from scheduler.simulate.objects import Guard, Queue, TeamQuota, Workload
 from scheduler.simulate.quota import Quota
 
 BATCH_S = 1.0
@@ -34,6 +34,8 @@ class Kueue:
     def __init__(self, teams: Iterable[TeamQuota], settings: Settings) -> None:
         self.settings = settings
         self.queues = {team.name: Queue(team) for team in teams}
+        # by Cession
+        self.guards: dict[str, Guard] = {}
         self.admitted: dict[str, Workload] = {}
         # when parked Workloads are tried again; None if nothing came free
         self.batch_at: float | None = None
@@ -129,7 +131,8 @@ class Kueue:
         return heads
 
     def quota(self) -> Quota:
-        return Quota(self.queues, shares=self.settings.shares)
+        guarded = sum(guard.accelerators for guard in self.guards.values() if guard.in_cohort)
+        return Quota(self.queues, shares=self.settings.shares, guarded=guarded)
 
     def admit(self, workload: Workload, now: float) -> None:
         """The Workload has quota; the one that it replaces has none any more."""
