@@ -14,6 +14,7 @@ from cede.api.cession import Cession
 from scheduler.actions import Action, DeleteGuard, SetQueueingStrategy, SetWorkloadActive
 from scheduler.cession import guard_plan
 from scheduler.cession.guard_plan import find_guard, needs_guard
+from scheduler.cession.promises import suffices
 from scheduler.cession.stage_times import led_s, once
 from scheduler.quota.assignments import assignments
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
@@ -130,6 +131,9 @@ def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
 def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
     guard = find_guard(cession.metadata.name, snapshot)
     if guard is None or not (guard.is_seated or guard.in_cohort):
+        if not suffices(cession, snapshot, ()):
+            # another Cession releases what is missing, and a guard would keep it from that
+            return Reservation(_without_guard(cession, snapshot))
         # also if only a part of it was made
         return Reservation((guard_plan.create(cession, snapshot),))
     if not guard.in_cohort:

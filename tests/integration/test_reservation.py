@@ -134,6 +134,15 @@ def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) 
         admin.delete_jobs(*TEAMS)
 
 
+def test_the_scheduler_makes_and_deletes_no_queue_but_those_of_guards(admin: Admin) -> None:
+    admin.apply_team(OWNER, 4)
+    queue = f"clusterqueue/{OWNER}"
+    spec = admin.cluster.kubectl("get", queue, "-o", "json").replace(OWNER, "another")
+    for args, stdin in ((("create", "-f", "-"), spec), (("delete", queue), None)):
+        with pytest.raises(AssertionError, match="ClusterQueues of guards only"):
+            admin.cluster.kubectl(*args, "--dry-run=server", *AS_SCHEDULER, stdin=stdin)
+
+
 # --- the cluster ----------------------------------------------------------------------------------
 def fill(admin: Admin, case: Case) -> None:
     """All accelerators are in use, by jobs that cannot shrink and by an elastic one."""

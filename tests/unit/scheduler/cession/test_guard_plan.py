@@ -173,11 +173,20 @@ def test_the_guard_is_as_large_as_the_preemptor() -> None:
 def test_the_guard_covers_what_the_team_exceeds_its_own_quota_by() -> None:
     other = admitted("other", "vision", size=2, allowed_sizes=())
     current = past_own(target=(*LOW, other))
-    small = replace(current, pending=(pending(pods=3),))
+    small = replace(current, pending=(pending(pods=2),))
     (made,) = step(small, record()).actions
-    # 4 are owned, 6 are in use, 3 are wanted
+    # 4 are owned, 6 are in use, 2 are wanted
     assert isinstance(made, CreateGuard)
-    assert made.amounts == {KEY: 5}
+    assert made.amounts == {KEY: 4}
+
+
+def test_no_guard_is_made_for_what_another_cession_releases() -> None:
+    """It would keep the other preemptor out, and nobody would release anything."""
+    current = past_own(target=LOW)
+    larger = replace(current, pending=(pending(pods=5),))
+    assert step(larger, record()).actions == ()
+    half_made = replace(larger, guards=(Guard("c-1", "9"),))
+    assert step(half_made, record()).actions == (DeleteGuard("c-1"),)
 
 
 @pytest.mark.parametrize(
