@@ -48,6 +48,9 @@ def prepare(cession: Cession, snapshot: Snapshot, now: float, *, all_ready: bool
     if not is_released and guard_plan.ends_first(cession, snapshot, now):
         return Reservation(_without_guard(cession, snapshot))
     if needs_guard(cession, snapshot, now):
+        if not is_released and not suffices(cession, snapshot, ()):
+            # another Cession releases what is missing, and a guard would keep it from that
+            return Reservation(_without_guard(cession, snapshot))
         if all_ready or is_released:
             return _with_guard(cession, snapshot, now)
         return Reservation()
@@ -131,9 +134,6 @@ def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
 def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
     guard = find_guard(cession.metadata.name, snapshot)
     if guard is None or not (guard.is_seated or guard.in_cohort):
-        if not suffices(cession, snapshot, ()):
-            # another Cession releases what is missing, and a guard would keep it from that
-            return Reservation(_without_guard(cession, snapshot))
         # also if only a part of it was made
         return Reservation((guard_plan.create(cession, snapshot),))
     if not guard.in_cohort:

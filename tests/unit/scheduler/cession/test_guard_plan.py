@@ -185,8 +185,8 @@ def test_no_guard_is_made_for_what_another_cession_releases() -> None:
     current = past_own(target=LOW)
     larger = replace(current, pending=(pending(pods=5),))
     assert step(larger, record()).actions == ()
-    half_made = replace(larger, guards=(Guard("c-1", "9"),))
-    assert step(half_made, record()).actions == (DeleteGuard("c-1"),)
+    taken_meanwhile = replace(larger, guards=(KEEPS,))
+    assert step(taken_meanwhile, record()).actions == (DeleteGuard("c-1"),)
 
 
 @pytest.mark.parametrize(
