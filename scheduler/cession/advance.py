@@ -71,8 +71,8 @@ def advance(
         if not is_released and not suffices(cession, snapshot, others):
             short_since = once(cession.status.shortTime, now)
         progress = _observe(cession, snapshot, now, others)
-        all_ready = all(target.ready for target in progress if target.needed)
-        reservation = prepare(cession, snapshot, now, all_ready=all_ready)
+        ready = {target.target.uid: target.ready for target in progress if target.needed}
+        reservation = prepare(cession, snapshot, now, ready)
         # nobody is stopped for a preemptor that would not fit all the same
         if reservation.may_release and not short_since:
             progress = _release_ready(cession, progress, snapshot, now)

@@ -7,7 +7,7 @@ before the preemptor without a chance are set inactive for the while. Where that
 guard keeps the capacity: scheduler/cession/guard_plan.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
@@ -38,17 +38,20 @@ class Reservation:
     since: str = ""
 
 
-def prepare(cession: Cession, snapshot: Snapshot, now: float, *, all_ready: bool) -> Reservation:
+def prepare(
+    cession: Cession, snapshot: Snapshot, now: float, ready: Mapping[str, bool]
+) -> Reservation:
     """The reservation for a preemptor that is pending. `restore` ends it.
 
-    `all_ready`: whether all targets could release now. What keeps capacity for one team keeps other
-    teams even out of their own, so it waits for them until then.
+    `ready`: by the uid of every target that is needed, whether it could release now. What keeps
+    capacity for one team keeps other teams even out of their own, so it waits until all could.
     """
     is_released = cession.status.released
+    all_ready = all(ready.values())
     if not is_released and guard_plan.ends_first(cession, snapshot, now):
         return Reservation(_without_guard(cession, snapshot))
     if needs_guard(cession, snapshot, now):
-        if not is_released and not suffices(cession, snapshot, ()):
+        if not is_released and not suffices(cession, snapshot, (), ready):
             # another Cession releases what is missing, and a guard would keep it from that
             return Reservation(_without_guard(cession, snapshot))
         if all_ready or is_released:

@@ -79,7 +79,8 @@ def record(released: bool = False, reserved: str = "") -> Cession:
 
 
 def step(current: Snapshot, made: Cession, *, all_ready: bool = True) -> Reservation:
-    return prepare(made, current, NOW, all_ready=all_ready)
+    ready = {target.uid: all_ready for target in made.spec.targets}
+    return prepare(made, current, NOW, ready)
 
 
 # --- who needs one --------------------------------------------------------------------------------
@@ -185,6 +186,8 @@ def test_no_guard_is_made_for_what_another_cession_releases() -> None:
     current = past_own(target=LOW)
     larger = replace(current, pending=(pending(pods=5),))
     assert step(larger, record()).actions == ()
+    not_needed = prepare(record(), current, NOW, {})
+    assert not_needed.actions == ()
     taken_meanwhile = replace(larger, guards=(KEEPS,))
     assert step(taken_meanwhile, record()).actions == (DeleteGuard("c-1"),)
 
