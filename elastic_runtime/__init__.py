@@ -7,7 +7,9 @@ because the agent, which is the pod's first process, must not import torch.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Deterministic", "Session", "Sharded", "device", "restore"]
+__all__ = ["Deterministic", "Session", "Sharded", "__version__", "device", "restore"]
+# Of pyproject.toml. An image may hold these files without the metadata of an installed package.
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from elastic_runtime.checkpointing import restore

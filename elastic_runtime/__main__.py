@@ -7,14 +7,15 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from elastic_runtime import contract
-from elastic_runtime.agent import external_command, local_job, settings
+from elastic_runtime.agent import external_command, job_report, local_job, settings
 from elastic_runtime.agent.agent import Agent
-from elastic_runtime.contract import SizeRequest
+from elastic_runtime.contract import SizeRequest, Status
 from elastic_runtime.json_logging import JsonLineFormatter, log_to
 from elastic_runtime.launchers import launcher_mistakes
 
@@ -23,19 +24,20 @@ on this machine:
   python -m elastic_runtime --local 4 train.py --epochs 3   four "pods"; Ctrl-C saves and stops
                                                             them, the same command resumes
 and then, in the same directory of another terminal:
-  python -m elastic_runtime status          one line of JSON: state, size, step, loss, ...
+  python -m elastic_runtime status          state, size, step, loss, ...; as JSON with `-o json`
   python -m elastic_runtime resize 2        train on with two pods; `resize 4` brings two back
   python -m elastic_runtime save            save now, while the job trains
   python -m elastic_runtime verify save     check the checkpoints in the folder `save`
 in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
   python -m elastic_runtime train.py --epochs 3
+  python -m elastic_runtime -m package.train --epochs 3
 a command that cannot be changed, asked to save by SIGUSR1 before it is stopped:
   python -m elastic_runtime --signal USR1 --done saved.txt -- any command
 
 How to port a script: docs/porting.md in Cede's repository."""
 
 
-def verify(directory: Path) -> int:
+def verify(directory: Path, *, as_json: bool) -> int:
     """Print the step and digest of the newest intact checkpoint. 1 if there is none.
 
     The digest is the one in the job's status.
@@ -44,9 +46,9 @@ def verify(directory: Path) -> int:
     from elastic_runtime.checkpointing import restore
 
     if saved := restore.newest_intact(directory):
-        print(
-            json.dumps({"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)})
-        )
+        facts = {"durableStep": saved.step, "digest": saved.digest, "path": str(saved.path)}
+        words = f"{saved.path} is intact: step {saved.step}, digest {saved.digest}"
+        print(json.dumps(facts) if as_json else words)
         return 0
     print(
         f"elastic_runtime: no checkpoint in {directory} is intact: check the path, and the log "
@@ -60,9 +62,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m elastic_runtime",
         description="Run a training script whose job can change size while it runs.",
-        usage="%(prog)s [options] train.py ...",
+        usage="%(prog)s [options] [-m] train.py ...",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "-m",
+        "--module",
+        action="store_true",
+        help="the script is the name of a module, as with `python -m`",
     )
     parser.add_argument(
         "--local",
@@ -78,6 +86,21 @@ def make_parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(".elastic_runtime"),
         help="where a local job keeps its key",
+    )
+    parser.add_argument(
+        "--log-dir",
+        type=Path,
+        metavar="DIR",
+        help="each worker's output goes to DIR/POD/stdout.log and stderr.log",
+    )
+    parser.add_argument(
+        "-t",
+        "--tee",
+        type=int,
+        choices=[1, 2, 3],
+        default=0,
+        help="what of it also goes to the console, with the pod before each line: 1 stdout, "
+        "2 stderr, 3 both",
     )
     parser.add_argument(
         "--signal",
@@ -98,24 +121,78 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def request(args: argparse.Namespace) -> int | None:
-    """Run one of the words `resize`, `status`, `save`, `verify`. None if the script is none."""
-    match args.script:
-        case ["resize", size]:
-            body = contract.encode(SizeRequest(int(size)))
-            return local_job.request(args.directory, args.port, "PUT", contract.SIZE_PATH, body)
-        case ["status"]:
-            return local_job.request(args.directory, args.port, "GET", contract.STATUS_PATH)
-        case ["save"]:
-            return local_job.request(args.directory, args.port, "POST", contract.CHECKPOINT_PATH)
-        case ["verify", directory]:
+def make_request_parser() -> argparse.ArgumentParser:
+    """Of the words that are no script, and their options."""
+    options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    options.add_argument("-o", "--output", choices=["json"], help="for programs")
+    options.add_argument("--port", type=int, help="control port of the local job")
+    options.add_argument("--directory", type=Path, help="where the local job keeps its key")
+    parser = argparse.ArgumentParser(prog="python -m elastic_runtime")
+    words = parser.add_subparsers(dest="word", required=True)
+    words.add_parser("status", parents=[options], help="state, size, step, loss, ...")
+    words.add_parser("save", parents=[options], help="save now, while the job trains")
+    resize = words.add_parser("resize", parents=[options], help="train on with so many pods")
+    resize.add_argument("pods", nargs="*")
+    verifier = words.add_parser("verify", parents=[options], help="check the checkpoints")
+    verifier.add_argument("checkpoints", type=Path, metavar="DIRECTORY")
+    return parser
+
+
+WORDS = ("status", "resize", "save", "verify")
+
+
+def request(args: argparse.Namespace) -> int:
+    """Run one of `WORDS`, which `args.script` begins with. Returns an exit code."""
+    parser = make_request_parser()
+    args.output = None
+    args = parser.parse_args(args.script, args)
+    as_json = args.output == "json"
+
+    def send(method: str, path: str, words: Callable[[Status], str], body: bytes = b"") -> int:
+        def show(reply: bytes) -> str:
+            return reply.decode() if as_json else words(contract.decode_status(reply))
+
+        return local_job.request(args.directory, args.port, method, path, body, show)
+
+    match args.word:
+        case "status":
+            return send("GET", contract.STATUS_PATH, job_report.table)
+        case "save":
+            return send("POST", contract.CHECKPOINT_PATH, job_report.answer_to_save)
+        case "verify":
             log_to(sys.stderr)
-            return verify(Path(directory))
-    return None
+            return verify(args.checkpoints, as_json=as_json)
+    if len(args.pods) != 1 or not args.pods[0].isdecimal():
+        parser.error(f"resize to how many pods? `resize 2`, not `{' '.join(args.script)}`")
+    size = int(args.pods[0])
+    return send(
+        "PUT",
+        contract.SIZE_PATH,
+        lambda status: job_report.answer_to_resize(status, size),
+        contract.encode(SizeRequest(size)),
+    )
+
+
+def missing_script(name: str, *, is_module: bool) -> str:
+    """Why it cannot be run; empty if it exists. Imports nothing of it."""
+    if not is_module:
+        exists = Path(name).exists()
+        return "" if exists else f"there is no {name} in {Path.cwd()}: check the path of the script"
+    folders: Sequence[str] | None = None
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:count]), folders)
+        folders = spec.submodule_search_locations if spec else None
+        if spec is None or (folders is None and count < len(parts)):
+            return (
+                f"there is no module {name}: check its name, and that it is installed or in "
+                f"{Path.cwd()}"
+            )
+    return ""
 
 
 def run_agent(
-    parser: argparse.ArgumentParser, script: Sequence[str], *, is_external_command: bool
+    parser: argparse.ArgumentParser, args: argparse.Namespace, script: Sequence[str]
 ) -> int:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLineFormatter())
@@ -127,7 +204,8 @@ def run_agent(
             f"not in a pod of an elastic job ({error} is missing): use --local N, or put "
             f"cede.dev/sizes on the Job"
         )
-    if is_external_command:
+    pod = replace(pod, log_dir=args.log_dir, tee=args.tee)
+    if args.signal:
         # One process per pod. A command that fails may not be started twice.
         pod = replace(pod, ranks=1, max_restarts=0)
     try:
@@ -141,35 +219,58 @@ def run_agent(
         raise
 
 
+def pod_options(args: argparse.Namespace) -> list[str]:
+    """Those of a local job's options that each of its pods has too."""
+    options = ["-m"] if args.module else []
+    if args.log_dir:
+        options += ["--log-dir", str(args.log_dir)]
+    if args.tee:
+        options += ["--tee", str(args.tee)]
+    if args.signal:
+        options += ["--signal", args.signal, "--done", args.done or ""]
+    return options
+
+
 def main() -> int:
     parser = make_parser()
     args = parser.parse_args()
-    match args.script:
-        case [] | ["--"]:
-            parser.error("which script? `--local 2 train.py` runs it here; see --help")
-        case ["resize", *sizes] if len(sizes) != 1 or not sizes[0].isdecimal():
-            parser.error(f"resize to how many pods? `resize 2`, not `{' '.join(args.script)}`")
-    code = request(args)
-    if code is not None:
-        return code
+    if args.script in ([], ["--"]):
+        parser.error("which script? `--local 2 train.py` runs it here; see --help")
+    if args.script[0] in WORDS and not args.module:
+        return request(args)
+    if args.module and args.signal:
+        parser.error("-m is for training scripts; with --signal write `-- python -m ...`")
     script = args.script[1:] if args.script[0] == "--" else args.script
+    options = ["-m"] if args.module else []
+    if args.log_dir:
+        try:
+            args.log_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--log-dir cannot be made: {error}")
     if contract.JOB_ENV not in os.environ:
         # A pod's own environment may hold anything, and its agent is one process.
-        for mistake in launcher_mistakes(os.environ, " ".join(script)):
+        for mistake in launcher_mistakes(os.environ, " ".join([*options, *script])):
             parser.error(mistake)
-    if not (args.signal or script[0].startswith("-") or Path(script[0]).exists()):
-        parser.error(f"there is no {script[0]} in {Path.cwd()}: check the path of the script")
-    options = list[str]()
+    is_script = not (args.signal or script[0].startswith("-"))
+    if is_script and (reason := missing_script(script[0], is_module=args.module)):
+        parser.error(reason)
+    script = [*options, *script]
     if args.signal:
-        options = ["--signal", args.signal, "--done", args.done or ""]
         try:
             script = external_command.script(args.signal, args.done or "", script)
         except ValueError as error:
             parser.error(str(error))
     if args.local:
-        arguments = [*options, *args.script]
-        return local_job.run(args.local, args.port, args.directory, arguments, os.environ)
-    return run_agent(parser, script, is_external_command=bool(args.signal))
+        arguments = [*pod_options(args), *args.script]
+        return local_job.run(
+            args.local,
+            args.port,
+            args.directory,
+            arguments,
+            os.environ,
+            on_terminal=sys.stderr.isatty(),
+        )
+    return run_agent(parser, args, script)
 
 
 if __name__ == "__main__":

@@ -238,8 +238,10 @@ class Status:
     saveSeconds: float = 0.0
     # What the last resize added between two steps, for the pods that stayed.
     pauseSeconds: float = 0.0
-    # Of the last step; left out if it is no finite number, which JSON lacks.
-    loss: float | None = field(default=0.0, metadata=json_codec.ANY_NUMBER)
+    # At the pace of the last steps; 0 while the job does not train.
+    samplesPerSecond: float = 0.0
+    # Of the last step; None, and left out, if it is no finite number, which JSON lacks.
+    loss: float | None = field(default=None, metadata=json_codec.ANY_NUMBER)
     # Indexes of the pods that handed over and wait to be deleted.
     parked: tuple[int, ...] = ()
     message: str = ""

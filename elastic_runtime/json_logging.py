@@ -6,6 +6,7 @@ installed in training images and must not depend on the controllers.
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import TextIO
 
 
@@ -33,14 +34,20 @@ class TextFormatter(logging.Formatter):
     """A line for people: the message, and the fields given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = [
-            f"{name} {value}"
+        facts = {
+            name: value
             for name, value in vars(record).items()
             if name not in JsonLineFormatter.standard_fields
-        ]
-        shown = f" ({', '.join(facts)})" if facts else ""
-        error = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"elastic_runtime: {record.getMessage()}{shown}{error}"
+        }
+        error = self.formatException(record.exc_info) if record.exc_info else ""
+        return sentence(record.getMessage(), facts, error)
+
+
+def sentence(message: str, facts: Mapping[str, object], error: str) -> str:
+    """A record for people. `error`: a traceback, or empty."""
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    lines = [f"elastic_runtime: {message}" + (f" ({shown})" if shown else "")]
+    return "\n".join([*lines, error] if error else lines)
 
 
 def log_to(stream: TextIO) -> None:

@@ -5,8 +5,7 @@ a Mistake with all of them. What a session is created with: session_checks.py.
 """
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,10 +27,6 @@ LATE_GRADIENT = (
 SECOND_LOOP = (
     "session.steps was called a second time, but a job ends with its first loop: use one loop over "
     "all steps and branch on step.number"
-)
-OPTIMIZER_STEPPED = (
-    "optimizer.step was called by the script: remove the call, the session steps the optimizer "
-    "when all ranks commit a step"
 )
 RANK_UNKNOWN = (
     "session.rank and session.world are known only inside the loop over session.steps: move code "
@@ -81,30 +76,6 @@ def raise_mistakes(messages: Iterable[str]) -> None:
 
 
 # --- the optimizer --------------------------------------------------------------------------------
-
-
-@contextmanager
-def no_optimizer_step(
-    optimizer: torch.optim.Optimizer, is_session_step: Callable[[], bool]
-) -> Iterator[None]:
-    """Inside, `optimizer.step` raises Mistake unless `is_session_step` returns True.
-
-    Ranks that step with their own gradients would diverge.
-    """
-
-    def check(*_: Any) -> None:
-        if not is_session_step():
-            raise Mistake(OPTIMIZER_STEPPED)
-
-    # An object that only behaves like an optimizer has no hooks.
-    hook = None
-    if isinstance(optimizer, torch.optim.Optimizer):
-        hook = optimizer.register_step_pre_hook(check)
-    try:
-        yield
-    finally:
-        if hook:
-            hook.remove()
 
 
 def has_unknown_scheduler(optimizer: torch.optim.Optimizer, lr_schedulers: Sequence[Any]) -> bool:

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 import torch
 
-from elastic_runtime import messages, script_checks, session_checks
+from elastic_runtime import messages, parameter_checks, script_checks, session_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
 from elastic_runtime.json_logging import log_for_people, log_to
@@ -46,25 +46,26 @@ defer_compiler()
 class Session:
     """Joins the job, hands out steps, and follows the job when its membership changes.
 
-    A step has `micro_batches` micro-batches of `micro_batch_size` samples at every size of the job.
+    A script that runs without an agent (`python train.py`) is a job of one.
 
-    `samples`: size of the dataset. Not needed with `loader` or `streams`.
-    `seed`: decides on the order of samples and on random draws.
-    `checkpoint`: a directory that all pods share. The state is saved there every `save_every` steps
-    (0: never), and on request, after a shrink and before a stop.
-    `local_checkpoint`: a directory on each pod's own disk. Every `local_save_every` steps each pod
-    saves its part there.
-    `lr_schedulers`: the session steps each when a step is committed; do not step them yourself.
-    `stateful`: other objects with a state_dict that are saved and sent with the state.
-    `journal`: a directory for a log of every step and every sample used.
-    `strategy`: how the model is spread over the ranks: Replicated (default), Sharded or
-    Deterministic.
+    Args:
+        model: the model, on its device and not wrapped; a compiled one is saved by its plain names.
+        optimizer: of the model's parameters.
+        micro_batches: of one step, at every size; at least as many as the job will have ranks.
+        micro_batch_size: samples of each.
+        samples: size of the dataset; not needed with `loader` or `streams`.
+        seed: decides on the order of samples and on random draws.
+        checkpoint: a directory that all pods share; saved on request, after shrinks, before stops.
+        save_every: steps between two further saves; 0: none.
+        local_checkpoint: a directory on each pod's own disk, where each pod saves its part.
+        local_save_every: steps between two of them; 0: none.
+        lr_schedulers: the session steps each when a step is committed; do not step them yourself.
+        stateful: other objects with a state_dict that are saved and sent with the state.
+        journal: a directory for a log of every step and every sample used.
+        strategy: how the model is spread over the ranks: Sharded, Deterministic, or replicated.
 
-    `loss`, `gradient_norm`: of the last committed step, over all its micro-batches. The norm is
-    None unless the script called `step.clip`.
-
-    In a script that runs without an agent (`python train.py`) it is a job of one. Raises ValueError
-    that names every mistake in the arguments.
+    Raises:
+        ValueError: names every mistake in the arguments.
     """
 
     def __init__(
@@ -140,11 +141,12 @@ class Session:
 
     @property
     def rank(self) -> int:
-        """Raises ValueError before the loop over steps, as `world`."""
+        """This process's number among those that train; it changes. ValueError before the loop."""
         return self._parts.lifecycle.rank_and_world[0]
 
     @property
     def world(self) -> int:
+        """How many processes train; it changes. ValueError before the loop."""
         return self._parts.lifecycle.rank_and_world[1]
 
     @property
@@ -165,31 +167,48 @@ class Session:
 
     @property
     def loss(self) -> float | None:
+        """Of the last committed step, the mean over all its micro-batches. None before it."""
         return self._state.loss
 
     @property
     def gradient_norm(self) -> float | None:
+        """Of the last committed step, before it was clipped. None without `step.clip`."""
         return self._state.gradient_norm
 
     @property
     def samples(self) -> int:
+        """Size of the dataset; 0 if samples come from streams."""
         return self._state.data.samples
 
     # --- data -------------------------------------------------------------------------------------
 
     def loader(self, dataset: Indexed, **options: Any) -> Loader:
-        """Micro-batches of a map-style dataset (data/map_dataset.py).
+        """Micro-batches of a map-style dataset.
 
-        `options`: DataLoader's, such as num_workers, collate_fn and pin_memory.
+        Args:
+            dataset: with a length, and samples by index.
+            options: DataLoader's, such as num_workers, collate_fn and pin_memory.
+
+        Returns:
+            a Loader for the loop over steps.
+
+        Raises:
+            TypeError: for an option that decides on the order of samples or on randomness.
+            ValueError: for an empty dataset.
         """
         loader = Loader(self, dataset, **options)
         self._state.data.samples = loader.samples
         return loader
 
     def streams(self, open_stream: OpenStream, **options: Any) -> Streams:
-        """Micro-batches of data that can only be read in sequence (data/streams.py).
+        """Micro-batches of data that can only be read in sequence.
 
-        `options`: `collate_fn`.
+        Args:
+            open_stream: called with (number, count, epoch), it returns the samples of that stream.
+            options: only `collate_fn`, as DataLoader's.
+
+        Returns:
+            Streams for the loop over steps.
         """
         streams = Streams(self, open_stream, **options)
         self._transaction.streams = streams
@@ -202,7 +221,16 @@ class Session:
         """Yields the steps that remain until the job has committed `until` of them.
 
         The body of the loop computes gradients; the session commits the step when the body ends. If
-        a rank was lost, the same step comes again. Raises ValueError for mistakes in the script.
+        a rank was lost, the same step comes again.
+
+        Args:
+            until: in steps of the whole job, those before a restart included.
+
+        Returns:
+            an iterator; every rank gets the same steps.
+
+        Raises:
+            ValueError: for mistakes in the script.
         """
         has_data = bool(self.samples or self._transaction.streams)
         places = script_checks.parameter_places(self.model)
@@ -223,8 +251,8 @@ class Session:
         _models_in_a_loop.add(self.model)
         transaction = self._transaction
         try:
-            with script_checks.no_optimizer_step(
-                self.optimizer, lambda: transaction.gradients_reduced
+            with parameter_checks.no_optimizer_step(
+                self.model, lambda: transaction.gradients_reduced, log.warning
             ):
                 yield from self._loop(until)
         finally:
@@ -243,11 +271,10 @@ class Session:
                 return
 
     def stop(self) -> None:
-        """End the job early: the step in flight is the last, on all ranks.
+        """End the job early: the step in flight is the last, on all ranks, and is saved.
 
-        The state is saved, and the script goes on behind its loop. Call it inside the loop, on one
-        rank or several, and let the body run to its end. The same script, started again, ends at
-        once; with a larger `until` it trains on.
+        Call it inside the loop, on one rank or several, and let the body run to its end. The same
+        script, started again, ends at once; with a larger `until` it trains on.
         """
         self._transaction.stop_requested = True
 

@@ -6,6 +6,7 @@ A training image brings no HTTP library that we could rely on.
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -17,10 +18,13 @@ from elastic_runtime import contract, json_codec
 MAX_REPLY = 1 << 20
 MAX_REQUEST = 1 << 16
 MAX_HEADERS = 1 << 13
-# Connections at once that have not sent a signed request yet. Signed ones are not limited: every
-# member of a large job keeps one open.
+# Connections at once that have not sent a signed request yet. A further one takes the place of the
+# oldest, of the address that has most of them. Signed ones are not limited: every member of a large
+# job keeps one open.
 MAX_UNSIGNED = 256
-# A connection that sends no whole request, or does not read its reply, for so long is closed.
+# A connection that sends no whole request, or does not read its reply, for so long is closed; the
+# first is of connections that have sent no signed request.
+UNSIGNED_TIMEOUT_S = 2.0
 IDLE_TIMEOUT_S = 30.0
 METRICS_PATH = "/metrics"
 # Shown of a body or a line that cannot be read.
@@ -58,8 +62,8 @@ class Server:
         self._nonces = contract.Nonces()
         self._server: asyncio.Server | None = None
         self._open = set[asyncio.StreamWriter]()
-        # Those of `_open` that have sent no signed request.
-        self._unsigned = set[asyncio.StreamWriter]()
+        # Those of `_open` that have sent no signed request, and their address; the oldest first.
+        self._unsigned = dict[asyncio.StreamWriter, str]()
 
     async def start(self, port: int, host: str | None = None) -> int:
         """Listen. Returns the port; 0 takes a free one."""
@@ -79,14 +83,15 @@ class Server:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         if len(self._unsigned) >= MAX_UNSIGNED:
-            writer.close()
-            return
+            self._drop_unsigned()
         self._open.add(writer)
-        self._unsigned.add(writer)
+        self._unsigned[writer] = str((writer.get_extra_info("peername") or [""])[0])
         # After `drain` the buffer is empty: a close has nothing to wait for.
         writer.transport.set_write_buffer_limits(0)
         try:
-            while request := await _within(IDLE_TIMEOUT_S, _read_message(reader, MAX_REQUEST)):
+            while request := await _within(
+                self._timeout_s(writer), _read_message(reader, MAX_REQUEST)
+            ):
                 writer.write(await self._reply(writer, request))
                 await _within(IDLE_TIMEOUT_S, writer.drain())
         except TimeoutError:
@@ -103,9 +108,19 @@ class Server:
             pass
         finally:
             self._open.discard(writer)
-            self._unsigned.discard(writer)
+            self._unsigned.pop(writer, None)
             with suppress(OSError):
                 writer.close()
+
+    def _timeout_s(self, writer: asyncio.StreamWriter) -> float:
+        return UNSIGNED_TIMEOUT_S if writer in self._unsigned else IDLE_TIMEOUT_S
+
+    def _drop_unsigned(self) -> None:
+        """A member signs within milliseconds, so what is old is of somebody else."""
+        [(busiest, _)] = Counter(self._unsigned.values()).most_common(1)
+        oldest = next(writer for writer, address in self._unsigned.items() if address == busiest)
+        del self._unsigned[oldest]
+        oldest.transport.abort()
 
     async def _reply(self, writer: asyncio.StreamWriter, request: Message) -> bytes:
         first_line, headers, body = request
@@ -119,7 +134,7 @@ class Server:
         if refusal:
             return _encode("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
         # Before the reply: a member's request may be held open.
-        self._unsigned.discard(writer)
+        self._unsigned.pop(writer, None)
         return await self._signed_reply(method, path, headers, body)
 
     async def _signed_reply(

@@ -214,6 +214,7 @@ class Coordinator:
             for member in view.members.values()
             if member.parked and member.reported_at >= silent_before
         ]
+        is_training = state == State.TRAINING
         return Status(
             state=state,
             size=0 if state == State.STOPPED else len(view.record.members),
@@ -224,6 +225,7 @@ class Coordinator:
             durableStep=progress.durable_step,
             digest=progress.digest,
             stepSeconds=round(progress.median_step_s, 4),
+            samplesPerSecond=round(is_training * progress.samples_per_second, 3),
             saveSeconds=round(progress.save_s, 4),
             pauseSeconds=round(progress.pause_s, 4),
             loss=round(progress.loss, 6) if math.isfinite(progress.loss) else None,

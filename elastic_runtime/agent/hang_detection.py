@@ -2,17 +2,25 @@
 
 A process can hang in two ways:
 
-- It is frozen, or a call that never returns holds Python's lock. It does not answer pings. This
-  is detected within a second once other ranks wait for it. While no rank waits, a long call harms
-  nobody, and the timeout is longer.
+- It is frozen, or waits without end while it holds Python's lock. It does not answer pings, and
+  uses no CPU time. This is detected within a second once other ranks wait for it. While no rank
+  waits, it harms nobody, and the timeout is longer.
 - It is stuck in a loop or waits without end. It still answers pings; only its step does not
   finish. This is detected when other ranks wait for it, after a long timeout, because a script
   may do other things between two steps, such as an evaluation.
+
+A process that does not answer and uses CPU time is healthy as far as anybody can tell: it makes a
+long call that holds Python's lock, such as to sort or to pickle. It gets the time of a step.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from elastic_runtime import contract
+
+# A process that uses this part of a core is not frozen. A thread that waits for Python's lock wakes
+# 200 times a second, which takes about a hundredth.
+MIN_CPU_SHARE = 0.05
 # A process is watched closely after so many steps of its generation, because the first ones
 # compile, and after so many answers, because before them nobody knows how late it answers.
 MIN_STEPS = 3
@@ -49,6 +57,8 @@ class Pulse:
     arrived: bool = False
     # Since its last answer, if another ping was sent; 0 otherwise.
     unanswered_s: float = 0.0
+    # CPU seconds a second that it has used lately.
+    cpu_share: float = 0.0
     # Since its last committed step.
     since_step_s: float = 0.0
     # Of the recent answers and steps.
@@ -66,9 +76,15 @@ def liveness_timeout_s(pulse: Pulse, patience: Patience, others_wait: bool) -> f
     timeout_s = max(
         patience.liveness_timeout_s, patience.slowest_answer_times * pulse.slowest_answer_s
     )
+    if _is_computing(pulse):
+        return max(timeout_s, patience.early_timeout_s, step_timeout_s(pulse, patience))
     if _is_early(pulse) or not others_wait:
         return max(timeout_s, patience.early_timeout_s)
     return timeout_s
+
+
+def _is_computing(pulse: Pulse) -> bool:
+    return pulse.cpu_share >= MIN_CPU_SHARE
 
 
 def step_timeout_s(pulse: Pulse, patience: Patience) -> float:
@@ -86,6 +102,12 @@ def hang_reason(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
     `others_wait`: a rank of the job has finished its part of this step.
     """
     if pulse.unanswered_s > liveness_timeout_s(pulse, patience, others_wait):
+        if _is_computing(pulse):
+            return (
+                f"it has not answered for {pulse.unanswered_s:.1f} s, though it computes: a call "
+                f"holds Python's lock for so long; make it in another process, or raise "
+                f"{contract.STEP_TIMEOUT_ENV}"
+            )
         return (
             f"it has not answered for {pulse.unanswered_s:.1f} s; "
             f"its slowest recent answer took {pulse.slowest_answer_s:.2f} s"

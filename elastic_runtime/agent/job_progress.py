@@ -32,6 +32,14 @@ class JobProgress:
     def median_step_s(self) -> float:
         return median(self.step_seconds) if self.step_seconds else 0.0
 
+    @property
+    def samples_per_second(self) -> float:
+        """At the pace of the last steps."""
+        done = self.tally.done
+        if not done.steps or not self.median_step_s:
+            return 0.0
+        return done.samples / done.steps / self.median_step_s
+
     def recover(self, kept: CoordinatorState) -> None:
         """Take over what a pod kept of the last coordinator's knowledge, if it is newer."""
         if self.durable_step < kept.durable_step:

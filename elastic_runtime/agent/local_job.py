@@ -6,34 +6,49 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_server
 from elastic_runtime.agent.settings import LOCAL_HOST_ENV
+from elastic_runtime.agent.terminal_view import TerminalView
+from elastic_runtime.contract import Status
 
 HOST = "127.0.0.1"
 # Of every local job; a directory holds one job's key.
 JOB = "local"
+# In that directory, if people watch the job on a terminal.
+LOG = "log.jsonl"
 
 
 def run(
-    pods: int, port: int, directory: Path, arguments: Sequence[str], env: Mapping[str, str]
+    pods: int,
+    port: int,
+    directory: Path,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    on_terminal: bool,
 ) -> int:
     """Run `pods` pods until all have ended. Returns the first exit code that is not 0, or 0.
 
     `directory` then holds the key of the control port and the process ids. If pod 0 fails, the
-    other pods are terminated.
+    other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
+    complain = view.say if view else _complain
     key = directory / "key"
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32))
     pod_env = _pod_environment(env, pods, port, key)
     command = [sys.executable, "-m", "elastic_runtime", *arguments]
+    pipe = subprocess.PIPE if view else None
     processes = [
-        subprocess.Popen(command, env={**pod_env, contract.INDEX_ENV: str(index)})
+        subprocess.Popen(
+            command, env={**pod_env, contract.INDEX_ENV: str(index)}, stdout=pipe, stderr=pipe
+        )
         for index in range(pods)
     ]
     (directory / "pids").write_text("\n".join(str(process.pid) for process in processes) + "\n")
@@ -45,13 +60,35 @@ def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward_signal)
+    if view:
+        view.start(processes, lambda: _status(port, key))
     first = processes[0].wait()
     # A negative code is a signal: if pod 0 was killed, the others can train on without it.
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
-        _complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
+        complain(f"pod 0 gave up (exit code {first}), see above: the other pods are terminated")
         forward_signal(signal.SIGTERM, None)
     codes = [process.wait() for process in processes]
-    return next((code if code > 0 else 128 - code for code in codes if code), 0)
+    code = next((code if code > 0 else 128 - code for code in codes if code), 0)
+    if view:
+        view.end(_end_of_job(code))
+    return code
+
+
+def _end_of_job(code: int) -> str:
+    match code:
+        case 0:
+            return "the job has finished"
+        case contract.EXIT_LEFT_ON_REQUEST:
+            return "the job has left before its last step; the same command continues it"
+    return f"the job has failed with exit code {code}, see above"
+
+
+def _status(port: int, key: Path) -> Status:
+    """Raises OSError, ValueError or Refused if the job does not answer as it should."""
+    call = control_server.call(
+        HOST, port, key.read_bytes().strip(), JOB, "GET", contract.STATUS_PATH
+    )
+    return contract.decode_status(asyncio.run(call))
 
 
 def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
@@ -69,8 +106,13 @@ def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) ->
     }
 
 
-def request(directory: Path, port: int, method: str, path: str, body: bytes = b"") -> int:
-    """Send a request to the job in `directory` and print its reply. Returns an exit code."""
+def request(
+    directory: Path, port: int, method: str, path: str, body: bytes, show: Callable[[bytes], str]
+) -> int:
+    """Send a request to the job in `directory`, and print what `show` makes of its reply.
+
+    Returns an exit code.
+    """
     try:
         key = (directory / "key").read_bytes().strip()
     except OSError:
@@ -80,16 +122,18 @@ def request(directory: Path, port: int, method: str, path: str, body: bytes = b"
         )
         return 1
     try:
-        reply = asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
+        print(show(asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))))
     except control_server.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1
     except OSError as error:
         _complain(f"no answer on port {port}: {error}; check that the job runs, and its --port")
         return 1
-    print(reply.decode())
+    except ValueError as error:
+        _complain(f"the answer of the job cannot be read: {error}")
+        return 1
     return 0
 
 
-def _complain(sentence: str) -> None:
-    print(f"elastic_runtime: {sentence}", file=sys.stderr)
+def _complain(text: str) -> None:
+    print(f"elastic_runtime: {text}", file=sys.stderr)

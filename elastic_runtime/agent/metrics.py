@@ -72,9 +72,6 @@ class Tally:
 def format_job(status: Status, tally: Tally) -> str:
     """The metrics that pod 0 adds to its own."""
     done = tally.done
-    rate = 0.0
-    if done.steps and status.stepSeconds and status.state == State.TRAINING:
-        rate = done.samples / done.steps / status.stepSeconds
     return _text(
         [
             ("step", "gauge", "Committed steps of the job.", {"": status.step}),
@@ -83,7 +80,7 @@ def format_job(status: Status, tally: Tally) -> str:
                 "samples_per_second",
                 "gauge",
                 "At the pace of the last steps; 0 while the job does not train.",
-                {"": rate},
+                {"": status.samplesPerSecond},
             ),
             ("pods", "gauge", "Pods that train.", {"": status.size}),
             ("generation", "gauge", "Number of the membership.", {"": status.generation}),

@@ -32,6 +32,10 @@ class PodSettings:
     grace_s: float = 30.0
     max_restarts: int = MAX_RESTARTS
     patience: Patience = field(default_factory=Patience)
+    # Where each worker's output goes, besides the console: nowhere if it is None.
+    log_dir: Path | None = None
+    # Which output also goes to the console, with the worker's name: 1 stdout, 2 stderr, 3 both.
+    tee: int = 0
 
 
 def from_environment(env: Mapping[str, str]) -> PodSettings:

@@ -97,9 +97,13 @@ class WorkerPool:
 
     async def _start(self) -> None:
         self.state = PodState(incarnation=secrets.token_hex(6), leaving=self.state.leaving)
-        ranks = self.settings.ranks
+        if self._last_failure:
+            cause = self._last_failure.reason
+            message = f"pod {self.settings.index} started its workers again: {cause}"
+            self.state.add_progress(messages.Progress(message=message))
         self.workers = [
-            await spawn(self.script, local_rank, ranks, self._clock) for local_rank in range(ranks)
+            await spawn(self.script, self.settings, local_rank, self._clock)
+            for local_rank in range(self.settings.ranks)
         ]
         # If the last workers died, the others must know at once.
         self.changed.set()
@@ -108,6 +112,8 @@ class WorkerPool:
     async def _wait_for_exit(self) -> int | None:
         """Until all workers have ended; if one fails, the others are killed. Its exit code."""
         receivers = [asyncio.create_task(self._receive_all(worker)) for worker in self.workers]
+        streams = [stream for worker in self.workers for stream in worker.output]
+        receivers += [asyncio.create_task(stream.copy()) for stream in streams]
         exits = {asyncio.create_task(worker.process.wait()) for worker in self.workers}
         failed = None
         while exits and failed is None:
@@ -221,6 +227,9 @@ class WorkerPool:
                 # A pod that fails at the same step again and again makes no progress.
                 if message.step > self._died_at_step:
                     self._deaths = 0
+                if self._last_failure:
+                    self._last_failure = None
+                    self.state.add_progress(messages.Progress(message=""))
                 if worker is self.workers[0]:
                     self.done = metrics.add_step(self.done, self._samples, message.seconds)
             case messages.Parked() if self.state.parked and self.state.leaving:

@@ -14,6 +14,8 @@ from statistics import median
 
 from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Pulse
+from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.worker_output import OutputStream, open_streams
 from elastic_runtime.json_codec import MAX_TEXT
 from elastic_runtime.messages import (
     AGENT_FD_ENV,
@@ -43,6 +45,10 @@ MALLOC_DEFAULTS = {
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
 }
+# Seconds: the unit of /proc/PID/stat.
+CPU_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+# So many tell whether a process computes; there are 20 a second.
+CPU_SAMPLES = 17
 # A process writes its stacks within this time: the signal handler needs no lock of Python's.
 STACKS_TIMEOUT_S = 0.1
 # Bytes of one message, and of the stacks of a process.
@@ -77,6 +83,8 @@ class WorkerProcess:
         self.ended = False
         # Why the script ends, if an exception ends it.
         self.failure: Failed | None = None
+        # Its stdout and stderr.
+        self.output: tuple[OutputStream, ...] = ()
         # Committed since the generation formed.
         self.steps = 0
         self._closed = False
@@ -89,6 +97,8 @@ class WorkerProcess:
         self._alive_at = clock()
         # Seconds of the answers in the last 16 s, and of the last 64 steps.
         self._answer_seconds = deque[float](maxlen=320)
+        # (time, CPU seconds used), when the last pings were due.
+        self._cpu_seconds = deque[tuple[float, float]](maxlen=CPU_SAMPLES)
         self._step_seconds = deque[float](maxlen=64)
 
     def send(self, message: AgentMessage) -> None:
@@ -97,6 +107,7 @@ class WorkerProcess:
 
     def ping(self) -> None:
         """Ask whether the process answers; one ping at a time."""
+        self._cpu_seconds.append((self._clock(), _cpu_seconds(self.process.pid)))
         if self._pinged_at is None:
             self._pinged_at = self._clock()
             if not self.listens:
@@ -133,11 +144,19 @@ class WorkerProcess:
             answers=len(self._answer_seconds),
             arrived=self.arrived,
             unanswered_s=now - self._alive_at if unanswered else 0.0,
+            cpu_share=self._cpu_share(),
             since_step_s=now - self._last_step_at,
             slowest_answer_s=max(self._answer_seconds, default=0.0),
             median_step_s=median(self._step_seconds) if self._step_seconds else 0.0,
             slowest_step_s=max(self._step_seconds, default=0.0),
         )
+
+    def _cpu_share(self) -> float:
+        """CPU seconds a second, of all its threads; 0 before anybody knows."""
+        if len(self._cpu_seconds) < 2:
+            return 0.0
+        (first, used_before), (last, used) = self._cpu_seconds[0], self._cpu_seconds[-1]
+        return (used - used_before) / max(last - first, CPU_TICK_S)
 
     async def stacks(self) -> str:
         """The stacks of all threads, written by faulthandler.
@@ -183,6 +202,17 @@ class WorkerProcess:
         os.close(self._stacks)
 
 
+def _cpu_seconds(pid: int) -> float:
+    """The CPU time that a process has used."""
+    try:
+        # The name before the parenthesis may have spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        # It has ended.
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * CPU_TICK_S
+
+
 async def _wait_until_written(descriptor: int, start: int) -> None:
     """Until the file has more than `start` bytes and stops growing; `STACKS_TIMEOUT_S` at most."""
     size = start
@@ -207,9 +237,9 @@ def _kernel_state(pid: int) -> str:
 
 
 async def spawn(
-    script: Sequence[str], local_rank: int, ranks: int, clock: Callable[[], float]
+    script: Sequence[str], settings: PodSettings, local_rank: int, clock: Callable[[], float]
 ) -> WorkerProcess:
-    """Start one of the pod's `ranks` processes. On SIGRTMIN it writes its stacks to a file."""
+    """Start one of the pod's processes. On SIGRTMIN it writes its stacks to a file."""
     agent_end, worker_end = socket.socketpair()
     stacks = os.memfd_create("stacks")
     env = {
@@ -218,19 +248,25 @@ async def spawn(
         **os.environ,
         AGENT_FD_ENV: str(worker_end.fileno()),
         LOCAL_RANK_ENV: str(local_rank),
-        contract.RANKS_ENV: str(ranks),
+        contract.RANKS_ENV: str(settings.ranks),
     }
+    output = open_streams(settings, local_rank)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",
         *script,
         env=env,
+        stdout=output[0].descriptor,
+        stderr=output[1].descriptor,
         pass_fds=[worker_end.fileno(), stacks],
         start_new_session=True,
     )
     worker_end.close()
+    for stream in output:
+        stream.release()
     reader, writer = await asyncio.open_connection(sock=agent_end, limit=MAX_BYTES)
     worker = WorkerProcess(process, reader, writer, stacks, clock)
+    worker.output = output
     worker.send(StacksFile(stacks))
     return worker
 

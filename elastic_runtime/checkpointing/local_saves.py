@@ -132,7 +132,7 @@ class LocalSaves:
         Every rank calls this. The leading one gets the newest intact checkpoint of a step after its
         `newer_than`, in `directory/collected`; it loads it and calls `discard_collected`. None if
         there is none, and on the other ranks. Local checkpoints of later steps are removed: the job
-        resumes before them. Raises RuntimeError if a rank is lost.
+        resumes before them. Raises PeerLost if a rank is lost.
         """
         rank = group.rank if group else 0
         self._job_id = all_gather_object(group, self._make_job_id() if rank == 0 else "")[0]

@@ -44,7 +44,14 @@ class Unreadable(LookupError):
 
 
 def newest_intact(directory: Path) -> Checkpoint | None:
-    """The newest checkpoint without damage; every damaged one before it is logged."""
+    """Find the newest checkpoint without damage. Every byte is read; damage is logged.
+
+    Args:
+        directory: what the session had as `checkpoint`.
+
+    Returns:
+        the checkpoint; None if none is without damage.
+    """
     for path in checkpoints(directory):
         if checkpoint := verify(path):
             return checkpoint
@@ -122,10 +129,18 @@ def verify(path: Path) -> Checkpoint | None:
 
 
 def load(checkpoint: Checkpoint, live: Mapping[str, torch.Tensor] | None = None) -> State:
-    """The whole state, in the memory of the `live` tensors (by name) where they fit, else in new.
+    """Read the whole state, without a job, whatever number of ranks wrote it.
 
-    Raises OSError or ValueError if a file is damaged, and what torch raises for what it cannot
-    read.
+    Args:
+        checkpoint: as `newest_intact` returns it.
+        live: tensors by name, whose memory is used where they fit.
+
+    Returns:
+        nested dicts with `model`, `optimizer` and the rest. Tensors have their whole shape.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ValueError: if a file is damaged; also what torch raises for what it cannot read.
     """
     _, manifest = _read_manifest(checkpoint.path)
     return _load_state(checkpoint.path, manifest, live or {})

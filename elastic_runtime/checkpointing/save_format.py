@@ -22,8 +22,15 @@ SKELETON = "elastic_runtime"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
+    """The state of a job at one step, on disk.
+
+    Attributes:
+        step: committed steps.
+        digest: SHA-256 of the manifest, and so of all that it lists.
+        path: its folder.
+    """
+
     step: int
-    # sha256 of the manifest, and so of all that it lists.
     digest: str
     path: Path
 

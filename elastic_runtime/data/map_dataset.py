@@ -188,9 +188,8 @@ class Requests:
 class Loader:
     """`batches(step)` yields this rank's micro-batches of a step, collated, in order.
 
-    `options`: DataLoader's, such as num_workers, collate_fn, pin_memory and prefetch_factor. Raises
-    TypeError for one that decides on the order of samples or on randomness: the session decides
-    that. Workers are started here, before the job has any connection that they could inherit.
+    `session.loader` makes it. Its workers are started then, before the job has any connection that
+    they could inherit.
     """
 
     def __init__(self, session: DatasetPlan, dataset: Indexed, **options: Any) -> None:
@@ -224,7 +223,14 @@ class Loader:
         self._fetched = iter(loader)
 
     def batches(self, step: OneStep) -> Iterator[Any]:
-        """This rank's micro-batches of `step`, in the order of their numbers."""
+        """This rank's micro-batches of a step.
+
+        Args:
+            step: the step in flight.
+
+        Returns:
+            an iterator over them, in the order of their numbers, collated.
+        """
         samples = None
         for batch in step:
             if batch.contributes:

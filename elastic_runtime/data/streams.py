@@ -108,10 +108,10 @@ class Stream:
 class Streams:
     """`batches(step)` yields this rank's micro-batches of a step, collated.
 
-    Each has `micro_batch_size` samples of one stream. An iterable with `state_dict()` and
-    `load_state_dict()` continues from its state: plain data that JSON can hold, loaded before the
-    iterable is iterated. One without them is read again up to its position, which is as exact and
-    takes longer.
+    `session.streams` makes it. Each micro-batch has `micro_batch_size` samples of one stream. An
+    iterable with `state_dict()` and `load_state_dict()` continues from its state: plain data that
+    JSON can hold, loaded before the iterable is iterated. One without them is read again up to its
+    position, which is as exact and takes longer.
     """
 
     def __init__(
@@ -129,7 +129,14 @@ class Streams:
         self._exchange = piggyback.StateExchange(session.micro_batches)
 
     def batches(self, step: OneStep) -> Iterator[Any]:
-        """This rank's micro-batches of `step`, in the order of their numbers."""
+        """This rank's micro-batches of a step.
+
+        Args:
+            step: the step in flight.
+
+        Returns:
+            an iterator over them, in the order of their numbers, collated.
+        """
         for batch in step:
             if batch.contributes:
                 samples = self._read(batch.number, step.number)

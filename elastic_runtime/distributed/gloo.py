@@ -2,8 +2,9 @@
 
 In torch 2.13 to 2.15 gloo's `abort()` and `shutdown()` do not free blocked calls: only ranks that
 talk to the lost peer notice, the others wait until the timeout. shutdown(2) on the group's sockets
-frees every blocked call within milliseconds. So a group remembers which sockets it opened: those
-that exist right after it was made and did not exist right before.
+frees every blocked call within milliseconds. Each rank listens at a port of its own for one group,
+and the ranks exchange these addresses before gloo connects them. So a connection is the group's if
+one of its ends is such an address; those of the script are left alone.
 
 There is one exception: when a connection closes, gloo never ends the call whose data it is just
 sending (tcp/pair.cc, signalException). So no call waits longer than `POLL_INTERVAL` without looking
@@ -13,10 +14,12 @@ whether its group was aborted.
 import datetime
 import os
 import socket
-from collections import deque
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+import torch
 import torch.distributed as dist
 
 # torch's own stubs know neither these names nor their methods.
@@ -31,13 +34,37 @@ COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
 RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
 # For ranks that have reached the store to connect: milliseconds, unless one is lost just then.
 CONNECT_TIMEOUT = datetime.timedelta(seconds=5)
+MAX_ATTEMPTS = 10
 POLL_INTERVAL = datetime.timedelta(seconds=0.1)
-# Ports of the stores of this process: their connections belong to the peers.
-_store_ports: deque[int] = deque(maxlen=8)
+# Two threads that open a device at once could not tell their sockets apart.
+_opening_device = threading.Lock()
+Address = tuple[str, int]
+"""Host and port."""
+
+
+class PeerLost(RuntimeError):
+    """A rank of the group is lost, or the group was aborted: the ranks that are left form another.
+
+    Every other error would come again in every group, so it ends the process.
+    """
+
+
+@contextmanager
+def reporting_lost_peers() -> Iterator[None]:
+    """An error of a collective is a lost peer, except one of memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise PeerLost(str(error)) from error
 
 
 class Abortable(Protocol):
     """What a collective needs to know about its group."""
+
+    # Why its first collective failed.
+    failure: str
 
     @property
     def is_aborted(self) -> bool: ...
@@ -54,16 +81,17 @@ class Work:
     def wait(self) -> None:
         """Block until it has completed on this rank.
 
-        Raises RuntimeError when the group was aborted or a peer is lost.
+        Raises PeerLost when the group was aborted or a peer is lost.
         """
         while True:
             ended = self._group.is_aborted or self._torch_work.is_completed()
             try:
                 self._torch_work.wait(POLL_INTERVAL)
-            except RuntimeError:
+            except RuntimeError as error:
                 # It has failed, or it has not completed yet.
                 if ended:
-                    raise
+                    self._group.failure = self._group.failure or str(error)
+                    raise PeerLost(str(error)) from error
             else:
                 return
 
@@ -80,70 +108,69 @@ class Work:
         return not self._torch_work.is_completed()
 
 
-def make(store: Any, rank: int, world: int) -> Any:
+def open_device() -> tuple[Any, Address]:
+    """A device, through which the process groups of one generation connect, and where it listens.
+
+    gloo does not tell the address: it is the one socket that listens from now on. Raises OSError if
+    the machine has no address to listen at, or the script opens such sockets all the time.
+    """
+    with _opening_device:
+        for _ in range(MAX_ATTEMPTS):
+            before = listening_at()
+            try:
+                device = ProcessGroupGloo.create_default_device(lazy_init=False)
+            except RuntimeError as error:
+                raise OSError(f"gloo cannot listen: {error}") from error
+            opened = listening_at() - before
+            if len(opened) == 1:
+                return device, opened.pop()
+    raise OSError("the socket at which gloo listens cannot be told from those of the script")
+
+
+def make(device: Any, store: Any, rank: int, world: int) -> Any:
     """A connected process group of the ranks that meet at `store`."""
-    group = ProcessGroupGloo(store, rank, world, CONNECT_TIMEOUT)
+    options = ProcessGroupGloo._Options()
+    options._devices = [device]
+    options._timeout = CONNECT_TIMEOUT
+    group = ProcessGroupGloo(store, rank, world, options)
     group._set_default_timeout(COLLECTIVE_TIMEOUT)
     return group
 
 
-class OpenedSockets:
-    """The sockets that this process opens between construction and `remember`."""
-
-    def __init__(self) -> None:
-        self._before = connected_sockets()
-        self._opened: dict[int, str] | None = None
-
-    def remember(self) -> None:
-        self._opened = self._new()
-
-    def _new(self) -> dict[int, str]:
-        return {
-            descriptor: inode
-            for descriptor, inode in connected_sockets().items()
-            if self._before.get(descriptor) != inode
-        }
-
-    def shut_down(self) -> None:
-        """Free every call that is blocked on one of them, here and at the peers."""
-        opened = self._new() if self._opened is None else self._opened
-        still_open = connected_sockets()
-        for descriptor, inode in opened.items():
-            if still_open.get(descriptor) != inode:
-                # It was closed, and the number may belong to another file by now.
-                continue
-            try:
-                with socket.socket(fileno=os.dup(descriptor)) as duplicate:
-                    duplicate.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+def shut_down_connections(listeners: Collection[Address]) -> None:
+    """Free every call that is blocked on a connection with one of these, here and at the peers."""
+    for duplicate in _tcp_sockets():
+        # It may end meanwhile, or listen itself: then it has no peer.
+        with suppress(OSError):
+            if duplicate.getpeername()[:2] in listeners or duplicate.getsockname()[:2] in listeners:
+                duplicate.shutdown(socket.SHUT_RDWR)
 
 
-def connected_sockets() -> dict[int, str]:
-    """Descriptor → inode of this process's connected TCP sockets, except those of its stores."""
-    sockets = {}
+def listening_at() -> set[Address]:
+    """Where this process listens."""
+    addresses = set()
+    for duplicate in _tcp_sockets():
+        with suppress(OSError):
+            if duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                host, port, *_ = duplicate.getsockname()
+                addresses.add((host, port))
+    return addresses
+
+
+def _tcp_sockets() -> Iterator[socket.socket]:
+    """Duplicates of this process's TCP sockets, each open until the next one is asked for."""
     for name in os.listdir("/proc/self/fd"):
         try:
-            inode = os.readlink(f"/proc/self/fd/{name}")
-            if inode.startswith("socket:") and _is_connection(int(name)):
-                sockets[int(name)] = inode
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            duplicate = socket.socket(fileno=os.dup(int(name)))
         except OSError:
             # It was closed meanwhile.
             continue
-    return sockets
-
-
-def _is_connection(descriptor: int) -> bool:
-    """Raises OSError for a socket that is not connected, such as a listening one.
-
-    gloo ends the process when its listening socket is shut down, so that must be left out.
-    """
-    with socket.socket(fileno=os.dup(descriptor)) as duplicate:
-        return bool(
-            duplicate.family in (socket.AF_INET, socket.AF_INET6)
-            and duplicate.getpeername()
-            and duplicate.getsockname()[1] not in _store_ports
-        )
+        with duplicate:
+            is_internet = duplicate.family in (socket.AF_INET, socket.AF_INET6)
+            if is_internet and duplicate.type == socket.SOCK_STREAM:
+                yield duplicate
 
 
 def open_store() -> tuple[Any, int]:
@@ -154,5 +181,4 @@ def open_store() -> tuple[Any, int]:
     # torch does not know the pod's own address.
     any_address = "0.0.0.0"  # noqa: S104
     store = TCPStore(any_address, 0, None, True, RENDEZVOUS_TIMEOUT, wait_for_workers=False)
-    _store_ports.append(int(store.port))
     return store, int(store.port)

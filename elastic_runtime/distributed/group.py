@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from elastic_runtime.distributed import gloo, nccl, process_groups
+from elastic_runtime.distributed.gloo import PeerLost, reporting_lost_peers
 from elastic_runtime.distributed.process_groups import ProcessGroups, Rendezvous, Work
 
 CPU = torch.device("cpu")
@@ -25,7 +26,7 @@ class Group:
     divides `world`. 0 for a model that is not sharded.
     `device`: where this rank's model is.
 
-    Every collective raises RuntimeError once the group was aborted or a peer is lost.
+    Every collective raises PeerLost once the group was aborted or a peer is lost.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Group:
         self._device = device
         self._changed = threading.Condition()
         self._aborted = False
-        self._sockets: gloo.OpenedSockets | None = None
+        self.failure = ""
+        # Where the ranks listen, once they have met.
+        self._listeners = set[gloo.Address]()
         # Over NCCL, connected or not.
         self._communicators: list[Any] = []
 
@@ -52,13 +55,11 @@ class Group:
     def connect(self, store: str) -> None:
         """Meet the other ranks at `store` (host:port) and connect to them.
 
-        Raises RuntimeError when the group is aborted meanwhile or a rank does not come, ValueError
-        if the ranks' devices can never form a group. It runs on a thread of its own: a thread that
+        Raises PeerLost when the group is aborted meanwhile or a rank does not come, ValueError if
+        the ranks' devices can never form a group. It runs on a thread of its own: a thread that
         waits for a store or a peer has no socket yet that `abort` could shut down, so after an
         abort that thread is abandoned.
         """
-        sockets = gloo.OpenedSockets()
-        self._sockets = sockets
         rendezvous = Rendezvous(
             self.generation, self.rank, self.world, self.shard_group_size, self._device
         )
@@ -67,8 +68,9 @@ class Group:
         def meet() -> None:
             result: Any
             try:
-                result = rendezvous.meet(store, sockets, self._make_nccl)
-            except (RuntimeError, ValueError) as error:
+                with reporting_lost_peers():
+                    result = rendezvous.meet(store, self._listeners, self._make_nccl)
+            except (RuntimeError, ValueError, OSError) as error:
                 result = error
             with self._changed:
                 if not self._aborted:
@@ -79,8 +81,8 @@ class Group:
         with self._changed:
             self._changed.wait_for(lambda: results or self._aborted)
             if self._aborted:
-                raise RuntimeError(f"generation {self.generation} was aborted while it formed")
-            if isinstance(results[0], RuntimeError | ValueError):
+                raise PeerLost(f"generation {self.generation} was aborted while it formed")
+            if isinstance(results[0], Exception):
                 raise results[0]
             self._store, self._gloo, self._nccl = results[0]
 
@@ -95,7 +97,7 @@ class Group:
         communicator = nccl.make(store, rank, world)
         with self._changed:
             if self._aborted:
-                raise RuntimeError("the group was aborted")
+                raise PeerLost("the group was aborted")
             # From now on `abort` aborts it too.
             self._communicators.append(communicator)
         nccl.connect(communicator, self._device, self)
@@ -109,8 +111,7 @@ class Group:
             self._changed.notify_all()
         if is_first:
             nccl.abort(self._communicators)
-        if self._sockets:
-            self._sockets.shut_down()
+        gloo.shut_down_connections(frozenset(self._listeners))
 
     def close(self) -> None:
         """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick)."""
@@ -139,11 +140,11 @@ class Group:
     def unless_aborted(self, query: Callable[[], bool]) -> bool:
         """What `query` returns; the group is not aborted while it runs.
 
-        Raises RuntimeError if it was aborted before.
+        Raises PeerLost if it was aborted before.
         """
         with self._changed:
             if self._aborted:
-                raise RuntimeError("the group was aborted")
+                raise PeerLost("the group was aborted")
             return query()
 
     @property
@@ -156,34 +157,39 @@ class Group:
     def _groups_for(self, tensor: torch.Tensor) -> ProcessGroups:
         # A rank alone has no connection whose end would show it.
         if self._aborted:
-            raise RuntimeError("the group was aborted")
+            raise PeerLost("the group was aborted")
         groups: ProcessGroups = self._nccl if tensor.is_cuda else self._gloo
         return groups
 
+    def _start(self, tensor: torch.Tensor, launch: Callable[[ProcessGroups], Any]) -> Work:
+        """What `launch` starts for this tensor; `launch` returns torch's work."""
+        groups = self._groups_for(tensor)
+        try:
+            return groups.work_type(self, launch(groups))
+        except torch.distributed.DistBackendError as error:
+            # NCCL may learn of a lost peer before gloo.
+            raise PeerLost(str(error)) from error
+
     def all_reduce(self, tensor: torch.Tensor) -> Work:
         """Start to sum in place; call `wait()` on what it returns."""
-        groups = self._groups_for(tensor)
-        return groups.work_type(self, groups.world.allreduce([tensor]))
+        return self._start(tensor, lambda groups: groups.world.allreduce([tensor]))
 
     def all_reduce_replicas(self, tensor: torch.Tensor) -> None:
         """Sum in place over the ranks that hold the same shard as this one."""
-        groups = self._groups_for(tensor)
-        if groups.replicate is not None:
-            groups.work_type(self, groups.replicate.allreduce([tensor])).wait()
+        if self._groups_for(tensor).replicate is not None:
+            self._start(tensor, lambda groups: groups.replicate.allreduce([tensor])).wait()
 
     def all_gather_shards(self, output: torch.Tensor, source: torch.Tensor) -> None:
         """Concatenate `source` of all ranks of the shard group.
 
         On a GPU the result is there for what is queued afterwards.
         """
-        groups = self._groups_for(source)
-        work = groups.work_type(self, groups.shard._allgather_base(output, source))
+        work = self._start(source, lambda groups: groups.shard._allgather_base(output, source))
         work.block_current_stream()
 
     def reduce_scatter_shards(self, output: torch.Tensor, source: torch.Tensor) -> None:
         """This rank's piece of the sum of `source` over the shard group, as `all_gather_shards`."""
-        groups = self._groups_for(source)
-        work = groups.work_type(self, groups.shard._reduce_scatter_base(output, source))
+        work = self._start(source, lambda groups: groups.shard._reduce_scatter_base(output, source))
         work.block_current_stream()
 
     def all_to_all(self, output: torch.Tensor, source: torch.Tensor) -> None:
@@ -191,14 +197,14 @@ class Group:
 
         Both have one row for each rank.
         """
-        groups = self._groups_for(source)
-        groups.work_type(self, groups.world.alltoall_base(output, source, [], [])).wait()
+        self._start(
+            source, lambda groups: groups.world.alltoall_base(output, source, [], [])
+        ).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         """The tensors of all ranks, by rank."""
-        groups = self._groups_for(tensor)
         gathered = [torch.empty_like(tensor) for _ in range(self.world)]
-        groups.work_type(self, groups.world.allgather([gathered], [tensor])).wait()
+        self._start(tensor, lambda groups: groups.world.allgather([gathered], [tensor])).wait()
         return gathered
 
     def all_gather_object(self, value: Any) -> list[Any]:
@@ -216,22 +222,24 @@ class Group:
 
     def isend(self, tensor: torch.Tensor, target: int, tag: int) -> Any:
         """Start to send a CPU tensor; the target receives with the same tag. See `wait_all`."""
-        return self._gloo.world.send([tensor], target, tag)
+        with reporting_lost_peers():
+            return self._gloo.world.send([tensor], target, tag)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int) -> Any:
         """Start to receive into a CPU tensor; the source sends with the same tag."""
-        return self._gloo.world.recv([tensor], source, tag)
+        with reporting_lost_peers():
+            return self._gloo.world.recv([tensor], source, tag)
 
     def wait_all(self, transfers: Sequence[Any]) -> None:
         """Block until all these transfers, of `isend` and `irecv`, have completed.
 
-        Raises RuntimeError when the group was aborted or a peer is lost. It waits on a thread of
+        Raises PeerLost when the group was aborted or a peer is lost. It waits on a thread of
         its own: to stop waiting for a transfer would close every connection of the group.
         """
-        results: list[RuntimeError | None] = []
+        results: list[Exception | None] = []
 
         def wait() -> None:
-            result = None
+            result: Exception | None = None
             try:
                 for transfer in transfers:
                     transfer.wait()
@@ -245,7 +253,7 @@ class Group:
         with self._changed:
             self._changed.wait_for(lambda: results or self._aborted)
         if self._aborted or results[0]:
-            raise RuntimeError(f"generation {self.generation} was aborted while state moved") from (
+            raise PeerLost(f"generation {self.generation} was aborted while state moved") from (
                 results[0] if results else None
             )
 

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from elastic_runtime.distributed.gloo import COLLECTIVE_TIMEOUT, Abortable
+from elastic_runtime.distributed.gloo import COLLECTIVE_TIMEOUT, Abortable, PeerLost
 
 POLL_INTERVAL_S = 0.0001
 
@@ -40,24 +40,32 @@ class Work:
     def wait(self) -> None:
         """Block until the GPU has completed it and everything before it on its stream.
 
-        So a rank that votes for a step has its gradients. Raises RuntimeError when the group was
+        So a rank that votes for a step has its gradients. Raises PeerLost when the group was
         aborted or a peer is lost. It does not use torch's `wait(timeout)`, which aborts the
         communicator when time is up.
         """
         while not self._group.unless_aborted(self._torch_work.is_completed):
             time.sleep(POLL_INTERVAL_S)
         # It does not block any more; it orders the stream and raises the error that NCCL has found.
-        self._torch_work.wait()
+        self._wait()
 
     def block_current_stream(self) -> None:
         """What is queued from now on runs after it; nothing waits on the host.
 
         Whether it succeeded is known after a later collective of the same step was waited for.
-        Raises RuntimeError when the group was aborted.
+        Raises PeerLost when the group was aborted.
         """
         if self._group.is_aborted:
-            raise RuntimeError("the group was aborted")
-        self._torch_work.wait()
+            raise PeerLost("the group was aborted")
+        self._wait()
+
+    def _wait(self) -> None:
+        try:
+            self._torch_work.wait()
+        except dist.DistBackendError as error:
+            # Any other error is one of this GPU.
+            self._group.failure = self._group.failure or str(error)
+            raise PeerLost(str(error)) from error
 
     @property
     def may_write(self) -> bool:
@@ -143,7 +151,7 @@ def make(store: Any, rank: int, world: int) -> Any:
 def connect(communicator: Any, device: torch.device, group: Abortable) -> None:
     """Afterwards a first sum has completed.
 
-    Raises RuntimeError when a peer is lost or the group was aborted.
+    Raises PeerLost when a peer is lost or the group was aborted.
     """
     communicator.eager_connect_single_device(device)
     Work(group, communicator.allreduce([torch.ones(1, device=device)])).wait()

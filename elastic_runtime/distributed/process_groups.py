@@ -1,7 +1,9 @@
 """Makes torch's process groups of one generation, for the ranks that meet at a store."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,12 +38,14 @@ class Rendezvous:
     device: torch.device
 
     def meet(
-        self, address: str, sockets: gloo.OpenedSockets, make_nccl: MakeGroup
+        self, address: str, listeners: set[gloo.Address], make_nccl: MakeGroup
     ) -> tuple[Any, ProcessGroups, ProcessGroups]:
         """The store at `address`, and the connected groups over gloo and over NCCL.
 
-        For a model on the CPU the latter are those over gloo. Raises RuntimeError if a rank does
-        not come, ValueError if NCCL could never connect the ranks' devices.
+        For a model on the CPU the latter are those over gloo. `listeners`: gets the addresses that
+        tell the group's connections from others. Raises PeerLost if a rank does not come,
+        ValueError if NCCL could never connect the ranks' devices, OSError if this one cannot
+        listen.
         """
         host, _, port = address.rpartition(":")
         store = gloo.TCPStore(
@@ -49,14 +53,16 @@ class Rendezvous:
         )
         prefixed = gloo.PrefixStore(f"generation-{self.generation}", store)
         keys = [f"here-{rank}" for rank in range(self.world)]
-        prefixed.set(keys[self.rank], nccl.device_uuid(self.device))
+        device, own_listener = gloo.open_device()
+        prefixed.set(keys[self.rank], json.dumps([nccl.device_uuid(self.device), *own_listener]))
         prefixed.wait(keys, gloo.RENDEZVOUS_TIMEOUT)
-        over_gloo = self._make_groups(gloo.Work, prefixed, gloo.make)
-        sockets.remember()
+        ranks = [json.loads(rank) for rank in prefixed.multi_get(keys)]
+        listeners.update((host, port) for _, host, port in ranks)
+        over_gloo = self._make_groups(gloo.Work, prefixed, partial(gloo.make, device))
         if self.device.type != "cuda":
             return store, over_gloo, over_gloo
         if self.world > 1:
-            nccl.check_devices([uuid.decode() for uuid in prefixed.multi_get(keys)])
+            nccl.check_devices([uuid for uuid, *_ in ranks])
         nccl_store = gloo.PrefixStore("nccl", prefixed)
         return store, over_gloo, self._make_groups(nccl.Work, nccl_store, make_nccl)
 

@@ -1,6 +1,6 @@
 """PURE. Decides which ranks have the newest state and which receive it when a generation forms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,8 @@ class RankState(NamedTuple):
     newest_save: int = -1
     # See `TrainingState.stopped_loop`.
     stopped_loop: int = 0
+    # See `TrainingState.layout`.
+    layout: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,18 @@ class RecoveryPlan:
     def cold_start(self) -> bool:
         """No rank has a usable state: all start from the newest checkpoint or from rank 0."""
         return not self.holders and not self.committers
+
+
+def layout_mistakes(ranks: Sequence[RankState], rank: int) -> Iterator[str]:
+    """If the state of the job does not fit into the model of `rank`. `ranks`: by rank."""
+    with_state = [state for state in ranks if state.has_state]
+    # Without any state, all receive that of rank 0.
+    source = max(with_state, key=lambda state: state.step) if with_state else ranks[0]
+    if ranks[rank].layout != source.layout:
+        yield (
+            "the model of this worker has other parameters than that of the job, by their names, "
+            "shapes or types: start all pods from one image, with the same script and arguments"
+        )
 
 
 def plan_recovery(ranks: Sequence[RankState]) -> RecoveryPlan:

@@ -22,7 +22,7 @@ from elastic_runtime.state.state_tree import (
 def send(group: Group, state: State, target: int) -> None:
     """Send `state` to rank `target`; tensors on the CPU are not copied before.
 
-    Raises RuntimeError if a peer is lost.
+    Raises PeerLost if a peer is lost.
     """
     tensors: list[torch.Tensor] = []
     skeleton = flatten(state, tensors)
@@ -38,7 +38,7 @@ def receive(group: Group, source: int, live: State | None = None) -> State:
     """The state that rank `source` sends.
 
     A tensor is received into the tensor of the same name in `live` if that has its shape and type,
-    else into new memory on the CPU. Raises RuntimeError if a peer is lost; then the tensors of
+    else into new memory on the CPU. Raises PeerLost if a peer is lost; then the tensors of
     `live` have undefined contents.
     """
     length = torch.zeros(1, dtype=torch.int64)

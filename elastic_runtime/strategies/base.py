@@ -1,5 +1,6 @@
 """The interface between a session and the strategy that spreads its model over the ranks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -74,6 +75,10 @@ class Strategy(Protocol):
         of the step.
         """
 
+    def parameter_mistakes(self) -> Iterable[str]:
+        """If parameters would be trained whose gradients are not summed. Called after the passes of
+        a step."""
+
     def end_backward(self) -> None:
         """Called after each backward pass, before the script goes on."""
 
@@ -95,12 +100,12 @@ class Strategy(Protocol):
         """Give the state of the ranks that leave to those that stay; called between two steps.
 
         `group`: the old one. `next_ranks`: by old rank, the rank in the next generation, -1 for a
-        rank that leaves. `next_world`: how many ranks it has. Raises RuntimeError if a peer is
+        rank that leaves. `next_world`: how many ranks it has. Raises PeerLost if a peer is
         lost.
         """
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         """Give every rank of the new group the state of `recovery.step`.
 
-        `group`: None in a job of one. Raises RuntimeError if a peer is lost.
+        `group`: None in a job of one. Raises PeerLost if a peer is lost.
         """

@@ -15,8 +15,9 @@ from functools import reduce
 
 import torch
 
-from elastic_runtime import script_checks, session_checks
+from elastic_runtime import parameter_checks, script_checks, session_checks
 from elastic_runtime.data import batch_assignment
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import summation_tree
 from elastic_runtime.strategies.base import Pass, StateAccess
@@ -24,11 +25,15 @@ from elastic_runtime.strategies.replicated import Replicated
 
 
 class Deterministic(Replicated):
-    """Every rank holds the whole state; the gradients are summed after all passes of a rank."""
+    """A strategy: after the same steps the parameters are equal bit by bit at every size.
+
+    Every rank holds the whole state; the gradients are summed after all passes of a rank.
+    """
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameters = [p for p in state.model.parameters() if p.requires_grad]
+        self._known = parameter_checks.trained(state.model)
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
         script_checks.raise_mistakes(session_checks.device_mistakes(state.model.parameters()))
         self._peer_lost = False
@@ -95,7 +100,7 @@ class Deterministic(Replicated):
             self._sum = self._sum_over_ranks(self._group) if self._group else self._nodes[0][1]
             if self._group:
                 self._group.all_reduce(self._loss).wait()
-        except RuntimeError:
+        except PeerLost:
             self._peer_lost = True
         return not self._peer_lost
 

@@ -7,6 +7,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from elastic_runtime import script_checks
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.process_groups import Work
 
@@ -128,7 +129,7 @@ class GradientBuckets:
             parameter.grad = None
         try:
             self._works.append(self._group.all_reduce(self._memory[index]) if self._group else None)
-        except RuntimeError:
+        except PeerLost:
             # A peer is lost. An exception inside the backward pass would end the user's script.
             self.broken = True
             # The collective may run all the same: NCCL may have queued it.
@@ -143,7 +144,7 @@ class GradientBuckets:
             for work in self._works:
                 if work is not None:
                     work.wait()
-        except RuntimeError:
+        except PeerLost:
             self.broken = True
         return not self.broken
 

@@ -9,6 +9,7 @@ has changed no buffer. A model without buffers in its state_dict pays nothing.
 import torch
 from torch import nn
 
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 
 
@@ -68,7 +69,7 @@ class ModuleBuffers:
         try:
             if self._group and self._names:
                 self._group.all_reduce(self._message).wait()
-        except RuntimeError:
+        except PeerLost:
             return False
         return True
 

@@ -55,7 +55,7 @@ class PeerCopies:
     def take(self, group: Group, own: ShardState, extra_state: dict[str, Any]) -> None:
         """Copy every rank's shard, to itself and to the next rank of its shard group.
 
-        Raises RuntimeError if a peer is lost; then the copy before stays the newest one.
+        Raises PeerLost if a peer is lost; then the copy before stays the newest one.
         """
         copied = ShardState(
             own.shard,

@@ -1,7 +1,10 @@
 """Replicated training: every rank holds the whole state; hooks sum the gradients in buckets."""
 
+from collections.abc import Iterable
+
 import torch
 
+from elastic_runtime import parameter_checks
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
@@ -16,6 +19,7 @@ class Replicated:
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._buckets = GradientBuckets(state.model)
+        self._known = parameter_checks.trained(state.model)
 
     def detach(self) -> None:
         self._buckets.remove_hooks()
@@ -38,6 +42,10 @@ class Replicated:
 
     def check_gradients(self, *, is_first: bool) -> None:
         self._buckets.check(is_first=is_first)
+
+    def parameter_mistakes(self) -> Iterable[str]:
+        state = self._state
+        return parameter_checks.parameter_mistakes(self._known, state.model, state.optimizer)
 
     def end_backward(self) -> None:
         self._buckets.end_backward()

@@ -10,13 +10,14 @@
 At every resize the model is unwrapped and wrapped again in place, and rows move between ranks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from elastic_runtime import script_checks
+from elastic_runtime import parameter_checks, script_checks
 from elastic_runtime.data import batch_assignment
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
@@ -27,20 +28,22 @@ from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, shard_o
 
 
 class Sharded:
-    """`wrap(model, mesh)` calls `fully_shard` on the modules to wrap, with mixed precision if
-    wanted; it is called at every resize.
-
-    `shard_group_size`: at least that many ranks share one copy of the state, namely the smallest
-    divisor of the job's size that is not below it; there are as many copies as groups (HSDP). If
-    None, all ranks share a single copy (FSDP).
-    `peer_copy_every`: every so many steps each rank copies its shard to a neighbour's host memory;
-    0: never. It needs memory for two shards, four while a copy is taken.
+    """A strategy: FSDP2, at a number of ranks that may change between two steps.
 
     If a lost shard has another copy, only the step in flight is lost. Otherwise the job goes back
     to the newest peer copies or else to the newest checkpoint, and repeats the steps since.
 
     Every pass gathers the parameters from all ranks, so a rank with fewer micro-batches than others
     runs additional passes with weight 0. Every rank builds the whole model once, at its start.
+
+    Args:
+        wrap: `wrap(model, mesh)` calls `fully_shard` on the modules to wrap, with mixed precision
+            if wanted; it is called at every resize.
+        shard_group_size: at least that many ranks share one copy of the state, namely the smallest
+            divisor of the job's size that is not below it; there are as many copies as groups
+            (HSDP). If None, all ranks share a single copy (FSDP).
+        peer_copy_every: every so many steps each rank copies its shard to a neighbour's host
+            memory; 0: never. It needs memory for two shards, four while a copy is taken.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Sharded:
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
+        self._parameter_count = len(list(state.model.parameters()))
         self._model = ShardedModel(self._wrap, state.model, state.optimizer)
         self._resharding = Resharding(state, self._model, self._peer_copies)
         # (2,): the step's loss, the square of its gradient's norm
@@ -98,6 +102,11 @@ class Sharded:
         if not is_first and all(p.grad is None for p in self._model.trained_parameters):
             script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
 
+    def parameter_mistakes(self) -> Iterable[str]:
+        """Only their number: fully_shard replaces them, and sums those that are unfrozen."""
+        if len(list(self._state.model.parameters())) != self._parameter_count:
+            yield parameter_checks.PARAMETERS_CHANGED
+
     def end_backward(self) -> None:
         """Nothing to note: FSDP2 has its own gradients."""
 
@@ -109,7 +118,7 @@ class Sharded:
         if not self.broken:
             try:
                 call()
-            except RuntimeError:
+            except PeerLost:
                 self.broken = True
 
     def _all_gather(self, output: torch.Tensor, source: torch.Tensor) -> None:

@@ -151,7 +151,7 @@ def move_rows(
 ) -> int:
     """Do this rank's part of `moves`, from `sources` to `targets`. Returns the bytes received.
 
-    Rows on a GPU go through the host's memory. Raises RuntimeError if a peer is lost.
+    Rows on a GPU go through the host's memory. Raises PeerLost if a peer is lost.
     """
     tags: dict[tuple[int, int], int] = {}
     transfers: list[Any] = []

@@ -119,10 +119,13 @@ class AgentLink:
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:
             for line in lines:
-                # A malformed line ends this thread, and with it the answers to pings: the agent
-                # then restarts the process and sends it the newest record again.
-                self._receive(decode_agent_message(line))
-        # The agent has ended: no process would ever reap or stop this one.
+                try:
+                    self._receive(decode_agent_message(line))
+                except (RuntimeError, ValueError, OSError) as error:
+                    # Without this thread the process would pass for one that hangs.
+                    sys.excepthook(type(error), error, error.__traceback__)
+                    break
+        # Also when the agent has ended: no process would ever reap or stop this one.
         os._exit(1)
 
     def _receive(self, message: AgentMessage) -> None:

@@ -4,10 +4,9 @@ import logging
 import time
 from dataclasses import asdict
 
-import torch
-
 from elastic_runtime import messages, script_checks
 from elastic_runtime.checkpointing.partition import Writer
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
 from elastic_runtime.messages import Record
@@ -48,7 +47,7 @@ class GenerationChange:
     def recover(self) -> None:
         """The step in flight has failed: form the next generation with the ranks that are left.
 
-        Raises RuntimeError in a job of one.
+        Raises RuntimeError in a job of one, and if the step failed without a loss.
         """
         self._parts.lifecycle.abandon_step()
         self._join_next()
@@ -69,10 +68,7 @@ class GenerationChange:
             self._parts.strategy.hand_over(
                 lifecycle.group, lifecycle.next_ranks(record), next_world
             )
-        except torch.OutOfMemoryError:
-            # No rank was lost, and the next attempt would fail in the same way.
-            raise
-        except RuntimeError as error:
+        except PeerLost as error:
             log.warning(
                 "a rank was lost while leaving ranks handed over their state",
                 extra={"generation": record.generation, "reason": str(error)},
@@ -106,6 +102,7 @@ class GenerationChange:
             self._transaction.gradients_reduced,
             state.is_complete,
             stopped_loop=state.stopped_loop,
+            layout=state.layout,
         )
 
     def _rank_state_with_save(self, is_new: bool) -> RankState:
@@ -119,13 +116,13 @@ class GenerationChange:
         try:
             self._restore(joined.group, joined.recovery)
             self._announce(lifecycle.enter(joined))
-        except RuntimeError as error:
+        except PeerLost as error:
             lifecycle.give_up_joining(joined.group, error)
             return False
         return True
 
     def _restore(self, group: Group | None, recovery: RecoveryPlan) -> None:
-        """Bring this rank to the step of the plan. Raises RuntimeError if a rank is lost."""
+        """Bring this rank to the step of the plan. Raises PeerLost if a rank is lost."""
         transaction = self._transaction
         if (group.rank if group else 0) in recovery.committers:
             transaction.apply()
@@ -194,7 +191,7 @@ class GenerationChange:
                 if lifecycle.resize_pending(record.generation):
                     return
             lifecycle.park(record, self._parts.state.step)
-        except RuntimeError:
+        except PeerLost:
             lifecycle.give_up_parking(record)
 
     def finish(self) -> bool:
@@ -218,7 +215,7 @@ class GenerationChange:
                     self.resize()
                     return False
             self._parts.saver.wait()
-        except RuntimeError:
+        except PeerLost:
             self.recover()
             return False
         lifecycle.send(messages.Finished())
@@ -227,7 +224,7 @@ class GenerationChange:
     def _save_last(self) -> bool:
         """Called by every rank after the same step. True if the state is durable, or needs no save.
 
-        Raises RuntimeError if a rank is lost.
+        Raises PeerLost if a rank is lost.
         """
         saver = self._parts.saver
         state = self._parts.state

@@ -8,10 +8,17 @@ from dataclasses import dataclass
 import torch
 
 from elastic_runtime import messages, script_checks
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
+from elastic_runtime.distributed.recovery import (
+    RankState,
+    RecoveryPlan,
+    layout_mistakes,
+    plan_recovery,
+)
 from elastic_runtime.messages import Record, WorkerMessage
 from elastic_runtime.training.agent_link import AgentLink
+from elastic_runtime.training.repeated_failures import RepeatedFailures
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +69,8 @@ class RankLifecycle:
         self.generation = 0
         self.committed_at = time.monotonic()
         self._members: tuple[int, ...] = ()
+        self._processes: object = ()
+        self._failures = RepeatedFailures()
         # The newest generation that this rank tried to join.
         self._tried = 0
         self._pause_began = self.committed_at
@@ -118,7 +127,7 @@ class RankLifecycle:
         return record.generation if record.store or record.stop else 0
 
     def leader_decides(self, flag: bool) -> bool:
-        """The leading rank's flag, on every rank. Raises RuntimeError if a rank is lost."""
+        """The leading rank's flag, on every rank. Raises PeerLost if a rank is lost."""
         flags = torch.tensor([float(flag and self.rank == 0)])
         if self.group:
             self.group.all_reduce(flags).wait()
@@ -127,7 +136,7 @@ class RankLifecycle:
     def resize_pending(self, generation: int | None = None) -> bool:
         """Whether all ranks leave `generation` (by default theirs) now, between two steps.
 
-        Raises RuntimeError if a rank is lost.
+        Raises PeerLost if a rank is lost.
         """
         current = self.generation if generation is None else generation
         return self.leader_decides(self.link is not None and self.link.record.generation > current)
@@ -137,10 +146,16 @@ class RankLifecycle:
     def abandon_step(self) -> None:
         """A peer is lost: this generation and its step in flight are given up.
 
-        Raises RuntimeError in a job of one, which has no peers.
+        Raises RuntimeError in a job of one, which has no peers, and if the step has failed several
+        times among the same processes: then no peer was lost.
         """
         if not self.link or not self.group:
             raise RuntimeError("a step failed in a job of one: there is no rank to recover from")
+        if self._failures.add_step((self._processes, self.committed_at)):
+            raise RuntimeError(
+                f"a step failed {self._failures.steps} times in a row, though no rank was lost: "
+                f"{self.group.failure}"
+            )
         self._give_up(self.generation)
 
     def _give_up(self, generation: int) -> None:
@@ -211,19 +226,26 @@ class RankLifecycle:
         try:
             group.connect(record.store)
             own = rank_state(self.group is None)
-            # (5,)
+            # (6,)
             encoded = torch.tensor([int(value) for value in own])
             gathered = [
-                RankState(int(step), bool(reduced), bool(has_state), int(newest_save), int(stopped))
-                for step, reduced, has_state, newest_save, stopped in group.all_gather(encoded)
+                RankState(step, bool(reduced), bool(has_state), *others)
+                for step, reduced, has_state, *others in map(
+                    torch.Tensor.tolist, group.all_gather(encoded)
+                )
             ]
-        except RuntimeError as error:
+        except PeerLost as error:
             self.give_up_joining(group, error)
             return None
+        script_checks.raise_mistakes(layout_mistakes(gathered, rank))
         return Joined(record, group, plan_recovery(gathered), own.has_state)
 
-    def give_up_joining(self, group: Group, error: RuntimeError) -> None:
-        """A generation did not form: a rank was lost meanwhile."""
+    def give_up_joining(self, group: Group, error: PeerLost) -> None:
+        """A generation did not form: a rank was lost meanwhile.
+
+        Raises ConnectionError on a rank without a state that fails again and again: it may itself
+        be the cause, and its agent counts how often it ends.
+        """
         assert self.link
         log.warning(
             "generation given up", extra={"generation": group.generation, "reason": str(error)}
@@ -232,6 +254,11 @@ class RankLifecycle:
         self.link.abort_on_loss(None)
         group.close()
         self.send(messages.Broken(group.generation))
+        if self._failures.add_join():
+            message = f"{self._failures.joins} generations in a row did not form: {error}"
+            if not self.group:
+                raise ConnectionError(message)
+            self.send(messages.Progress(message=message))
 
     def enter(self, joined: Joined) -> Entered:
         """From now on this rank trains in the generation that it joined, with its state."""
@@ -243,7 +270,10 @@ class RankLifecycle:
         self.rank = joined.group.rank
         self.world = joined.group.world
         self.generation = joined.group.generation
+        self._processes = (record.members, record.incarnations)
         self._members = record.members
+        if self._failures.formed():
+            self.send(messages.Progress(message=""))
         if previous:
             previous.close()
         was_training = previous and joined.had_state and joined.recovery.step

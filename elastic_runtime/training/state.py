@@ -1,5 +1,6 @@
 """The training state of one rank: everything that the next step depends on."""
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,6 +12,7 @@ from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.script_checks import Mistake
+from elastic_runtime.state.state_tree import named_tensors
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.options import DataOptions
 from elastic_runtime.training.stateful import LRScheduler, Stateful
@@ -18,6 +20,15 @@ from elastic_runtime.training.stateful import LRScheduler, Stateful
 log = logging.getLogger(__name__)
 # The key on disk, which is part of the checkpoint format.
 STATEFUL_KEY = "also"
+
+
+def _digest_of_layout(model: torch.nn.Module) -> int:
+    """Only states of models with the same digest fit into each other."""
+    layout = [
+        (name, tuple(tensor.shape), str(tensor.dtype))
+        for name, tensor in named_tensors(model.state_dict())
+    ]
+    return int.from_bytes(hashlib.sha256(repr(layout).encode()).digest()[:8], "big") >> 1
 
 
 class TrainingState:
@@ -43,6 +54,8 @@ class TrainingState:
         self.data = data
         # Where the loss is summed.
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
+        # Of names, shapes and types of the model's state; 63 bits.
+        self.layout = _digest_of_layout(model)
         self.step = 0
         self.loss: float | None = None
         self.gradient_norm: float | None = None
@@ -142,7 +155,6 @@ class TrainingState:
                 # Memory may be freed yet, by a process that is ending.
                 failure = str(error)
             except (ValueError, RuntimeError) as error:
-                # The callers take a RuntimeError for a lost peer.
                 is_mistake = True
                 failure = (
                     f"the newest checkpoint is not of this script: {one_line(error)}; build the "
@@ -158,7 +170,7 @@ class TrainingState:
     def receive(self, group: Group, source: int) -> None:
         """Replace this state by the one that rank `source` sends.
 
-        Raises RuntimeError if that rank is lost; afterwards this rank has no state at all.
+        Raises PeerLost if that rank is lost; afterwards this rank has no state at all.
         """
         # An earlier transfer that failed may still write to the live tensors.
         live = None if self._is_torn else self.state_dict()

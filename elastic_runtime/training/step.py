@@ -14,22 +14,26 @@ from elastic_runtime.training.parts import Parts
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch."""
+    """One micro-batch.
 
-    # In the step, over all ranks.
+    Attributes:
+        number: in the step, over all ranks, from 0.
+        indices: `micro_batch_size` samples of the dataset; empty if they come from streams.
+        contributes: False: the pass has weight 0 and runs only because other ranks need its
+            collectives. Any sample will do.
+    """
+
     number: int
-    # Samples of the dataset; empty if the samples come from streams.
     indices: list[int]
-    # False: the pass has weight 0 and runs only because other ranks need its collectives. Any
-    # sample will do.
     contributes: bool = True
 
 
 class Step:
     """Iterate over it for this rank's micro-batches, and pass the loss of each to `backward`.
 
-    `number`: how many steps are committed.
-    `loss`: (1,): this rank's part of the step's mean loss so far.
+    Attributes:
+        number: how many steps are committed.
+        loss: (1,): this rank's part of the step's mean loss so far.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -106,11 +110,15 @@ class Step:
         return Batch(number, indices, current.contributes)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Add the gradients of this micro-batch. `loss`: its mean, a scalar.
+        """Add the gradients of this micro-batch. Call it exactly once for each.
 
-        Call it exactly once for each micro-batch. The step's loss is the mean over all
-        micro-batches. Raises ValueError if the loss is not a single number that depends on the
-        parameters.
+        The step's loss is the mean over all micro-batches.
+
+        Args:
+            loss: () or (1,): the mean over the micro-batch.
+
+        Raises:
+            ValueError: if it is not a single number that depends on the parameters.
         """
         script_checks.raise_mistakes(
             script_checks.backward_mistakes(self.number, self._pending, loss)
@@ -127,6 +135,9 @@ class Step:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
 
         It happens when the step is committed; `session.gradient_norm` is the norm before.
+
+        Args:
+            max_norm: in the unit of the gradient of the mean loss.
         """
         self.max_norm = max_norm
 
@@ -140,6 +151,7 @@ class Step:
             [
                 *script_checks.unfinished_step_mistakes(self.number, self._pending, remaining),
                 *script_checks.scheduler_step_mistakes(self._scheduler_counts, schedulers),
+                *self._parts.strategy.parameter_mistakes(),
             ]
         )
         if self._backward_calls:

@@ -5,16 +5,21 @@ part of the last reduction. Only then does the optimizer step. So all ranks stop
 step, and a fault costs only the step in flight.
 """
 
+import logging
 import time
 from enum import Enum
 
 import torch
 
-from elastic_runtime import messages
+from elastic_runtime import messages, parameter_checks
 from elastic_runtime.checkpointing.saver import SaveOrder
 from elastic_runtime.data.streams import Streams
+from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.training import replica_check
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
+
+log = logging.getLogger(__name__)
 
 
 class Outcome(Enum):
@@ -41,6 +46,7 @@ class StepTransaction:
         # What the last change of generation added before the next step; for the journal.
         self.pause_s: float | None = None
         self._began = time.monotonic()
+        self._replicas_differ = False
 
     def begin(self) -> Step:
         parts = self._parts
@@ -54,14 +60,20 @@ class StepTransaction:
     def commit(self, step: Step) -> Outcome:
         parts = self._parts
         orders = self._orders()
+        digests = self._own_digest()
         if step.broken or not self._reduce(step):
             return Outcome.FAILED
         self.gradients_reduced = True
         if parts.lifecycle.group:
             try:
-                parts.lifecycle.group.all_reduce(orders).wait()
-            except RuntimeError:
+                # One message.
+                votes = torch.cat([orders, digests])
+                parts.lifecycle.group.all_reduce(votes).wait()
+                orders, digests = votes[: orders.numel()], votes[orders.numel() :]
+            except PeerLost:
                 return Outcome.FAILED
+        if digests.numel():
+            self._check_replicas(digests)
         self.apply()
         next_generation, save, stop = (int(order) for order in orders[:3])
         if stop:
@@ -89,6 +101,29 @@ class StepTransaction:
         if self.streams:
             return torch.cat([orders, self.streams.pack_states(step)])
         return orders
+
+    def _own_digest(self) -> torch.Tensor:
+        """(2 * world,), or (0,) in most steps."""
+        lifecycle = self._parts.lifecycle
+        state = self._parts.state
+        if not lifecycle.group or not replica_check.is_due(state.step):
+            return torch.zeros(0)
+        parameters = state.model.parameters()
+        return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+
+    def _check_replicas(self, digests: torch.Tensor) -> None:
+        """The leading rank reports replicas that differ, and when they are equal again."""
+        lifecycle = self._parts.lifecycle
+        if lifecycle.rank:
+            return
+        size = self._parts.strategy.shard_group_size(lifecycle.world)
+        ranks = replica_check.differing_ranks(digests, size)
+        message = parameter_checks.replicas_differ(ranks, self._parts.state.step) if ranks else ""
+        if message:
+            log.error(message)
+        if message or self._replicas_differ:
+            lifecycle.send(messages.Progress(message=message))
+        self._replicas_differ = bool(ranks)
 
     def _reduce(self, step: Step) -> bool:
         is_reduced = self._parts.strategy.reduce(step.loss, step.max_norm)

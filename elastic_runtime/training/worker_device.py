@@ -9,8 +9,13 @@ from elastic_runtime.training import agent_link
 def device() -> torch.device:
     """This worker's own GPU, or the CPU where there is none.
 
-    Workers of one pod, and pods of a `--local` job, share the GPUs of their machine. Raises
-    ValueError if there are fewer GPUs than workers on it.
+    Workers of one pod, and pods of a `--local` job, share the GPUs of their machine.
+
+    Returns:
+        `cuda:N`, or `cpu`.
+
+    Raises:
+        ValueError: if there are fewer GPUs than workers on the machine.
     """
     if not torch.cuda.is_available():
         return torch.device("cpu")

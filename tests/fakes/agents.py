@@ -15,9 +15,9 @@ JOB = "uid"
 HOST = "127.0.0.1"
 
 
-def agent(index: int, coordinator_port: int = 0) -> Agent:
-    """An agent that is not running. `coordinator_port`: the control port of pod 0."""
-    settings = PodSettings(
+def pod_settings(index: int = 0, coordinator_port: int = 0, ranks: int = 1) -> PodSettings:
+    """`coordinator_port`: the control port of pod 0."""
+    return PodSettings(
         index,
         "test",
         JOB,
@@ -26,8 +26,13 @@ def agent(index: int, coordinator_port: int = 0) -> Agent:
         coordinator=HOST,
         coordinator_port=coordinator_port,
         port=0,
+        ranks=ranks,
     )
-    return Agent(settings, [])
+
+
+def agent(index: int, coordinator_port: int = 0) -> Agent:
+    """An agent that is not running."""
+    return Agent(pod_settings(index, coordinator_port), [])
 
 
 @asynccontextmanager

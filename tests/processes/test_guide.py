@@ -72,7 +72,11 @@ def test_the_commands_of_the_porting_page_work(tmp_path: Path) -> None:
 
     def request(command: str) -> dict[str, object]:
         result = subprocess.run(
-            [*runtime, *command.split()], cwd=tmp_path, env=ENV, text=True, capture_output=True
+            [*runtime, *command.split(), "-o", "json"],
+            cwd=tmp_path,
+            env=ENV,
+            text=True,
+            capture_output=True,
         )
         reply: dict[str, object] = json.loads(result.stdout or "{}")
         return reply

@@ -22,10 +22,18 @@ from pathlib import Path
 def hang_while_exists(file):
     while file.exists():
         time.sleep(0.05)
+
+def call_that_holds_pythons_lock(file):
+    if file.exists():
+        file.unlink()
+        began = time.monotonic()
+        sum(range(100_000_000))
+        print("held the lock for", time.monotonic() - began)
 """
 BACKWARD = "        step.backward("
 CALL = f'        hang_while_exists(Path("hang-" + os.environ.get("{contract.INDEX_ENV}", "")))\n'
-SCRIPT = HANG + local_job.SCRIPT.replace(BACKWARD, CALL + BACKWARD)
+HOLD = CALL.replace("hang_while_exists", "call_that_holds_pythons_lock").replace("hang-", "hold-")
+SCRIPT = HANG + local_job.SCRIPT.replace(BACKWARD, CALL + HOLD + BACKWARD)
 
 
 @pytest.fixture
@@ -63,6 +71,22 @@ def test_a_frozen_rank_is_detected_and_restarted(
     lock.unlink()
     assert job.trains(3).step > third.step
     assert [len(log_lines(job, index, "rank died")) for index in range(3)] == [0, 1, 1]
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+def test_a_rank_that_computes_while_it_holds_pythons_lock_is_not_taken_for_a_frozen_one(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    job.start(0, 1)
+    before = job.trains(2, beyond=12)
+    (job.directory / "hold-1").touch()
+    output = job.directory / "pod-1.txt"
+    job.until(lambda _: "held the lock for" in output.read_text())
+    after = job.trains(2)
+    held_s = float(output.read_text().partition("held the lock for ")[2].split()[0])
+    assert held_s > 1.5, "the call was too short to show anything"
+    assert (after.generation, log_lines(job, 1, "rank hangs")) == (before.generation, [])
     job.stop()
     check_exactly_once(job, undisturbed)
 

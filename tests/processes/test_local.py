@@ -210,13 +210,35 @@ def test_a_job_gives_up_when_its_script_always_fails_at_one_step(
     assert "pod 0 gave up (exit code 1)" in result.stderr
 
 
+def test_each_pod_of_a_local_job_has_its_log_and_its_name_on_the_console(tmp_path: Path) -> None:
+    """Of a script that never uses the runtime, so that it needs no torch."""
+    (tmp_path / "hello.py").write_text("import sys; print('hello'); print('oh', file=sys.stderr)")
+    command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port()), "--local", "2"]
+    result = subprocess.run(
+        [*command, "--log-dir", "logs", "--tee", "1", "hello.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(TREE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0
+    assert {"[0]: hello", "[1]: hello"} <= set(result.stdout.splitlines())
+    assert "oh" not in result.stderr
+    for pod in ("0", "1"):
+        assert (tmp_path / "logs" / pod / "stdout.log").read_text() == "hello\n"
+        assert (tmp_path / "logs" / pod / "stderr.log").read_text() == "oh\n"
+
+
 def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port())]
     env = os.environ | {"PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
 
     def ask(*arguments: str) -> Status:
-        result = subprocess.run([*command, *arguments], cwd=tmp_path, env=env, capture_output=True)
+        asked = [*command, *arguments, "-o", "json"]
+        result = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True)
         return contract.decode_status(result.stdout or b"{}")
 
     def wait_until(condition: Callable[[Status], bool]) -> None:
@@ -226,7 +248,7 @@ def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
             time.sleep(0.1)
 
     with subprocess.Popen(
-        [*command, "--local", "2", "train.py", str(FOREVER), "0.01"],
+        [*command, "--local", "2", "-m", "package.train", str(FOREVER), "0.01"],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.DEVNULL,

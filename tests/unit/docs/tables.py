@@ -15,6 +15,7 @@ MARKERS = {
     DOCS / "architecture.md": ("phase_table", "rule_table"),
     DOCS / "reasons.md": ("reason_tables",),
     DOCS / "metrics.md": ("metric_table",),
+    DOCS / "api.md": ("api",),
 }
 """Page → the markers in it."""
 
@@ -23,12 +24,14 @@ def table(marker: str) -> str:
     """The table that the code prints for this marker."""
     from elastic_runtime.agent.membership import rule_table
     from scheduler.cession.cession_lifecycle import phase_table
+    from tests.unit.docs import api
 
     tables = {
         "phase_table": phase_table,
         "rule_table": rule_table,
         "reason_tables": reason_tables,
         "metric_table": metric_table,
+        "api": api.page,
     }
     return tables[marker]()
 

@@ -18,7 +18,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
-from elastic_runtime.__main__ import make_parser
+from elastic_runtime.__main__ import WORDS, make_parser, make_request_parser
 from scheduler.__main__ import read_flags
 from scheduler.simulate import cli as simulation
 from tests.builders.jobs import TEAM
@@ -139,7 +139,6 @@ def test_a_field_that_no_schema_has_is_noticed() -> None:
 
 # --- shell ----------------------------------------------------------------------------------------
 RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "job", "jobs", "workloads", "pods"}
-RUNTIME_REQUESTS = {"status": 1, "save": 1, "resize": 2, "verify": 2}
 
 
 def commands() -> list[tuple[Block, str]]:
@@ -161,9 +160,10 @@ def check_python(words: list[str]) -> None:
     assert words[1] == "-m"
     if words[2] == "elastic_runtime":
         parsed = make_parser().parse_args(words[3:])
-        script = parsed.script
-        known = RUNTIME_REQUESTS.get(script[0]) == len(script)
-        assert known or parsed.local or parsed.signal
+        if parsed.script[0] in WORDS:
+            make_request_parser().parse_args(parsed.script)
+        else:
+            assert parsed.local or parsed.signal
     elif words[2:4] == ["scheduler", "simulate"]:
         simulation.parser().parse_args(words[4:])
     else:

@@ -45,6 +45,17 @@ def test_help_shows_every_word_by_example(tmp_path: Path) -> None:
         pytest.param(["--local", "2", "trian.py"], "there is no trian.py in", id="no such script"),
         pytest.param(["resize"], "resize to how many pods?", id="no size"),
         pytest.param(
+            ["--local", "2", "-m", "package.trian"],
+            "there is no module package.trian: check its name",
+            id="no such module",
+        ),
+        pytest.param(["-m", "trian"], "there is no module trian", id="no such top module"),
+        pytest.param(["-m", "json.tool.x"], "there is no module json.tool.x", id="below a module"),
+        pytest.param(
+            ["-m", "--signal", "USR1", "json"], "with --signal write `-- python -m", id="both"
+        ),
+        pytest.param(["resize", "2", "-o", "yaml"], "invalid choice: 'yaml'", id="unknown output"),
+        pytest.param(
             ["resize", "two"],
             "resize to how many pods? `resize 2`, not `resize two`",
             id="size is no number",

@@ -11,6 +11,7 @@ from elastic_runtime.session import Session
 from elastic_runtime.strategies.deterministic import Deterministic
 from elastic_runtime.strategies.sharded import Sharded
 from elastic_runtime.training.worker_device import device
+from tests.laws.sources import PROJECT, tracked
 from tests.paths import TREE
 
 
@@ -29,8 +30,18 @@ def test_public_names_are_those_of_their_modules() -> None:
 
 
 def test_public_names_are_listed() -> None:
-    assert elastic_runtime.__all__ == ["Deterministic", "Session", "Sharded", "device", "restore"]
+    names = ["Deterministic", "Session", "Sharded", "__version__", "device", "restore"]
+    assert elastic_runtime.__all__ == names
     assert set(elastic_runtime.__all__) <= set(dir(elastic_runtime))
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert elastic_runtime.__version__ == PROJECT["project"]["version"]
+
+
+def test_type_checkers_may_read_the_package() -> None:
+    """PEP 561: the file must be beside the modules, and hatch takes what git keeps."""
+    assert "elastic_runtime/py.typed" in tracked()
 
 
 def test_another_name_is_an_attribute_error() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import pytest
 
@@ -99,30 +100,54 @@ async def test_replayed_request_gets_401(port: int) -> None:
     assert (await send_bytes(port, request(headers))).startswith(b"HTTP/1.1 401 ")
 
 
-async def open_after(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection on which these bytes were answered, and that stays open."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def open_after(
+    port: int, sent: bytes, address: str = "127.0.0.1"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection from `address` on which these bytes were answered, and that stays open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     writer.write(sent)
     head = await reader.readuntil(b"\r\n\r\n")
     await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
     return reader, writer
 
 
-async def test_unsigned_connections_are_limited_signed_ones_are_not(
+async def test_strangers_take_no_ones_place_but_their_own(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_server, "MAX_UNSIGNED", 2)
+    monkeypatch.setattr(control_server, "MAX_UNSIGNED", 4)
     signed = [
         contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time())
         for n in range(5)
     ]
     members = [await open_after(port, request(headers)) for headers in signed]
-    unsigned = [await open_after(port, request({})) for _ in range(2)]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    first = await open_after(port, request({}), "127.0.0.2")
+    flood = [await open_after(port, request({}), "127.0.0.3") for _ in range(5)]
     async with asyncio.timeout(5):
-        # Closed at once, though it has sent nothing wrong.
-        assert await reader.read() == b""
-    for _, connection in [*members, *unsigned, (reader, writer)]:
+        # The oldest of the address that has most of them.
+        assert await flood[0][0].read() == b""
+        assert await flood[1][0].read() == b""
+        call = control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+        assert await call == b"GET /v1/status "
+    open_streams = [*members, first, *flood[3:]]
+    assert not any(reader.at_eof() for reader, _ in open_streams)
+    for _, connection in [*open_streams, *flood[:3]]:
+        connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", request({})], ids=["nothing", "an unsigned request"])
+async def test_a_stranger_has_a_short_time_to_sign(
+    port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(control_server, "UNSIGNED_TIMEOUT_S", 0.1)
+    headers = contract.sign_request(KEY, "GET", "/v1/status", JOB, "slow", b"", time.time())
+    member = await open_after(port, request(headers))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    async with asyncio.timeout(5):
+        with suppress(ConnectionResetError):
+            await reader.read()
+    assert not member[0].at_eof()
+    for connection in (member[1], writer):
         connection.close()
 
 

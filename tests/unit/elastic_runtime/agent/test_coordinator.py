@@ -10,7 +10,7 @@ import pytest
 from elastic_runtime import contract, json_codec, messages
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.membership_view import Limits
-from elastic_runtime.messages import MemberReport, Progress, Record
+from elastic_runtime.messages import MemberReport, Progress, Record, WorkDone
 from tests.fakes.agents import HOST, report_to
 
 
@@ -67,6 +67,16 @@ async def test_status_is_json_whatever_the_loss_is(loss: float) -> None:
     values = json.loads(body, parse_constant=pytest.fail)
     assert "loss" not in values
     assert values["state"] == contract.decode_status(body).state
+
+
+async def test_a_job_that_does_not_train_has_no_throughput() -> None:
+    job = coordinator()
+    pace = Progress(seconds=0.5)
+    for steps in (0, 4):
+        await report_to(job, replace(report(0, progress=pace), done=WorkDone(steps, 10 * steps)))
+    assert job.status().samplesPerSecond == 0.0
+    await report_to(job, report(1))
+    assert job.status().samplesPerSecond == 20.0
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ async def test_ranks_receive_save_requests_of_a_replaced_coordinator_too() -> No
     first = Coordinator(1)
     second = Coordinator(1)
     pod = agent(1)
-    worker = await spawn(["-c", ECHO], 0, 1, time.monotonic)
+    worker = await spawn(["-c", ECHO], pod.settings, 0, time.monotonic)
     pod.pool.workers = [worker]
     try:
         async with asyncio.timeout(20):

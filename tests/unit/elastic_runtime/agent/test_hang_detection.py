@@ -30,6 +30,10 @@ HEALTHY = Pulse(
         pytest.param(
             replace(HEALTHY, unanswered_s=20.0, answers=3), id="its usual delay is unknown"
         ),
+        pytest.param(
+            replace(HEALTHY, unanswered_s=59.0, cpu_share=0.2),
+            id="computes while it holds Python's lock",
+        ),
         pytest.param(replace(HEALTHY, since_step_s=59.0), id="slow step"),
         pytest.param(
             replace(HEALTHY, since_step_s=61.0, arrived=True), id="waits for the one that hangs"
@@ -51,6 +55,16 @@ def test_no_hang_while_others_wait(pulse: Pulse) -> None:
     [
         pytest.param(
             replace(HEALTHY, unanswered_s=1.1), "not answered", id="no answer within the second"
+        ),
+        pytest.param(
+            replace(HEALTHY, unanswered_s=1.1, cpu_share=0.02),
+            "not answered",
+            id="its threads only wait for Python's lock",
+        ),
+        pytest.param(
+            replace(HEALTHY, unanswered_s=61.0, cpu_share=1.0),
+            "make it in another process, or raise CEDE_STEP_TIMEOUT_SECONDS",
+            id="computes for longer than a step may take",
         ),
         pytest.param(
             replace(HEALTHY, unanswered_s=1.1, arrived=True),

@@ -42,6 +42,14 @@ def test_pace_is_the_median_of_the_last_steps() -> None:
     assert job.median_step_s == 15.0
 
 
+def test_throughput_is_at_the_pace_of_the_last_steps() -> None:
+    job = JobProgress()
+    add(job, 1, Progress(step=1, seconds=0.5))
+    assert job.samples_per_second == 0.0
+    add(job, 1, Progress(step=3, seconds=0.5), WorkDone(2, 64, 9.0))
+    assert job.samples_per_second == 64.0
+
+
 def test_kept_state_is_taken_over_only_if_newer() -> None:
     job = JobProgress()
     job.recover(CoordinatorState(durable_step=7, digest="seven", save_s=1.0))

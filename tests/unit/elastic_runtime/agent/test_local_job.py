@@ -11,7 +11,7 @@ from elastic_runtime.agent import control_server, local_job
 def test_request_without_a_job_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert local_job.request(tmp_path, 0, "GET", contract.STATUS_PATH) == 1
+    assert local_job.request(tmp_path, 0, "GET", contract.STATUS_PATH, b"", bytes.decode) == 1
     assert f"{tmp_path}/key is missing; start one with --local" in capsys.readouterr().err
 
 
@@ -19,7 +19,7 @@ def test_request_that_nobody_answers_names_the_port(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "key").write_text("secret")
-    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH) == 1
+    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", bytes.decode) == 1
     output = capsys.readouterr()
     assert "no answer on port 1" in output.err
     assert "check that the job runs" in output.err
@@ -34,6 +34,36 @@ def test_request_that_the_job_refuses_shows_its_reason(
 
     (tmp_path / "key").write_text("secret")
     monkeypatch.setattr(control_server, "call", refuse)
-    assert local_job.request(tmp_path, 1, "PUT", contract.SIZE_PATH, b"") == 1
+    assert local_job.request(tmp_path, 1, "PUT", contract.SIZE_PATH, b"", bytes.decode) == 1
     expected = "elastic_runtime: the job refused it: size is 1: the smallest allowed is 2"
     assert capsys.readouterr().err.startswith(expected)
+
+
+def test_reply_is_printed_as_it_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(*_: object) -> bytes:
+        return b"{}"
+
+    def show(reply: bytes) -> str:
+        return contract.decode_status(reply).state
+
+    (tmp_path / "key").write_text("secret")
+    monkeypatch.setattr(control_server, "call", answer)
+    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", show) == 0
+    assert capsys.readouterr().out == "starting\n"
+
+
+def test_reply_of_a_version_that_is_not_understood_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(*_: object) -> bytes:
+        return b'{"version": 9, "oldest": 9}'
+
+    def show(reply: bytes) -> str:
+        return contract.decode_status(reply).state
+
+    (tmp_path / "key").write_text("secret")
+    monkeypatch.setattr(control_server, "call", answer)
+    assert local_job.request(tmp_path, 1, "GET", contract.STATUS_PATH, b"", show) == 1
+    assert "upgrade this side" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from elastic_runtime.agent import worker_pool
 from elastic_runtime.agent.worker_pool import exit_code_after
 from elastic_runtime.agent.worker_process import MAX_BYTES
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
-from elastic_runtime.messages import AGENT_FD_ENV, Finished, encode_line
+from elastic_runtime.messages import AGENT_FD_ENV, Failed, Finished, StepCommitted, encode_line
 from tests.fakes.agents import agent
 
 
@@ -77,6 +77,21 @@ async def test_a_script_that_would_fail_again_is_not_started_again(
     message = pod.pool.state.progress.message
     assert message is not None
     assert message.startswith("pod 1 gave up: ")
+
+
+async def test_the_status_says_why_workers_were_started_again_until_they_train() -> None:
+    pod = agent(1)
+    pool = pod.pool
+    pool._last_failure = Failed("train.py, line 3: RuntimeError: broken")
+    pool.script = ["-c", ""]
+    await pool._start()
+    try:
+        message = "pod 1 started its workers again: train.py, line 3: RuntimeError: broken"
+        assert pool.state.progress.message == message
+        pool._receive(pool.workers[0], StepCommitted(1, 0.5))
+        assert pool.state.progress.message == ""
+    finally:
+        await pool._wait_for_exit()
 
 
 LEAVES_A_CHILD = f"""

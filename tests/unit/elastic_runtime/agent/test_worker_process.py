@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from elastic_runtime.agent.hang_detection import MIN_CPU_SHARE
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
+from tests.fakes.agents import pod_settings
 
 
 @asynccontextmanager
@@ -70,7 +72,7 @@ async def test_defaults_for_nccl_and_memory_yield_to_the_users_environment(
     script.write_text(
         f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'env')!r}, 'w'))"
     )
-    worker = await spawn([str(script)], 0, 1, time.monotonic)
+    worker = await spawn([str(script)], pod_settings(), 0, time.monotonic)
     await worker.process.wait()
     worker.close()
     env = json.loads((tmp_path / "env").read_text())
@@ -100,6 +102,33 @@ async def test_silence_counts_from_the_last_answer_once_pinged_again(tmp_path: P
         worker.close()
 
 
+@pytest.mark.parametrize(
+    ("code", "computes"),
+    [
+        pytest.param("while True: pass", True, id="computes"),
+        pytest.param("import time; time.sleep(60)", False, id="waits"),
+    ],
+)
+async def test_a_process_that_computes_is_told_from_one_that_waits(
+    code: str, computes: bool
+) -> None:
+    worker = await spawn(["-c", code], pod_settings(), 0, time.monotonic)
+    try:
+        async with asyncio.timeout(60):
+            # At its start every process computes.
+            while (worker.pulse().cpu_share >= MIN_CPU_SHARE) != computes or not is_sampled(worker):
+                worker.ping()
+                await asyncio.sleep(0.05)
+    finally:
+        worker.kill()
+        await worker.process.wait()
+        worker.close()
+
+
+def is_sampled(worker: WorkerProcess) -> bool:
+    return len(worker._cpu_seconds) == worker._cpu_seconds.maxlen
+
+
 async def test_first_step_of_a_generation_does_not_count_for_the_pace(tmp_path: Path) -> None:
     """It includes the pause."""
     async with worker_in(tmp_path) as worker:
@@ -121,7 +150,9 @@ async def test_a_worker_gets_names_of_our_own_and_none_of_torchruns(
     for name in TORCHRUN:
         monkeypatch.delenv(name, raising=False)
     script = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
-    worker = await spawn(["-c", script, str(tmp_path / "env")], 1, 2, time.monotonic)
+    worker = await spawn(
+        ["-c", script, str(tmp_path / "env")], pod_settings(ranks=2), 1, time.monotonic
+    )
     assert await worker.process.wait() == 0
     worker.close()
     environment = json.loads((tmp_path / "env").read_text())

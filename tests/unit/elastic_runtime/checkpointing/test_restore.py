@@ -244,9 +244,12 @@ def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(
 def test_verify_prints_the_newest_intact_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify(tmp_path) == 1
+    assert verify(tmp_path, as_json=False) == 1
     checkpoint = save(tmp_path, 3, small_state(3))
     part = save(tmp_path, 4, small_state(4)).path / PART
     os.truncate(part, part.stat().st_size - 1)
-    assert verify(tmp_path) == 0
-    assert checkpoint.digest in capsys.readouterr().out
+    assert verify(tmp_path, as_json=True) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["durableStep"], printed["digest"]) == (3, checkpoint.digest)
+    assert verify(tmp_path, as_json=False) == 0
+    assert f"is intact: step 3, digest {checkpoint.digest}\n" in capsys.readouterr().out

@@ -1,17 +1,20 @@
-"""Waits for gloo look regularly whether the group was aborted."""
+"""Waits for gloo look regularly whether the group was aborted, and an abort cuts only its own
+connections."""
 
-import os
 import socket
-import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
-from elastic_runtime.distributed.gloo import OpenedSockets, Work, connected_sockets, open_store
+from elastic_runtime.distributed import gloo
+from elastic_runtime.distributed.gloo import PeerLost, Work, open_device, open_store
 from elastic_runtime.distributed.group import Group
 from tests.fakes.torch_work import AbandonedWork
-
-ACCEPT_TIMEOUT_S = 10.0
-POLL_INTERVAL_S = 0.01
 
 
 def test_a_call_that_gloo_never_ends_is_freed_at_the_poll_after_an_abort() -> None:
@@ -29,46 +32,75 @@ def test_a_call_that_takes_long_is_waited_for() -> None:
     assert slow.polls == 3
 
 
-def test_only_sockets_that_the_group_opened_are_shut_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        earlier = socket.create_connection(server.getsockname())
-        opened = OpenedSockets()
-        later = socket.create_connection(server.getsockname())
-        opened.remember()
-        opened.shut_down()
-        # The end of the stream.
-        assert later.recv(1) == b""
-        earlier.settimeout(0.05)
+@pytest.fixture
+def script_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
+    """Connections that the script opens, and accepts, while gloo connects its ranks."""
+    opened: list[socket.socket] = []
+    make = gloo.make
+    with ExitStack() as stack:
+
+        def make_meanwhile(*arguments: Any) -> Any:
+            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            opened.append(stack.enter_context(socket.create_connection(server.getsockname())))
+            opened.append(stack.enter_context(server.accept()[0]))
+            return make(*arguments)
+
+        monkeypatch.setattr(gloo, "make", make_meanwhile)
+        yield opened
+
+
+def test_an_abort_shuts_down_the_groups_own_connections_and_no_others(
+    script_connection: list[socket.socket],
+) -> None:
+    """Such as those to a database, which the script opens while its group forms."""
+    groups = connect_ranks(3)
+    works = [group.all_reduce(torch.ones(1)) for group in groups[1:]]
+    groups[0].abort()
+    for work in works:
+        with pytest.raises(PeerLost):
+            work.wait()
+    assert len(script_connection) == 6
+    for connection in script_connection:
+        connection.settimeout(0.05)
         with pytest.raises(TimeoutError):
-            earlier.recv(1)
-        earlier.close()
-        later.close()
+            connection.recv(1)
+    for group in groups:
+        group.close()
 
 
-def test_connections_of_the_own_store_are_left_alone() -> None:
-    """They belong to the peers of a later generation."""
+def connect_ranks(world: int) -> list[Group]:
+    """The groups of all ranks, connected in this process."""
     store, port = open_store()
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        end = time.monotonic() + ACCEPT_TIMEOUT_S
-        while not _accepted_at(port):
-            assert time.monotonic() < end, "the store does not accept the connection"
-            time.sleep(POLL_INTERVAL_S)
-        connected = connected_sockets().keys()
-        assert client.fileno() in connected
-        assert not _accepted_at(port) & connected
+    groups = [Group(1, rank, world) for rank in range(world)]
+    with ThreadPoolExecutor(world) as pool:
+        list(pool.map(lambda group: group.connect(f"127.0.0.1:{port}"), groups))
     del store
+    return groups
 
 
-def _accepted_at(port: int) -> set[int]:
-    """Descriptors of this process's connections that a listening socket at `port` accepted."""
-    accepted = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            with socket.socket(fileno=os.dup(int(name))) as duplicate:
-                duplicate.getpeername()
-                if duplicate.getsockname()[1] == port:
-                    accepted.add(int(name))
-        except OSError:
-            # Closed meanwhile, no socket, or not connected.
-            continue
-    return accepted
+def test_a_machine_without_an_address_is_no_lost_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create(**options: Any) -> None:
+        raise RuntimeError("unable to resolve the hostname")
+
+    backend = SimpleNamespace(create_default_device=create)
+    monkeypatch.setattr(gloo, "ProcessGroupGloo", backend)
+    with pytest.raises(OSError, match="gloo cannot listen: unable to resolve the hostname"):
+        open_device()
+
+
+def test_a_listener_that_the_script_opens_at_the_same_moment_is_not_taken_for_gloos(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ExitStack() as stack:
+        create = gloo.ProcessGroupGloo.create_default_device
+
+        def create_with_the_script(**options: Any) -> Any:
+            if not scripts:
+                scripts.append(stack.enter_context(socket.create_server(("127.0.0.1", 0))))
+            return create(**options)
+
+        scripts: list[socket.socket] = []
+        backend = SimpleNamespace(create_default_device=create_with_the_script)
+        monkeypatch.setattr(gloo, "ProcessGroupGloo", backend)
+        _, address = open_device()
+        assert address != scripts[0].getsockname()

@@ -2,7 +2,12 @@
 
 import pytest
 
-from elastic_runtime.distributed.recovery import RankState, RecoveryPlan, plan_recovery
+from elastic_runtime.distributed.recovery import (
+    RankState,
+    RecoveryPlan,
+    layout_mistakes,
+    plan_recovery,
+)
 
 
 def at_step(
@@ -78,3 +83,19 @@ def test_a_state_older_than_the_newest_checkpoint_is_dropped() -> None:
     assert plan_recovery([parked, new]).cold_start
     assert plan_recovery([new, at_step(40)]).cold_start
     assert not plan_recovery([at_step(90, newest_save=90), new]).cold_start
+
+
+@pytest.mark.parametrize(
+    ("ranks", "misfits"),
+    [
+        pytest.param([NEW._replace(layout=1), at_step(7), at_step(7)], [0], id="one that joins"),
+        pytest.param([NEW, NEW._replace(layout=1), NEW], [1], id="a new job: rank 0 decides"),
+        pytest.param([at_step(3)._replace(layout=1), at_step(7)], [0], id="an older state"),
+        pytest.param([NEW, at_step(7)], [], id="all alike"),
+    ],
+)
+def test_a_rank_whose_model_does_not_fit_the_state_is_named(
+    ranks: list[RankState], misfits: list[int]
+) -> None:
+    mistaken = [rank for rank in range(len(ranks)) if list(layout_mistakes(ranks, rank))]
+    assert mistaken == misfits

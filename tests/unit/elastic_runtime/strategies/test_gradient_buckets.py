@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 
@@ -30,14 +31,14 @@ class Peer:
     def all_reduce(self, tensor: torch.Tensor) -> Any:
         self.reduced.append(tensor)
         if self.cannot_start:
-            raise RuntimeError("a peer is lost")
+            raise PeerLost("a peer is lost")
         if not self.lost:
             tensor.mul_(2)
         return self
 
     def wait(self) -> None:
         if self.lost:
-            raise RuntimeError("a peer is lost")
+            raise PeerLost("a peer is lost")
 
     def take_reduced(self) -> list[torch.Tensor]:
         tensors = self.reduced

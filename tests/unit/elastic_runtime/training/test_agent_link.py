@@ -154,3 +154,19 @@ def test_a_group_is_aborted_at_once_if_a_member_was_lost_before(agent: Agent) ->
     assert not current.aborted.is_set()
     agent.link.abort_on_loss(cast(Group, lost))
     assert lost.aborted.is_set()
+
+
+def test_an_error_in_what_the_agent_sends_ends_the_process_with_its_cause(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[BaseException] = []
+    is_shown = threading.Event()
+
+    def show(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        errors.append(error)
+        is_shown.set()
+
+    monkeypatch.setattr("sys.excepthook", show)
+    agent.end.sendall(b"no message\n")
+    assert is_shown.wait(10)
+    assert isinstance(errors[0], ValueError)

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from elastic_runtime import messages
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan
 from elastic_runtime.messages import Record, WorkerMessage
+from elastic_runtime.script_checks import Mistake
 from elastic_runtime.training import rank_lifecycle
 from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.rank_lifecycle import Entered, Joined, LeftOut, RankLifecycle
@@ -59,7 +61,7 @@ class FakeGroup:
 
     def connect(self, store: str) -> None:
         if store == self.LOST_STORE:
-            raise RuntimeError("a peer is lost")
+            raise PeerLost("a peer is lost")
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         return [tensor]
@@ -225,6 +227,42 @@ def test_a_generation_that_does_not_form_is_given_up(made_groups: list[FakeGroup
     assert link.sent == [messages.Broken(2)]
     assert link.guarded is None
     assert [(group.is_aborted, group.is_closed) for group in made_groups] == [(True, True)]
+
+
+def lost(*generations: int) -> tuple[Record, ...]:
+    return tuple(Record(number, (0, 1), store=FakeGroup.LOST_STORE) for number in generations)
+
+
+def test_a_rank_without_a_group_ends_after_three_generations_that_do_not_form(
+    made_groups: list[FakeGroup],
+) -> None:
+    """It may be the cause, and holds no state that would be lost."""
+    link = RecordingLink(newer=lost(2, 3, 4, 5))
+    with pytest.raises(
+        ConnectionError, match="3 generations in a row did not form: a peer is lost"
+    ):
+        next_generation(lifecycle(link, generation=0))
+
+
+def test_a_rank_with_a_group_goes_on_and_the_status_says_why(made_groups: list[FakeGroup]) -> None:
+    link = RecordingLink(newer=(*lost(2, 3, 4), Record(5, (0,), store="host:1")))
+    joining = lifecycle(link, group=fake_group())
+    joined = next_generation(joining)
+    assert isinstance(joined, Joined)
+    joining.enter(joined)
+    sent = [message.message for message in link.sent if isinstance(message, messages.Progress)]
+    assert sent == ["3 generations in a row did not form: a peer is lost", ""]
+
+
+def test_a_model_that_does_not_fit_is_a_mistake(
+    made_groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank of pod 0 comes second, to a job with another model."""
+    other = torch.tensor([7, 0, 1, -1, 0, 99])
+    monkeypatch.setattr(FakeGroup, "all_gather", lambda self, tensor: [other, tensor])
+    link = RecordingLink(newer=(Record(2, (1, 0), store="host:1"),))
+    with pytest.raises(Mistake, match="the model of this worker has other parameters"):
+        next_generation(lifecycle(link))
 
 
 def test_a_change_that_was_planned_before_a_loss_is_given_up(made_groups: list[FakeGroup]) -> None:

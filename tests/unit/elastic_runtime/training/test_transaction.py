@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from elastic_runtime import Session
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import Outcome
 
@@ -61,7 +62,7 @@ class LostGroup:
     """A peer is lost in the last reduction of a step."""
 
     def all_reduce(self, tensor: torch.Tensor) -> NoReturn:
-        raise RuntimeError("a peer is lost")
+        raise PeerLost("a peer is lost")
 
 
 def test_a_step_whose_last_reduction_fails_can_still_be_committed(

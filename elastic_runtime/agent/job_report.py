@@ -1,0 +1,80 @@
+"""PURE. What people read about a job: its status as a table or a line, and answers to requests."""
+
+from collections.abc import Iterator
+
+from elastic_runtime.contract import State, Status
+
+
+def table(status: Status) -> str:
+    """A line for each fact, without those that the job does not have."""
+    facts = dict(_facts(status))
+    width = max(map(len, facts)) + 2
+    return "\n".join(f"{name:{width}}{fact}" for name, fact in facts.items())
+
+
+def _facts(status: Status) -> Iterator[tuple[str, str]]:
+    yield "state", status.state
+    yield "doing", status.busy
+    requested = f" ({status.wanted} requested)" if status.wanted not in (0, status.size) else ""
+    yield "size", f"{_pods(status.size)}{requested}"
+    if status.step:
+        yield "step", str(status.step)
+        yield "loss", _loss(status)
+    if status.stepSeconds:
+        yield "pace", f"{status.stepSeconds:.3g} s a step"
+    if status.samplesPerSecond:
+        yield "samples", f"{status.samplesPerSecond:.4g} a second"
+    yield "checkpoint", _checkpoint(status)
+    if status.parked:
+        yield "parked", ", ".join(f"pod {index}" for index in status.parked)
+    if status.message:
+        yield "message", status.message
+
+
+def live_line(status: Status) -> str:
+    """The most important first, because a narrow terminal cuts the end."""
+    parts = list[str]()
+    if status.step:
+        parts += [f"step {status.step}", f"loss {_loss(status)}"]
+    parts.append(_requested_pods(status))
+    if status.samplesPerSecond:
+        parts.append(f"{status.samplesPerSecond:.4g} samples/s")
+    return "  ".join([*parts, status.busy])
+
+
+def _requested_pods(status: Status) -> str:
+    if status.wanted in (0, status.size):
+        return _pods(status.size)
+    return f"{status.size} of {_pods(status.wanted)}"
+
+
+def answer_to_resize(status: Status, size: int) -> str:
+    """`status`: the job's reply to the request."""
+    if size == 0:
+        return f"stop requested: the job saves and its pods park; now: {status.busy}"
+    if size == status.size and status.state == State.TRAINING:
+        return f"the job trains with {_pods(size)} already"
+    return f"{_pods(size)} requested, {status.size} now: {status.busy}"
+
+
+def answer_to_save(status: Status) -> str:
+    """`status`: the job's reply to the request."""
+    return (
+        f"save requested after step {status.step}; checkpoint now: {_checkpoint(status)}; "
+        f"`status` shows when the new one is complete"
+    )
+
+
+def _checkpoint(status: Status) -> str:
+    if not status.durableStep:
+        return "none"
+    seconds = f", saved in {status.saveSeconds:.3g} s" if status.saveSeconds else ""
+    return f"step {status.durableStep}{seconds}"
+
+
+def _loss(status: Status) -> str:
+    return "not finite" if status.loss is None else f"{status.loss:.6g}"
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"

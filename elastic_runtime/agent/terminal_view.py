@@ -1,0 +1,135 @@
+"""A local job on a terminal: one live line, and above it what the pods write.
+
+Their log goes to a file. Of it, only warnings and errors are shown, as text.
+"""
+
+import json
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from elastic_runtime.agent.control_server import Refused
+from elastic_runtime.agent.job_report import live_line
+from elastic_runtime.contract import Status
+from elastic_runtime.json_logging import sentence
+
+# Between two looks at the job.
+INTERVAL_S = 0.5
+# For what a process that a pod left behind still writes.
+LAST_LINES_S = 1.0
+SHOWN_LEVELS = ("WARNING", "ERROR", "CRITICAL")
+# Of a record.
+STANDARD_FIELDS = frozenset({"time", "level", "logger", "message", "error"})
+# A record of the log, perhaps after the name that `--tee` puts before it.
+RECORD = re.compile(r"(?:\[[\d.]+\]: )?(\{.*\})")
+# To the start of the line, and nothing on it.
+ERASE = "\r\x1b[K"
+
+
+class TerminalView:
+    def __init__(self, stdout: TextIO, stderr: TextIO, log: Path) -> None:
+        """`stderr` is the terminal. `log`: where the records of the pods go."""
+        self._stdout = stdout
+        self._stderr = stderr
+        self._path = log
+        self._log = log.open("w")
+        self._line = ""
+        # Of the three above.
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, pods: Sequence[subprocess.Popen[bytes]], ask: Callable[[], Status]) -> None:
+        """Show what the pods write, whose output are pipes, and what `ask` returns."""
+        for pod in pods:
+            for pipe, console in ((pod.stdout, self._stdout), (pod.stderr, self._stderr)):
+                if pipe:
+                    self._start_thread(self.copy, pipe, console)
+        self._start_thread(self._follow, ask)
+
+    def _start_thread(self, work: Callable[..., None], *arguments: object) -> None:
+        # A process that a pod left behind must not keep the command alive.
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _follow(self, ask: Callable[[], Status]) -> None:
+        self.show("starting the pods")
+        while not self._over.wait(INTERVAL_S):
+            try:
+                self.show(live_line(ask()))
+            except (OSError, ValueError, Refused):
+                # Pod 0 does not run yet, or not any more.
+                continue
+
+    def copy(self, pipe: BinaryIO, console: TextIO) -> None:
+        """Pass on every line of a pod, until it ends."""
+        for line in pipe:
+            # Of a bar that is drawn again and again, only its last state.
+            text = line.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
+            self._pass_on(text, console)
+
+    def _pass_on(self, text: str, console: TextIO) -> None:
+        record = read_record(text)
+        if record is None:
+            self.say(text, console)
+            return
+        with self._lock:
+            # Closed after the end, which a process that a pod left behind outlives.
+            if not self._log.closed:
+                self._log.write(json.dumps(record) + "\n")
+                self._log.flush()
+        if record["level"] in SHOWN_LEVELS:
+            facts = {name: value for name, value in record.items() if name not in STANDARD_FIELDS}
+            self.say(sentence(str(record["message"]), facts, str(record.get("error", ""))))
+
+    def say(self, text: str, console: TextIO | None = None) -> None:
+        """Show `text` above the live line."""
+        with self._lock:
+            self._stderr.write(ERASE)
+            self._stderr.flush()
+            (console or self._stderr).write(f"{text}\n")
+            (console or self._stderr).flush()
+            self._stderr.write(self._line)
+            self._stderr.flush()
+
+    def show(self, line: str) -> None:
+        """Show this as the live line."""
+        with self._lock:
+            # A line that is wrapped could not be erased.
+            self._line = line[: self._columns() - 1]
+            self._stderr.write(ERASE + self._line)
+            self._stderr.flush()
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stderr.fileno()).columns or 80
+        except OSError:
+            return 80
+
+    def end(self, text: str) -> None:
+        """Show `text` in place of the live line. The pods have ended."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join(LAST_LINES_S)
+        with self._lock:
+            self._line = ""
+            self._log.close()
+        self.say(f"{text}; its log is in {self._path}")
+
+
+def read_record(text: str) -> dict[str, object] | None:
+    """The record of the runtime's log in this line; None if it is something else."""
+    match = RECORD.fullmatch(text)
+    if not match:
+        return None
+    try:
+        values = json.loads(match[1])
+    except ValueError:
+        return None
+    is_record = isinstance(values, dict) and STANDARD_FIELDS - {"error"} <= values.keys()
+    return values if is_record else None

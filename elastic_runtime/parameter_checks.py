@@ -1,0 +1,93 @@
+"""Mistakes that would let the replicas of a model drift apart, each in one line with the cure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from elastic_runtime.script_checks import Mistake
+
+OPTIMIZER_STEPPED = (
+    "optimizer.step was called by the script: remove the call, the session steps the optimizer "
+    "when all ranks commit a step; a job has one, with a param_group for each setting"
+)
+FOREIGN_OPTIMIZER = (
+    "another optimizer than the session's steps inside the loop, on tensors that are not in the "
+    "model: put them into the model and its optimizer, or make sure that every worker computes the "
+    "same with them"
+)
+PARAMETERS_CHANGED = (
+    "the model has other parameters than when the session was created: create all of them before "
+    "the session"
+)
+
+
+@contextmanager
+def no_optimizer_step(
+    model: torch.nn.Module, is_session_step: Callable[[], bool], warn: Callable[[str], None]
+) -> Iterator[None]:
+    """Inside, `step` of an optimizer of the model's parameters raises Mistake, unless
+    `is_session_step` returns True.
+
+    Ranks that step with their own gradients would diverge. `warn` is called once if an optimizer of
+    other tensors steps. An object that only behaves like an optimizer is not covered.
+    """
+    warned = False
+
+    def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        nonlocal warned
+        if is_session_step():
+            return
+        own = set(model.parameters())
+        if any(p in own for group in optimizer.param_groups for p in group["params"]):
+            raise Mistake(OPTIMIZER_STEPPED)
+        if not warned:
+            warned = True
+            warn(FOREIGN_OPTIMIZER)
+
+    hook = register_optimizer_step_pre_hook(check)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def trained(model: torch.nn.Module) -> dict[torch.nn.Parameter, bool]:
+    """Its parameters, and whether each requires a gradient."""
+    return {parameter: parameter.requires_grad for parameter in model.parameters()}
+
+
+def parameter_mistakes(
+    before: Mapping[torch.nn.Parameter, bool],
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+) -> Iterator[str]:
+    """Parameters whose gradients would not be summed over the ranks. `before`: `trained` when the
+    session was created."""
+    for parameter in model.parameters():
+        if parameter not in before:
+            yield PARAMETERS_CHANGED
+            return
+        if parameter.requires_grad and not before[parameter]:
+            yield (
+                f"a parameter of shape {tuple(parameter.shape)} was frozen when the session was "
+                "created and requires a gradient now: unfreeze it before, and give its "
+                "param_group a learning rate of 0 until it is to be trained"
+            )
+            return
+    if any(p not in before for group in optimizer.param_groups for p in group["params"]):
+        yield (
+            "the optimizer was given a parameter that the model did not have when the session was "
+            "created: add it to both before"
+        )
+
+
+def replicas_differ(ranks: Sequence[int], step: int) -> str:
+    names = f"workers {', '.join(map(str, ranks))} have" if ranks[1:] else f"worker {ranks[0]} has"
+    return (
+        f"{names} other parameters than the rest at step {step}, but all must have the same: "
+        "remove what writes parameters on some workers only; if there is no such thing, check the "
+        "machines of these workers"
+    )

@@ -1,0 +1,125 @@
+"""A local job on a terminal: the live line, and what stands above it."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime.agent.terminal_view import ERASE, TerminalView, read_record
+from elastic_runtime.contract import State, Status
+
+
+def record(level: str, message: str, **facts: object) -> str:
+    values = {"time": 1.5, "level": level, "logger": "elastic_runtime.agent", "message": message}
+    return json.dumps(values | facts)
+
+
+@pytest.fixture
+def streams() -> tuple[io.StringIO, io.StringIO]:
+    return io.StringIO(), io.StringIO()
+
+
+@pytest.fixture
+def view(tmp_path: Path, streams: tuple[io.StringIO, io.StringIO]) -> Iterator[TerminalView]:
+    view = TerminalView(*streams, tmp_path / "log.jsonl")
+    yield view
+    view.end("over")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epoch 1: 0.9",
+        "{not json}",
+        '{"loss": 0.5, "level": "INFO"}',
+        "[1]: epoch 1",
+        "[[1]: {}",
+    ],
+)
+def test_what_a_script_prints_is_no_record(text: str) -> None:
+    assert read_record(text) is None
+
+
+@pytest.mark.parametrize("name", ["", "[1]: ", "[1.0]: "])
+def test_a_record_is_known_also_after_the_name_of_its_worker(name: str) -> None:
+    values = read_record(name + record("INFO", "saved", step=5))
+    assert values is not None
+    assert (values["message"], values["step"]) == ("saved", 5)
+
+
+def test_what_is_written_stands_above_the_live_line(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
+) -> None:
+    stdout, stderr = streams
+    view.show("step 5")
+    view.copy(io.BytesIO(b"hello\n"), stdout)
+    assert stdout.getvalue() == "hello\n"
+    assert stderr.getvalue() == f"{ERASE}step 5{ERASE}step 5"
+
+
+def test_a_line_that_would_wrap_is_cut(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
+) -> None:
+    view.show("x" * 200)
+    assert streams[1].getvalue() == ERASE + "x" * 79
+
+
+def test_only_warnings_are_shown_of_the_log_and_all_of_it_is_kept(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO], tmp_path: Path
+) -> None:
+    lines = [
+        record("INFO", "pod up", index=1),
+        record("WARNING", "rank died", code=1),
+        record("ERROR", "saving failed", error="Traceback\nOSError"),
+    ]
+    stdout, stderr = streams
+    view.copy(io.BytesIO("\n".join(lines).encode()), stdout)
+    assert stdout.getvalue() == ""
+    assert stderr.getvalue().replace(ERASE, "") == (
+        "elastic_runtime: rank died (code 1)\nelastic_runtime: saving failed\nTraceback\nOSError\n"
+    )
+    assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
+
+
+def test_of_a_bar_that_is_drawn_again_and_again_the_last_state_is_shown(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
+) -> None:
+    view.copy(io.BytesIO(b"10%\r20%\r100%\r\n"), streams[0])
+    assert streams[0].getvalue() == "100%\n"
+
+
+def test_the_live_line_follows_the_job_until_its_end(
+    view: TerminalView, streams: tuple[io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elastic_runtime.agent.terminal_view.INTERVAL_S", 0.001)
+    answers = iter(
+        [OSError(), Status(state=State.TRAINING, step=7, loss=0.5, busy="training", size=2)]
+    )
+    followed = []
+
+    def ask() -> Status:
+        answer = next(answers, None)
+        followed.append(answer)
+        if isinstance(answer, Status):
+            return answer
+        raise OSError
+
+    script = "print('hello'); import sys; sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as pod:
+        view.start([pod], ask)
+        while len(followed) < 3:
+            assert pod.poll() is None
+        assert pod.stdin
+        pod.stdin.close()
+        pod.wait()
+        view.end("the job has finished")
+    stdout, stderr = streams
+    assert stdout.getvalue() == "hello\n"
+    assert "step 7  loss 0.5  2 pods  training" in stderr.getvalue()
+    assert stderr.getvalue().split(ERASE)[-1].startswith("the job has finished; its log is in /")

@@ -1,0 +1,98 @@
+"""What would let replicas drift apart ends the script before the step is committed."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from elastic_runtime import Deterministic, Session
+from elastic_runtime.strategies.base import Strategy
+
+Change = Callable[[torch.nn.Sequential, torch.optim.Optimizer], None]
+
+
+def train(change: Change, strategy: Strategy | None = None) -> Session:
+    """Two steps; `change` is called in the first, before its passes."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+    model[0].weight.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = Session(model, optimizer, samples=8, micro_batches=2, strategy=strategy)
+    for step in session.steps(2):
+        if not step.number:
+            change(model, optimizer)
+        for _ in step:
+            step.backward(model(torch.ones(1, 4)).square().mean())
+    return session
+
+
+def unfreeze(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model[0].weight.requires_grad_(True)
+
+
+def add_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model.append(torch.nn.Linear(1, 1))
+    optimizer.add_param_group({"params": list(model[2].parameters())})
+
+
+def replace_a_layer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    model[1] = torch.nn.Linear(4, 1)
+    optimizer.param_groups[0]["params"] = list(model.parameters())
+
+
+def give_the_optimizer_more(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+
+
+def step_a_second_optimizer(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+    torch.optim.Adam(model[1].parameters()).step()
+
+
+@pytest.fixture(params=["replicated", "deterministic"])
+def strategy(request: pytest.FixtureRequest) -> Strategy | None:
+    return Deterministic() if request.param == "deterministic" else None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(unfreeze, r"a parameter of shape \(4, 4\) was frozen when", id="unfrozen"),
+        pytest.param(add_a_layer, "the model has other parameters than when", id="added"),
+        pytest.param(replace_a_layer, "the model has other parameters than when", id="replaced"),
+        pytest.param(
+            give_the_optimizer_more, "the optimizer was given a parameter", id="of no model"
+        ),
+        pytest.param(
+            step_a_second_optimizer, "optimizer.step was called by the script", id="optimizer"
+        ),
+    ],
+)
+def test_parameters_whose_gradients_are_not_summed_are_a_mistake(
+    change: Change, message: str, strategy: Strategy | None
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(change, strategy)
+
+
+def test_a_parameter_may_be_frozen_later(strategy: Strategy | None) -> None:
+    def freeze(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+        model[1].bias.requires_grad_(False)
+
+    assert train(freeze, strategy).step == 2
+
+
+def test_an_optimizer_of_other_tensors_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    def step_twice(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+        other = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
+        other.step()
+        other.step()
+
+    with caplog.at_level(logging.WARNING):
+        train(step_twice)
+    warnings = [text for text in caplog.messages if text.startswith("another optimizer than")]
+    assert len(warnings) == 1
+
+
+def test_after_the_loop_any_optimizer_may_step() -> None:
+    session = train(lambda model, optimizer: None)
+    torch.optim.Adam(session.model.parameters()).step()
