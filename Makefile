@@ -1,7 +1,7 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long test-oldest test-integrations lint fmt up down lock
-.PHONY: bench bench-runtime bench-scheduler
+.PHONY: help demo test test-fast test-long test-oldest test-pythons
+.PHONY: test-integrations lint fmt up down lock bench bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -46,6 +46,16 @@ test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supp
 	@$(UV) pip install -q --python $(OLDEST)/bin/python 'torch==2.13.*' \
 		numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis
 	@$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime tests/processes tests/gpu
+
+test-pythons: setup-python  ## elastic_runtime's tests with Python 3.12 to 3.14 (1 GB each)
+	@for version in 3.12 3.13 3.14; do \
+		$(UV) venv -q --allow-existing --python $$version $(CACHE)/python-$$version || \
+			{ echo "Python $$version is not here, and cannot be downloaded: skipped"; continue; }; \
+		$(UV) pip install -q --python $(CACHE)/python-$$version/bin/python 'torch==2.15.*' \
+			numpy pytest pytest-asyncio pytest-aiohttp pytest-xdist hypothesis && \
+		$(CACHE)/python-$$version/bin/python -m pytest -q -n 2 tests/unit/elastic_runtime \
+			tests/processes || exit 1; \
+	done
 
 test-integrations: setup-python  ## elastic_runtime beside transformers, lightning and others (3 GB)
 	@$(UV) venv -q --allow-existing $(INTEGRATIONS)

@@ -29,6 +29,9 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # First: the script may fail long before it creates its session.
+        failures = importlib.import_module("elastic_runtime.training.failure_report")
+        failures.report_early_failures()
         module = importlib.import_module(_MODULE_OF[name])
         value = module if name == "restore" else getattr(module, name)
         # The next use does not come here.

@@ -238,6 +238,11 @@ def main() -> int:
         parser.error("which script? `--local 2 train.py` runs it here; see --help")
     if args.script[0] in WORDS and not args.module:
         return request(args)
+    if sys.platform != "linux":
+        parser.error(
+            f"pods run on Linux only, not on {sys.platform}: here `python train.py` trains as a "
+            "job of one"
+        )
     if args.module and args.signal:
         parser.error("-m is for training scripts; with --signal write `-- python -m ...`")
     script = args.script[1:] if args.script[0] == "--" else args.script

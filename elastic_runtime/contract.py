@@ -240,7 +240,7 @@ class Status:
     pauseSeconds: float = 0.0
     # At the pace of the last steps; 0 while the job does not train.
     samplesPerSecond: float = 0.0
-    # Of the last step; None, and left out, if it is no finite number, which JSON lacks.
+    # Of the last step; left out before the first one, and if it is no finite number.
     loss: float | None = field(default=None, metadata=json_codec.ANY_NUMBER)
     # Indexes of the pods that handed over and wait to be deleted.
     parked: tuple[int, ...] = ()

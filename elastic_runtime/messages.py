@@ -16,12 +16,6 @@ from typing import TypeAlias, get_args
 
 from elastic_runtime import json_codec
 
-# --- environment of a rank: written by its agent ---
-# Descriptor of the socket to the agent. A script that runs without an agent does not have it.
-AGENT_FD_ENV = "CEDE_AGENT_FD"
-# A name of our own: a library that sees LOCAL_RANK expects all that torchrun sets.
-LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
-
 # --- calls of an agent to pod 0 ---
 MEMBER_PATH = "/v1/member"
 RECORD_PATH = "/v1/record"
@@ -87,8 +81,12 @@ class Progress:
     save_s: float | None = None
     # How long that save kept the step waiting.
     stall_s: float | None = None
-    # A sentence for the job's status; empty to withdraw the last one.
+    # Sentences for the job's status by subject, each empty to withdraw the last one.
     message: str | None = None
+    save_message: str | None = None
+    size_message: str | None = None
+    # What became of this pod, such as "gave up: ...", until it trains again.
+    failure: str | None = None
     # The last step is done.
     finished: bool | None = None
 
@@ -238,7 +236,6 @@ class MemberReport:
     leaving: bool = False
     # All ranks have handed over their state.
     parked: bool = False
-    # The script came to its end.
     finished: bool = False
     # The newest generation that failed here.
     broken: int = 0
@@ -246,6 +243,8 @@ class MemberReport:
     newest_generation: int = 0
     # A rank has finished its part of the step in flight and waits for others.
     waits: bool = False
+    # How long its ranks take for their own part of a step, in seconds; 0 if unknown.
+    own_s: float = 0.0
     store: StoreOpened | None = None
     progress: Progress = field(default_factory=Progress)
     done: WorkDone = field(default_factory=WorkDone)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from elastic_runtime.script_checks import Mistake
+from elastic_runtime.mistake import Mistake
 
 OPTIMIZER_STEPPED = (
     "optimizer.step was called by the script: remove the call, the session steps the optimizer "

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.state_tree import pack, unpack
 
 LOOP_LEFT_EARLY = (
@@ -57,10 +58,6 @@ GRADIENTS_CHANGED = (
     "one worker: use step.clip(norm) in place of clip_grad_norm_, remove zero_grad(), and make "
     "other changes in a hook, by parameter.register_hook"
 )
-
-
-class Mistake(ValueError):
-    """A mistake in a script: started again, it would fail in the same way."""
 
 
 class ParameterPlace(NamedTuple):
@@ -203,6 +200,24 @@ def unfinished_step_mistakes(step: int, pending: int | None, remaining: int) -> 
         )
     else:
         yield from missing_backward_mistakes(step, pending)
+
+
+GradientVersions = list[tuple[torch.nn.Parameter, int | None]]
+
+
+def gradient_versions(parameters: Iterable[torch.nn.Parameter]) -> GradientVersions:
+    """How often each gradient was written; None for a parameter that has none."""
+    return [(p, None if p.grad is None else p.grad._version) for p in parameters]
+
+
+def gradient_mistakes(before: GradientVersions) -> Iterator[str]:
+    """`before`: `gradient_versions` when the session or a backward pass last wrote them."""
+    now = gradient_versions(parameter for parameter, _ in before)
+    changes = [(old, new) for (_, old), (_, new) in zip(before, now, strict=True) if old != new]
+    if any(new is None for _, new in changes):
+        yield GRADIENTS_CLEARED
+    elif changes:
+        yield GRADIENTS_CHANGED
 
 
 def step_counts(lr_schedulers: Iterable[Any]) -> list[int | None]:

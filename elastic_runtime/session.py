@@ -244,10 +244,6 @@ class Session:
         )
         self._places = None
         script_checks.raise_mistakes(script_checks.stateful_mistakes(self._state.stateful))
-        if script_checks.has_unknown_scheduler(self.optimizer, self._state.lr_schedulers):
-            log.warning(script_checks.UNKNOWN_SCHEDULER)
-        if any(isinstance(module, torch.nn.SyncBatchNorm) for module in self.model.modules()):
-            log.warning(script_checks.SYNC_BATCH_NORM)
         _models_in_a_loop.add(self.model)
         transaction = self._transaction
         try:
@@ -262,13 +258,21 @@ class Session:
     def _loop(self, until: int) -> Iterator[Step]:
         self._transaction.until = until
         self._generations.join_first()
-        if self._state.is_last_step(until):
-            log.warning(script_checks.NOTHING_TO_DO, self.step, until)
+        for warning in self._warnings(until):
+            self._parts.warn_once(warning)
         while True:
             while not self._state.is_last_step(until):
                 yield from self._step(until)
             if self._generations.finish():
                 return
+
+    def _warnings(self, until: int) -> Iterator[str]:
+        if script_checks.has_unknown_scheduler(self.optimizer, self._state.lr_schedulers):
+            yield script_checks.UNKNOWN_SCHEDULER
+        if any(isinstance(module, torch.nn.SyncBatchNorm) for module in self.model.modules()):
+            yield script_checks.SYNC_BATCH_NORM
+        if self._state.is_last_step(until):
+            yield script_checks.NOTHING_TO_DO % (self.step, until)
 
     def stop(self) -> None:
         """End the job early: the step in flight is the last, on all ranks, and is saved.

@@ -36,6 +36,11 @@ def session_mistakes(
     own = set(model.parameters())
     if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
         yield from device_mistakes(on_gpus)
+    if any(parameter.is_meta for parameter in own):
+        yield (
+            "the model has parameters on the meta device, which hold no values: build it on the "
+            "device where it is to train"
+        )
     if not any(parameter.requires_grad for parameter in own):
         yield (
             "the model has no parameter that requires a gradient: set requires_grad on those that "

@@ -13,7 +13,7 @@ from elastic_runtime.agent import membership, metrics
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.job_progress import JobProgress
 from elastic_runtime.agent.membership_view import Limits, Member, View, merge_report
-from elastic_runtime.agent.status_text import describe
+from elastic_runtime.agent.status_text import describe, slow_pod
 from elastic_runtime.contract import SizeRequest, State, Status
 from elastic_runtime.messages import (
     CoordinatorReply,
@@ -108,6 +108,7 @@ class Coordinator:
         if not before.generation:
             self.progress.recover(report.kept)
         known = (self.progress.finished, self.progress.durable_step)
+        self.progress.own_s[report.index] = report.own_s
         self.progress.add(report.index, report.done, report.progress, before.members, before.abrupt)
         # Pods that wait outside may end when the job has finished. Every pod keeps what is durable.
         if (
@@ -228,11 +229,15 @@ class Coordinator:
             samplesPerSecond=round(is_training * progress.samples_per_second, 3),
             saveSeconds=round(progress.save_s, 4),
             pauseSeconds=round(progress.pause_s, 4),
-            loss=round(progress.loss, 6) if math.isfinite(progress.loss) else None,
+            loss=_finite(progress.loss),
             parked=tuple(sorted(parked)),
-            message=progress.message,
-            busy=describe(state, view, silent_before, progress.durable_step),
+            message=progress.text(view.wanted),
+            busy=describe(state, view, silent_before, progress.durable_step)
+            + (slow_pod(self._own_seconds()) if is_training else ""),
         )
+
+    def _own_seconds(self) -> dict[int, float]:
+        return {index: self.progress.own_s.get(index, 0.0) for index in self.view.record.members}
 
     def _state(self) -> str:
         record = self.view.record
@@ -274,6 +279,10 @@ class Coordinator:
 
     def metrics(self) -> str:
         return metrics.format_job(self.status(), self.progress.tally)
+
+
+def _finite(loss: float | None) -> float | None:
+    return None if loss is None or not math.isfinite(loss) else round(loss, 6)
 
 
 def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:

@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elastic_runtime import messages
+from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV
 from elastic_runtime.messages import (
-    AGENT_FD_ENV,
-    LOCAL_RANK_ENV,
     AgentMessage,
     Record,
     WorkerMessage,

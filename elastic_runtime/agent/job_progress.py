@@ -1,10 +1,9 @@
 """What the pods of a job reported about its training so far, and what all of it adds up to."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
-from elastic_runtime.agent import metrics
-from elastic_runtime.agent.status_text import shorten
+from elastic_runtime.agent import metrics, status_text
 from elastic_runtime.messages import CoordinatorState, Progress, WorkDone
 
 # The pace of a job is the median of its last steps.
@@ -16,17 +15,22 @@ class JobProgress:
     """The fields are those of `Progress`."""
 
     step: int = 0
-    loss: float = 0.0
+    loss: float | None = None
     step_seconds: list[float] = field(default_factory=list)
     pause_s: float = 0.0
     durable_step: int = 0
     digest: str = ""
     save_s: float = 0.0
     message: str = ""
+    save_message: str = ""
+    size_message: str = ""
+    # What became of pods, by pod, until they train again.
+    failures: dict[int, str] = field(default_factory=dict)
     finished: bool = False
     tally: metrics.Tally = field(default_factory=metrics.Tally)
     # By pod.
     done: dict[int, WorkDone] = field(default_factory=dict)
+    own_s: dict[int, float] = field(default_factory=dict)
 
     @property
     def median_step_s(self) -> float:
@@ -39,6 +43,13 @@ class JobProgress:
         if not done.steps or not self.median_step_s:
             return 0.0
         return done.samples / done.steps / self.median_step_s
+
+    def text(self, wanted: int | None) -> str:
+        """All messages in one. Pods beyond the size that was `wanted` last are not missed."""
+        failures = {
+            index: reason for index, reason in self.failures.items() if not wanted or index < wanted
+        }
+        return status_text.message(failures, self.message, self.save_message, self.size_message)
 
     def recover(self, kept: CoordinatorState) -> None:
         """Take over what a pod kept of the last coordinator's knowledge, if it is newer."""
@@ -55,6 +66,10 @@ class JobProgress:
         Only the leading pod's report counts, except messages, the end of the job, and a save: the
         pod that led when the save began may no longer lead when it ends.
         """
+        if progress.failure:
+            self.failures[index] = progress.failure
+        elif progress.step is not None:
+            self.failures.pop(index, None)
         new_work = metrics.work_since(done, self.done.get(index, done))
         self.done[index] = done
         if members[:1] == (index,):
@@ -69,12 +84,16 @@ class JobProgress:
 
     def _reported_by_other(self, progress: Progress) -> Progress:
         """What counts of the report of a pod that does not lead."""
-        kept = Progress(message=progress.message, finished=progress.finished)
+        kept = Progress(
+            message=progress.message,
+            save_message=progress.save_message,
+            size_message=progress.size_message,
+            finished=progress.finished,
+        )
         if (progress.durable_step or 0) <= self.durable_step:
             return kept
-        return Progress(
-            message=progress.message,
-            finished=progress.finished,
+        return replace(
+            kept,
             durable_step=progress.durable_step,
             digest=progress.digest,
             save_s=progress.save_s,
@@ -92,5 +111,9 @@ class JobProgress:
         self.digest = self.digest if progress.digest is None else progress.digest
         self.save_s = self.save_s if progress.save_s is None else progress.save_s
         if progress.message is not None:
-            self.message = shorten(progress.message)
+            self.message = progress.message
+        if progress.save_message is not None:
+            self.save_message = progress.save_message
+        if progress.size_message is not None:
+            self.size_message = progress.size_message
         self.finished = self.finished if progress.finished is None else progress.finished

@@ -73,7 +73,7 @@ def _checkpoint(status: Status) -> str:
 
 
 def _loss(status: Status) -> str:
-    return "not finite" if status.loss is None else f"{status.loss:.6g}"
+    return "unknown or not finite" if status.loss is None else f"{status.loss:.6g}"
 
 
 def _pods(count: int) -> str:

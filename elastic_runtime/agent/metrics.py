@@ -112,8 +112,11 @@ def format_job(status: Status, tally: Tally) -> str:
     )
 
 
-def format_pod(step: int, deaths: int, hangs: int, slowest_answer_s: float) -> str:
-    """The metrics of every pod. `slowest_answer_s`: of the recent answers of its processes."""
+def format_pod(step: int, deaths: int, hangs: int, *, slowest_answer_s: float, own_s: float) -> str:
+    """The metrics of every pod.
+
+    `slowest_answer_s`: of the recent answers of its processes. `own_s`: for its part of a step.
+    """
     return _text(
         [
             ("pod_step", "gauge", "Last step this pod committed.", {"": step}),
@@ -122,6 +125,12 @@ def format_pod(step: int, deaths: int, hangs: int, slowest_answer_s: float) -> s
                 "gauge",
                 "Slowest recent answer of this pod's processes to a ping.",
                 {"": slowest_answer_s},
+            ),
+            (
+                "pod_own_step_seconds",
+                "gauge",
+                "Median of its own part of the last steps, without waiting for other pods.",
+                {"": own_s},
             ),
             (
                 "pod_deaths_total",

@@ -1,9 +1,12 @@
 """The state of one pod: its agent derives it from the messages of its ranks and reports it."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from elastic_runtime import messages
+from elastic_runtime.agent.job_progress import MAX_STEPS
 from elastic_runtime.agent.status_text import shorten
 from elastic_runtime.agent.worker_process import WorkerProcess
 from elastic_runtime.messages import (
@@ -33,6 +36,12 @@ class PodState:
     waits: bool = False
     store: StoreOpened | None = None
     progress: Progress = field(default_factory=Progress)
+    # Of the last steps: from the commit of the one before until all ranks waited for other pods.
+    own_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_STEPS))
+
+    @property
+    def own_s(self) -> float:
+        return median(self.own_seconds) if self.own_seconds else 0.0
 
     def receive(
         self, worker: WorkerProcess, workers: Sequence[WorkerProcess], message: WorkerMessage
@@ -49,6 +58,7 @@ class PodState:
             case StoreOpened():
                 self.store = message
             case messages.Formed():
+                self.own_seconds.clear()
                 self.generation = message.generation
                 self.members = message.members
                 self.step = message.step
@@ -60,6 +70,9 @@ class PodState:
                 worker.change_generation()
             case messages.Arrived():
                 worker.arrived = True
+                # The first step of a generation includes the pause.
+                if worker.steps and all(other.arrived for other in workers):
+                    self.own_seconds.append(worker.pulse().since_step_s)
             case messages.StepCommitted():
                 worker.commit_step(message.seconds)
                 self.step = message.step
@@ -85,8 +98,13 @@ class PodState:
         self.waits = any(other.arrived for other in workers)
 
     def add_progress(self, newer: Progress) -> None:
-        if newer.message is not None:
-            newer = replace(newer, message=shorten(newer.message))
+        newer = replace(
+            newer,
+            message=_shortened(newer.message),
+            save_message=_shortened(newer.save_message),
+            size_message=_shortened(newer.size_message),
+            failure=_shortened(newer.failure),
+        )
         self.progress = merged(self.progress, newer)
 
     def report(
@@ -113,11 +131,16 @@ class PodState:
             broken=self.broken,
             newest_generation=max(self.newest_generation, known_generation),
             waits=self.waits,
+            own_s=self.own_s,
             store=self.store,
             progress=self.progress,
             done=done,
             kept=kept,
         )
+
+
+def _shortened(text: str | None) -> str | None:
+    return shorten(text) if text else text
 
 
 def merged(older: Progress, newer: Progress) -> Progress:
@@ -132,5 +155,8 @@ def merged(older: Progress, newer: Progress) -> Progress:
         save_s=older.save_s if newer.save_s is None else newer.save_s,
         stall_s=older.stall_s if newer.stall_s is None else newer.stall_s,
         message=older.message if newer.message is None else newer.message,
+        save_message=older.save_message if newer.save_message is None else newer.save_message,
+        size_message=older.size_message if newer.size_message is None else newer.size_message,
+        failure=older.failure if newer.failure is None else newer.failure,
         finished=older.finished if newer.finished is None else newer.finished,
     )

@@ -1,6 +1,7 @@
 """PURE. The sentence in a job's status: what the job is busy with, or waits for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from statistics import median_low
 
 from elastic_runtime.agent.membership_view import View
 from elastic_runtime.contract import State
@@ -10,6 +11,9 @@ MAX_NAMED_PODS = 8
 # Characters. A status with a message of more than 1,000 is refused, and so is a report of more
 # than 64 KiB.
 MAX_MESSAGE = 500
+# A pod is slow if its part of a step takes so many times that of the median pod. Micro-batches that
+# cannot be divided evenly explain a factor of 2.
+SLOW_TIMES = 2.5
 
 
 def describe(state: str, view: View, silent_before: float, durable_step: int) -> str:
@@ -87,6 +91,23 @@ def _training(view: View, silent_before: float) -> str:
     )
 
 
+def slow_pod(own_seconds: Mapping[int, float]) -> str:
+    """The pod that the others wait for, after a semicolon; empty if all are about as fast.
+
+    `own_seconds`: by pod, for its own part of a step.
+    """
+    if len(own_seconds) < 2:
+        return ""
+    slowest = max(own_seconds, key=lambda index: own_seconds[index])
+    usual_s = median_low(own_seconds.values())
+    if not own_seconds[slowest] > SLOW_TIMES * usual_s > 0:
+        return ""
+    return (
+        f"; waits for pod {slowest}: its part of a step takes {own_seconds[slowest]:.3g} s, "
+        f"that of others {usual_s:.3g} s"
+    )
+
+
 def _names(indexes: Iterable[int]) -> str:
     pods = sorted(indexes)
     if not pods:
@@ -95,6 +116,15 @@ def _names(indexes: Iterable[int]) -> str:
     names = ", ".join(map(str, pods[:MAX_NAMED_PODS]))
     surplus = len(pods) - MAX_NAMED_PODS
     return f"{noun} {names} and {surplus} more" if surplus > 0 else f"{noun} {names}"
+
+
+def message(failures: Mapping[int, str], *others: str) -> str:
+    """What a person should know of or do. `failures`: what became of pods, by pod."""
+    by_failure: dict[str, list[int]] = {}
+    for index, failure in failures.items():
+        by_failure.setdefault(failure, []).append(index)
+    pods = [f"{_names(indexes)} {failure}" for failure, indexes in by_failure.items()]
+    return shorten("; ".join(filter(None, [*pods, *others])))
 
 
 def shorten(message: str) -> str:

@@ -47,6 +47,13 @@ def exit_code_after(
     return None
 
 
+def _how_it_ended(code: int) -> str:
+    """For a process that reported no cause. `code`: negative for a signal."""
+    if code < 0:
+        return f"its process was killed by signal {-code}: see the pod's log"
+    return f"its script ended with exit code {code}: see the pod's log"
+
+
 class WorkerPool:
     """`end(code)` is called when the pod is over, `log_hang(worker)` before a worker is killed."""
 
@@ -98,9 +105,8 @@ class WorkerPool:
     async def _start(self) -> None:
         self.state = PodState(incarnation=secrets.token_hex(6), leaving=self.state.leaving)
         if self._last_failure:
-            cause = self._last_failure.reason
-            message = f"pod {self.settings.index} started its workers again: {cause}"
-            self.state.add_progress(messages.Progress(message=message))
+            failure = f"started its workers again: {self._last_failure.reason}"
+            self.state.add_progress(messages.Progress(failure=failure))
         self.workers = [
             await spawn(self.script, self.settings, local_rank, self._clock)
             for local_rank in range(self.settings.ranks)
@@ -157,9 +163,8 @@ class WorkerPool:
         if failed is not None and code is not None:
             # For the last report: the workers that trained have ended.
             self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
-            if self._last_failure:
-                message = f"pod {self.settings.index} gave up: {self._last_failure.reason}"
-                self.state.add_progress(messages.Progress(message=message))
+            reason = self._last_failure.reason if self._last_failure else _how_it_ended(failed)
+            self.state.add_progress(messages.Progress(failure=f"gave up: {reason}"))
         return code
 
     def _is_final(self) -> bool:
@@ -227,9 +232,7 @@ class WorkerPool:
                 # A pod that fails at the same step again and again makes no progress.
                 if message.step > self._died_at_step:
                     self._deaths = 0
-                if self._last_failure:
-                    self._last_failure = None
-                    self.state.add_progress(messages.Progress(message=""))
+                self._last_failure = None
                 if worker is self.workers[0]:
                     self.done = metrics.add_step(self.done, self._samples, message.seconds)
             case messages.Parked() if self.state.parked and self.state.leaving:
@@ -282,4 +285,10 @@ class WorkerPool:
         slowest_answer_s = max(
             (worker.pulse().slowest_answer_s for worker in self.workers), default=0.0
         )
-        return metrics.format_pod(self.state.step, self.all_deaths, self.hangs, slowest_answer_s)
+        return metrics.format_pod(
+            self.state.step,
+            self.all_deaths,
+            self.hangs,
+            slowest_answer_s=slowest_answer_s,
+            own_s=self.state.own_s,
+        )

@@ -14,18 +14,15 @@ from statistics import median
 
 from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Pulse
-from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.settings import (
+    AGENT_FD_ENV,
+    AGENT_PID_ENV,
+    LOCAL_RANK_ENV,
+    PodSettings,
+)
 from elastic_runtime.agent.worker_output import OutputStream, open_streams
 from elastic_runtime.json_codec import MAX_TEXT
-from elastic_runtime.messages import (
-    AGENT_FD_ENV,
-    LOCAL_RANK_ENV,
-    AgentMessage,
-    Failed,
-    Ping,
-    StacksFile,
-    encode_line,
-)
+from elastic_runtime.messages import AgentMessage, Failed, Ping, StacksFile, encode_line
 
 NO_STACKS = "no stacks: "
 # A stopped process does not even handle signals.
@@ -247,6 +244,7 @@ async def spawn(
         **MALLOC_DEFAULTS,
         **os.environ,
         AGENT_FD_ENV: str(worker_end.fileno()),
+        AGENT_PID_ENV: str(os.getpid()),
         LOCAL_RANK_ENV: str(local_rank),
         contract.RANKS_ENV: str(settings.ranks),
     }

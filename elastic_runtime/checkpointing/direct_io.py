@@ -17,6 +17,9 @@ BLOCK_BYTES = 8 << 20
 BLOCK_COUNT = 4
 # One thread hashes 1.6 GB/s.
 HASH_THREADS = 2
+# Linux has both. Elsewhere files go through the page cache, and memory has ordinary pages.
+O_DIRECT: int = getattr(os, "O_DIRECT", 0)
+MADV_HUGEPAGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 CANCELLED = "the save was cancelled because a rank was lost or left"
 
 
@@ -163,19 +166,20 @@ def _make_blocks() -> list[memoryview]:
 def _set_direct(descriptor: int, direct: bool) -> None:
     """Let reads and writes go past the page cache, or not, where the file system can do it."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    flags = flags | os.O_DIRECT if direct else flags & ~os.O_DIRECT
+    flags = flags | O_DIRECT if direct else flags & ~O_DIRECT
     with suppress(OSError):
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
 
 
 def _is_direct(descriptor: int) -> bool:
-    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & O_DIRECT)
 
 
 def hugepage_buffer(size: int) -> memoryview:
     """Memory for `size` bytes, in huge pages where the kernel has them."""
     memory = mmap.mmap(-1, max(size, 1))
-    memory.madvise(mmap.MADV_HUGEPAGE)
+    if MADV_HUGEPAGE is not None:
+        memory.madvise(MADV_HUGEPAGE)
     return memoryview(memory)[:size]
 
 

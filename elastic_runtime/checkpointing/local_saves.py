@@ -110,7 +110,7 @@ class LocalSaves:
             with suppress(OSError):
                 (self.directory / name / save_format.part_name(writer.rank)).unlink()
             self._report(
-                message=(
+                save_message=(
                     f"saving step {step} to {self.directory} on this pod's own disk failed: {error}"
                 )
             )

@@ -95,7 +95,9 @@ class Saver:
         self._requests = max(requests, self._requests)
         if not self.directory:
             if is_requested:
-                self._report(message="nothing was saved: give the session a checkpoint directory")
+                self._report(
+                    save_message="nothing was saved: give the session a checkpoint directory"
+                )
             return SaveOrder.NONE
         is_periodic = self.every > 0 and step % self.every == 0
         self._is_due = self._is_due or is_requested or is_periodic
@@ -113,7 +115,7 @@ class Saver:
             return
         self._is_reported_slow = True
         self._report(
-            message=(
+            save_message=(
                 f"step {self._last_step} is still being written to {self.directory}, after "
                 f"{limit_s:g} s"
             )
@@ -165,7 +167,7 @@ class Saver:
             # at every step: the next is ordered when the disk responds.
             self._cancelled = threading.Event()
             self._report(
-                message=(
+                save_message=(
                     f"the part of rank {self._writer.rank} of step {self._last_step} is still "
                     f"being written to {self.directory}"
                 )
@@ -220,13 +222,15 @@ class Saver:
             checkpoint = save.run(self._worker)
             if checkpoint:
                 save_s = time.monotonic() - began
-                self._report_durable(checkpoint, save_s=save_s, stall_s=stall_s, message="")
+                self._report_durable(checkpoint, save_s=save_s, stall_s=stall_s, save_message="")
                 log.info("saved", extra={"step": save.step, "path": str(checkpoint.path)})
         except Exception as error:
             # Whatever it is: training continues, and the status shows the error.
             log.exception("save failed")
             save.clean_up(error)
-            self._report(message=f"saving step {save.step} to {save.directory} failed: {error}")
+            self._report(
+                save_message=f"saving step {save.step} to {save.directory} failed: {error}"
+            )
 
     def wait(self) -> None:
         """Wait until this rank writes nothing more."""

@@ -62,19 +62,20 @@ class Deterministic(Replicated):
     def _zero_gradients(self) -> None:
         for p in self._parameters:
             p.grad = torch.zeros_like(p)
+        self.end_backward()
 
     def begin_pass(self, *, is_last: bool) -> None:
         """Nothing to do: all passes are alike."""
 
     def check_gradients(self, *, is_first: bool) -> None:
-        """Nothing to check: `end_pass` takes the gradients of each pass."""
+        if not is_first:
+            script_checks.raise_mistakes(script_checks.gradient_mistakes(self._gradients))
 
     def end_backward(self) -> None:
-        """Nothing to note."""
+        self._gradients = script_checks.gradient_versions(self._parameters)
 
     def end_pass(self, micro_batch: int) -> None:
-        if all(p.grad is None for p in self._parameters):
-            script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
+        self.check_gradients(is_first=False)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
         # (all parameters,)
         flat = torch.cat([gradient.reshape(-1).to(self._dtype) for gradient in gradients])

@@ -54,6 +54,8 @@ class Sharded:
         self.broken = False
         self._peer_copies = PeerCopies(peer_copy_every)
         self._max_norm: float | None = None
+        # Of this rank's gradients after the last pass.
+        self._norm: torch.Tensor | None = None
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
@@ -83,6 +85,7 @@ class Sharded:
 
     def begin_step(self, group: Group | None) -> None:
         self.broken = False
+        self._norm = None
         # A collective of a failed step may still write to the old one.
         self._totals = torch.zeros_like(self._totals)
         for p in self._state.model.parameters():
@@ -96,11 +99,13 @@ class Sharded:
         self._peer_copies.take(self._group, own, self._state.extra_state())
 
     def begin_pass(self, *, is_last: bool) -> None:
-        """Nothing to do: all passes are alike."""
+        self._in_last_pass = is_last
 
     def check_gradients(self, *, is_first: bool) -> None:
-        if not is_first and all(p.grad is None for p in self._model.trained_parameters):
-            script_checks.raise_mistakes([script_checks.GRADIENTS_CLEARED])
+        if not is_first:
+            script_checks.raise_mistakes(script_checks.gradient_mistakes(self._gradients))
+            if self._norm is not None and not torch.equal(self._norm, self._own_norm()):
+                script_checks.raise_mistakes([script_checks.GRADIENTS_CHANGED])
 
     def parameter_mistakes(self) -> Iterable[str]:
         """Only their number: fully_shard replaces them, and sums those that are unfrozen."""
@@ -108,7 +113,15 @@ class Sharded:
             yield parameter_checks.PARAMETERS_CHANGED
 
     def end_backward(self) -> None:
-        """Nothing to note: FSDP2 has its own gradients."""
+        self._gradients = script_checks.gradient_versions(self._model.trained_parameters)
+        # DTensor does not count the writes of clip_grad_norm_.
+        self._norm = self._own_norm() if self._in_last_pass else None
+
+    def _own_norm(self) -> torch.Tensor:
+        """Of this rank's rows of the gradients."""
+        gradients = [p.grad for p in self._model.trained_parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm([gradient.to_local() for gradient in gradients])
+        return norm.nan_to_num()
 
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: FSDP2 has reduced the gradients."""

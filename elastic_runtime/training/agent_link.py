@@ -9,13 +9,11 @@ import threading
 from typing import Any
 
 from elastic_runtime import contract, messages, script_checks
-from elastic_runtime.agent.settings import LOCAL_HOST_ENV
+from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_HOST_ENV, LOCAL_RANK_ENV
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.launchers import launcher_mistakes
 from elastic_runtime.messages import (
-    AGENT_FD_ENV,
-    LOCAL_RANK_ENV,
     AgentMessage,
     Record,
     WorkerMessage,

@@ -12,6 +12,8 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -47,12 +49,16 @@ class _Placeholder(ModuleType):
     def __init__(self) -> None:
         super().__init__(NAME)
         # The import system and `inspect` ask every module for these. `__path__` is missing, so
-        # that importing a submodule imports the package first.
+        # that importing a submodule imports the package first (`_AlreadyImported`).
         spec = find_spec(NAME)
         assert spec
         vars(self).update(__spec__=spec, __loader__=spec.loader, __file__=spec.origin)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__path__":
+            _import_compiler()
+            if _already_imported not in sys.meta_path:
+                sys.meta_path.insert(0, _already_imported)
         asker = sys._getframe(1).f_globals.get("__name__", "")
         return _ANSWERS.get((asker, name)) or getattr(_import_compiler(), name)
 
@@ -61,6 +67,36 @@ class _Placeholder(ModuleType):
 
     def __dir__(self) -> list[str]:
         return dir(_import_compiler())
+
+
+class _AlreadyImported(MetaPathFinder, Loader):
+    """Answers one search for a module, if the module is there already: with that module.
+
+    An import of a submodule asks the package for `__path__` when it has just seen that the
+    submodule is missing. The answer imports the compiler, and with it most submodules; without this
+    finder, the one that was asked for would run a second time.
+    """
+
+    def find_spec(
+        self, name: str, _: object, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        sys.meta_path.remove(self)
+        # `target`: a reload.
+        if target or name not in sys.modules:
+            return None
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self._module = sys.modules[spec.name]
+        self._spec = self._module.__spec__
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Not by assignment: some modules refuse that.
+        vars(module)["__spec__"] = self._spec
+
+
+_already_imported = _AlreadyImported()
 
 
 def _import_compiler() -> ModuleType:

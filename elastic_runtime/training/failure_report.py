@@ -1,26 +1,33 @@
 """Tells the agent why a script ends with an exception, and prints a mistake in one line.
 
-Without it, each of hundreds of workers would print a traceback, four times.
+Without it, each of hundreds of workers would print a traceback, four times. It needs no torch, so
+that it works as soon as the script imports a name of elastic_runtime.
 """
 
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from elastic_runtime import messages
-from elastic_runtime.messages import Failed
-from elastic_runtime.script_checks import Mistake
+from elastic_runtime.agent.settings import AGENT_FD_ENV, AGENT_PID_ENV
+from elastic_runtime.messages import Failed, encode_line
+from elastic_runtime.mistake import Mistake
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
 # Characters of what is sent; a log has the whole traceback.
 MAX_REASON = 400
+# Characters. A shorter value of a variable may be part of any word.
+MIN_SECRET = 8
+
+# The exception that was sent: the script's own hook may call ours again.
+_reported: BaseException | None = None
+_reports_early = False
 
 
-def report_failures(send: Callable[[Failed], None]) -> None:
+def report_failures(send: Callable[[Failed], object]) -> None:
     """From now on an exception that ends this process is sent first."""
     show = sys.excepthook
     worker = os.getpid()
@@ -28,21 +35,37 @@ def report_failures(send: Callable[[Failed], None]) -> None:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        if os.getpid() != worker:
-            # A process that the script forked does not speak for it.
+        global _reported
+        # A process that the script forked does not speak for it.
+        if os.getpid() != worker or error is _reported:
             show(kind, error, trace)
             return
+        _reported = error
         is_mistake = isinstance(error, Mistake)
-        reason = describe(error, trace)
+        text = describe(error, trace)
+        reason = without_values(text, os.environ)[:MAX_REASON]
         # The agent may have ended.
         with suppress(OSError):
-            send(messages.Failed(reason[:MAX_REASON], is_mistake, _may_heal(error)))
+            send(Failed(reason, is_mistake, _may_heal(error)))
         if is_mistake:
-            print(f"elastic_runtime: {reason}", file=sys.stderr)
+            print(f"elastic_runtime: {text}", file=sys.stderr)
         else:
             show(kind, error, trace)
 
     sys.excepthook = report
+
+
+def report_early_failures() -> None:
+    """The same before there is a link to the agent; nothing else is sent then.
+
+    Does nothing in a process that is no worker.
+    """
+    global _reports_early
+    if _reports_early or os.environ.get(AGENT_PID_ENV) != str(os.getppid()):
+        return
+    _reports_early = True
+    descriptor = int(os.environ[AGENT_FD_ENV])
+    report_failures(lambda failure: os.write(descriptor, encode_line(failure)))
 
 
 def _may_heal(error: BaseException) -> bool:
@@ -55,8 +78,10 @@ def describe(error: BaseException, trace: TracebackType | None) -> str:
     """One line: where in the script, and what."""
     frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith(PACKAGE)]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
-    kind = "" if isinstance(error, Mistake) else f"{type(error).__name__}: "
-    return place + kind + one_line(error)
+    if isinstance(error, Mistake):
+        return place + one_line(error)
+    first_line = str(error).strip().partition("\n")[0]
+    return f"{place}{type(error).__name__}: {first_line}"
 
 
 def one_line(error: BaseException) -> str:
@@ -64,3 +89,15 @@ def one_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
     return " ".join(lines[:3]) + more
+
+
+def without_values(text: str, environment: Mapping[str, str]) -> str:
+    """`text` with `$NAME` for the value of each variable: it may be a password or a token.
+
+    The status, unlike a log, is kept and shown to others. A path that exists is no secret.
+    """
+    by_length = sorted(environment.items(), key=lambda variable: -len(variable[1]))
+    for name, value in by_length:
+        if len(value) >= MIN_SECRET and value in text and not os.path.exists(value):
+            text = text.replace(value, f"${name}")
+    return text

@@ -69,7 +69,7 @@ class GenerationChange:
                 lifecycle.group, lifecycle.next_ranks(record), next_world
             )
         except PeerLost as error:
-            log.warning(
+            log.info(
                 "a rank was lost while leaving ranks handed over their state",
                 extra={"generation": record.generation, "reason": str(error)},
             )
@@ -161,9 +161,11 @@ class GenerationChange:
         if world > micro_batches:
             facts = (world, micro_batches, world - micro_batches)
             log.warning(script_checks.IDLE_RANKS, *facts)
-            self._parts.lifecycle.send(messages.Progress(message=script_checks.IDLE_RANKS % facts))
+            self._parts.lifecycle.send(
+                messages.Progress(size_message=script_checks.IDLE_RANKS % facts)
+            )
         elif self._has_idle_ranks:
-            self._parts.lifecycle.send(messages.Progress(message=""))
+            self._parts.lifecycle.send(messages.Progress(size_message=""))
         self._has_idle_ranks = world > micro_batches
 
     def _writer(self, record: Record) -> Writer:

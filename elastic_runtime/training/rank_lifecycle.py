@@ -247,7 +247,7 @@ class RankLifecycle:
         be the cause, and its agent counts how often it ends.
         """
         assert self.link
-        log.warning(
+        log.info(
             "generation given up", extra={"generation": group.generation, "reason": str(error)}
         )
         group.abort()

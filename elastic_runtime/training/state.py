@@ -11,7 +11,7 @@ import torch
 from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
-from elastic_runtime.script_checks import Mistake
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.state_tree import named_tensors
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.options import DataOptions

@@ -6,8 +6,9 @@ from typing import NoReturn
 
 import torch
 
-from elastic_runtime import script_checks
+from elastic_runtime import loss_checks, script_checks
 from elastic_runtime.data import batch_assignment, random_state
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.strategies.base import Pass
 from elastic_runtime.training.parts import Parts
 
@@ -54,7 +55,7 @@ class Step:
     @property
     def indices(self) -> NoReturn:
         """Of a micro-batch only. Raises Mistake."""
-        raise script_checks.Mistake(script_checks.NO_INNER_LOOP)
+        raise Mistake(script_checks.NO_INNER_LOOP)
 
     @property
     def broken(self) -> bool:
@@ -124,6 +125,11 @@ class Step:
             script_checks.backward_mistakes(self.number, self._pending, loss)
         )
         self._pending = None
+        if not self._backward_calls:
+            data = self._parts.state.data
+            warning = loss_checks.scaled_loss_warning(loss, data.micro_batch_size)
+            if warning:
+                self._parts.warn_once(warning)
         if not self.broken:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1

@@ -20,8 +20,8 @@ def save(directory: Path, step: int, state: Mapping[str, Any]) -> Checkpoint:
     """The checkpoint of a job of one. Raises OSError with the status message if it failed."""
     status: dict[str, Any] = {}
     Saver(directory, 0, status.update).save_and_wait(step, lambda: dict(state))
-    if status["message"]:
-        raise OSError(status["message"])
+    if status["save_message"]:
+        raise OSError(status["save_message"])
     return Checkpoint(status["durable_step"], status["digest"], directory / folder_name(step))
 
 

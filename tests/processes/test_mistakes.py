@@ -53,6 +53,29 @@ def test_workers_without_a_micro_batch_are_in_the_status(tmp_path: Path) -> None
         job.kill()
 
 
+# Pod 1 fails as soon as it has imported us.
+BROKEN_POD = """from elastic_runtime import Session
+import os
+if os.environ["JOB_COMPLETION_INDEX"] == "1" and not os.path.exists("repaired"):
+    raise RuntimeError("no data\\nand a second line")
+"""
+
+
+def test_a_failure_before_the_session_is_in_the_status_until_the_pod_trains(tmp_path: Path) -> None:
+    job = Job(tmp_path, SCRIPT.replace("from elastic_runtime import Session\n", BROKEN_POD))
+    job.start(0, 1)
+    try:
+        assert job.pods[1].wait(120) == 1
+        message = job.until(lambda s: s.message != "").message
+        assert message == "pod 1 gave up: train.py, line 11: RuntimeError: no data"
+        (tmp_path / "repaired").touch()
+        job.start(1)
+        job.trains(2)
+        assert job.until(lambda s: s.step > 0).message == ""
+    finally:
+        job.kill()
+
+
 @pytest.mark.parametrize(("change", "line"), MISTAKES)
 def test_a_mistake_ends_the_job_with_one_line(
     trained: Path, change: tuple[str, str], line: str

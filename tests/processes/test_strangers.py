@@ -1,9 +1,10 @@
 """Whoever reaches the control port without the key takes nobody's place in the job."""
 
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,19 +20,20 @@ COUNT = control_server.MAX_UNSIGNED + 50
 
 @contextmanager
 def idle_connections(port: int) -> Iterator[threading.Event]:
-    """As many as `COUNT` are open all the time and send nothing. The event is set when they are."""
+    """`COUNT` that send nothing; one that the port closes is opened again. The event is set when
+    all are open."""
     ended = threading.Event()
     is_full = threading.Event()
 
     def keep_open() -> None:
-        with ExitStack() as stack:
-            while not ended.is_set():
-                for _ in range(COUNT):
-                    stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
-                is_full.set()
-                # Earlier than the port would close them.
-                ended.wait(1.0)
-                stack.close()
+        connections = list[socket.socket]()
+        while not ended.wait(0.1):
+            connections = [connection for connection in connections if not is_closed(connection)]
+            while len(connections) < COUNT:
+                connections.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+            is_full.set()
+        for connection in connections:
+            connection.close()
 
     thread = threading.Thread(target=keep_open)
     thread.start()
@@ -40,6 +42,14 @@ def idle_connections(port: int) -> Iterator[threading.Event]:
     finally:
         ended.set()
         thread.join()
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """By its other end; then it is closed here too."""
+    readable, _, _ = select.select([connection], [], [], 0)
+    if readable:
+        connection.close()
+    return bool(readable)
 
 
 def test_a_job_trains_and_is_resized_while_strangers_fill_its_port(

@@ -172,3 +172,8 @@ def test_invalid_size_is_refused_with_a_sentence(body: bytes) -> None:
 )
 def test_ceded(status: Status, size: int, ceded: bool) -> None:
     assert replace(status, wanted=size).ceded(size) is ceded
+
+
+def test_a_status_without_a_loss_has_none() -> None:
+    """As it is written where the loss is NaN: 0.0 would look like a perfect model."""
+    assert contract.decode_status(contract.encode(contract.Status(step=4))).loss is None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_runtime.__main__ import main
 from tests.paths import TREE
 
 
@@ -71,6 +72,17 @@ def test_mistake_is_answered_in_one_line(tmp_path: Path, words: list[str], compl
     assert result.returncode != 0
     assert complaint in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+def test_another_system_is_refused_with_what_works_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "argv", ["elastic_runtime", "--local", "2", "train.py"])
+    with pytest.raises(SystemExit):
+        main()
+    error = capsys.readouterr().err
+    assert "pods run on Linux only, not on darwin: here `python train.py` trains" in error
 
 
 def test_unknown_signal_is_answered_in_one_line(tmp_path: Path) -> None:

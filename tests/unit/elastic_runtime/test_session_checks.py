@@ -71,6 +71,9 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             {"model": frozen_model()}, "no parameter that requires a gradient", id="frozen model"
         ),
         pytest.param(
+            {"model": small_model().to("meta")}, "parameters on the meta device", id="meta device"
+        ),
+        pytest.param(
             {"model": torch.nn.DataParallel(small_model())},
             "the model is wrapped in DataParallel: pass the model itself",
             id="wrapped model",

@@ -54,7 +54,7 @@ async def test_save_that_ends_after_its_pod_led_counts_if_newer() -> None:
     await report_to(job, report(1, progress=older))
     status = job.status()
     assert (status.durableStep, status.digest, status.saveSeconds) == (7, "second", 2.0)
-    assert status.loss == 0.0
+    assert status.loss is None
     assert (job.progress.tally.saves, job.progress.tally.seconds["save"]) == (2, 0.5)
 
 
@@ -67,6 +67,15 @@ async def test_status_is_json_whatever_the_loss_is(loss: float) -> None:
     values = json.loads(body, parse_constant=pytest.fail)
     assert "loss" not in values
     assert values["state"] == contract.decode_status(body).state
+
+
+async def test_status_names_a_slow_member_while_the_job_trains() -> None:
+    job = coordinator()
+    await report_to(job, replace(report(0), own_s=0.1))
+    await report_to(job, replace(report(2, generation=0), own_s=9.0))
+    assert "its part of a step" not in job.status().busy
+    await report_to(job, replace(report(1), own_s=0.4))
+    assert job.status().busy.startswith("training; waits for pod 1: its part of a step takes 0.4 s")
 
 
 async def test_a_job_that_does_not_train_has_no_throughput() -> None:
@@ -128,6 +137,42 @@ async def test_long_message_is_shortened_so_that_the_status_is_valid() -> None:
     await report_to(job, report(1, progress=Progress(message="saving failed: " + "x" * 5000)))
     message = contract.decode_status(contract.encode(job.status())).message
     assert (message[:16], message[-1], len(message)) == ("saving failed: x", "…", 500)
+
+
+async def test_messages_on_size_saves_and_failures_stand_beside_each_other() -> None:
+    job = coordinator()
+    await report_to(job, report(0, progress=Progress(size_message="2 workers do nothing")))
+    await report_to(job, report(0, progress=Progress(save_message="the disk is full")))
+    await report_to(
+        job, report(1, generation=0, progress=Progress(failure="gave up: KeyError: 'x'"))
+    )
+    assert job.status().message == (
+        "pod 1 gave up: KeyError: 'x'; the disk is full; 2 workers do nothing"
+    )
+    await report_to(job, report(0, progress=Progress(save_message="")))
+    assert job.status().message == "pod 1 gave up: KeyError: 'x'; 2 workers do nothing"
+
+
+async def test_what_a_pod_gave_up_for_is_forgotten_when_it_trains_again() -> None:
+    job = coordinator()
+    await report_to(
+        job, report(1, generation=0, progress=Progress(failure="gave up: KeyError: 'x'"))
+    )
+    await report_to(job, report(1, generation=0))
+    assert job.status().message == "pod 1 gave up: KeyError: 'x'"
+    await report_to(job, report(1))
+    assert job.status().message == "pod 1 gave up: KeyError: 'x'"
+    await report_to(job, report(1, progress=Progress(step=4)))
+    assert job.status().message == ""
+
+
+async def test_a_pod_beyond_the_size_is_not_missed() -> None:
+    job = coordinator()
+    await report_to(
+        job, report(1, generation=0, progress=Progress(failure="gave up: KeyError: 'x'"))
+    )
+    job.view = replace(job.view, wanted=1)
+    assert job.status().message == ""
 
 
 async def test_store_of_the_first_member_completes_the_record() -> None:

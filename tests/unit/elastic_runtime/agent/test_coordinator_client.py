@@ -10,10 +10,10 @@ import pytest
 from elastic_runtime import contract
 from elastic_runtime.agent import control_server
 from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.agent.worker_process import spawn
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.messages import (
-    AGENT_FD_ENV,
     MEMBER_PATH,
     RECORD_PATH,
     STACKS_PATH,

@@ -17,7 +17,7 @@ def test_only_the_leading_pod_reports_steps_and_work() -> None:
     job = JobProgress()
     step = Progress(step=4, loss=0.5, seconds=0.1, pause_s=0.02)
     add(job, 2, step, WorkDone(1, 10, 0.1))
-    assert (job.step, job.loss, job.step_seconds, job.tally.resizes) == (0, 0.0, [], 0)
+    assert (job.step, job.loss, job.step_seconds, job.tally.resizes) == (0, None, [], 0)
     add(job, 1, step, WorkDone(1, 10, 0.1))
     assert (job.step, job.loss, job.step_seconds, job.tally.resizes) == (4, 0.5, [0.1], 1)
     # The first report of a pod is where counting starts.

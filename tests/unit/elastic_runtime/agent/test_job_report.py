@@ -44,7 +44,7 @@ def test_table_of_a_job_that_starts_has_no_figures() -> None:
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        pytest.param(replace(TRAINS, loss=None), "loss        not finite", id="NaN"),
+        pytest.param(replace(TRAINS, loss=None), "loss        unknown or not finite", id="NaN"),
         pytest.param(replace(TRAINS, size=1, wanted=1), "size        1 pod", id="as requested"),
         pytest.param(replace(TRAINS, parked=(2, 3)), "parked      pod 2, pod 3", id="parked"),
         pytest.param(replace(TRAINS, message="disk full"), "message     disk full", id="message"),

@@ -43,7 +43,7 @@ def test_work_is_counted_once_and_from_0_for_a_new_agent() -> None:
 
 
 def test_every_family_has_its_help_and_type() -> None:
-    text = format_job(Status(), Tally()) + format_pod(3, 1, 1, 0.02)
+    text = format_job(Status(), Tally()) + format_pod(3, 1, 1, slowest_answer_s=0.02, own_s=0.1)
     lines = text.splitlines()
     helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
     typed = [line.split()[2] for line in lines if line.startswith("# TYPE")]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime import messages
+from elastic_runtime.agent.hang_detection import Pulse
 from elastic_runtime.agent.pod_state import PodState, merged
 from elastic_runtime.agent.worker_process import WorkerProcess
 from elastic_runtime.messages import CoordinatorState, Progress, WorkDone, WorkerMessage
@@ -30,7 +31,12 @@ class FakeWorker:
         self.finished = False
         self.ended = False
         self.changes = 0
+        self.steps = 0
+        self.since_step_s = 0.0
         self.step_seconds: list[float] = []
+
+    def pulse(self) -> Pulse:
+        return Pulse(since_step_s=self.since_step_s)
 
     def change_generation(self) -> None:
         self.arrived = False
@@ -38,6 +44,7 @@ class FakeWorker:
 
     def commit_step(self, seconds: float) -> None:
         self.arrived = False
+        self.steps += 1
         self.step_seconds.append(seconds)
 
 
@@ -72,6 +79,19 @@ def test_pod_waits_while_a_rank_has_arrived() -> None:
     assert not pod.receive(1, messages.StepCommitted(3, 0.5, 0.1)).waits
     assert pod.ranks[1].step_seconds == [0.1]
     assert pod.state.progress == Progress(step=3, loss=0.5, seconds=0.1)
+
+
+def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:
+    """Without the first step of a generation, which includes the pause."""
+    pod = Pod()
+    for step, seconds in enumerate((9.0, 0.2, 0.4, 0.3)):
+        for index, rank in enumerate(pod.ranks):
+            rank.since_step_s = seconds * (index + 1)
+            pod.receive(index, messages.Arrived())
+        for index in (0, 1):
+            pod.receive(index, messages.StepCommitted(step, 0.5, 1.0))
+    assert pod.state.own_s == 0.6
+    assert pod.receive(0, messages.Formed(6, (0, 1), 8)).own_s == 0.0
 
 
 def test_newest_broken_generation_is_kept() -> None:

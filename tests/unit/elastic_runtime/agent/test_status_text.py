@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elastic_runtime.agent.membership_view import Member, View
-from elastic_runtime.agent.status_text import describe, shorten
+from elastic_runtime.agent.status_text import describe, message, shorten, slow_pod
 from elastic_runtime.contract import State
 from elastic_runtime.messages import Record
 
@@ -105,3 +105,35 @@ def test_large_job_does_not_name_every_pod() -> None:
 def test_message_is_shortened_to_500_characters() -> None:
     assert shorten("x" * 500) == "x" * 500
     assert shorten("x" * 501) == "x" * 499 + "…"
+
+
+@pytest.mark.parametrize(
+    ("own_seconds", "text"),
+    [
+        pytest.param({}, "", id="nobody"),
+        pytest.param({0: 5.0}, "", id="alone"),
+        pytest.param({0: 0.1, 1: 0.2, 2: 0.1}, "", id="uneven micro-batches"),
+        pytest.param({0: 0.0, 1: 0.2}, "", id="unknown"),
+        pytest.param(
+            {0: 0.1, 1: 0.2, 2: 0.84, 3: 0.3},
+            "; waits for pod 2: its part of a step takes 0.84 s, that of others 0.2 s",
+            id="slow",
+        ),
+        pytest.param(
+            {3: 0.5, 7: 0.1},
+            "; waits for pod 3: its part of a step takes 0.5 s, that of others 0.1 s",
+            id="one of two",
+        ),
+    ],
+)
+def test_a_pod_is_slow_compared_with_others(own_seconds: dict[int, float], text: str) -> None:
+    assert slow_pod(own_seconds) == text
+
+
+def test_pods_that_gave_up_for_one_reason_are_named_together() -> None:
+    failures = {2: "gave up: no 'x'", 1: "gave up: no disk", 0: "gave up: no 'x'"}
+    assert message(failures, "", "") == "pods 0, 2 gave up: no 'x'; pod 1 gave up: no disk"
+
+
+def test_three_long_messages_fit_into_a_status() -> None:
+    assert len(message({0: "x" * 400}, "y" * 500, "z" * 500)) == 500

@@ -3,15 +3,17 @@
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elastic_runtime.agent import worker_pool
+from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.agent.worker_pool import exit_code_after
 from elastic_runtime.agent.worker_process import MAX_BYTES
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
-from elastic_runtime.messages import AGENT_FD_ENV, Failed, Finished, StepCommitted, encode_line
+from elastic_runtime.messages import Failed, Finished, StepCommitted, encode_line
 from tests.fakes.agents import agent
 
 
@@ -74,22 +76,61 @@ async def test_a_script_that_would_fail_again_is_not_started_again(
         await pod.pool.run_workers()
     assert len((tmp_path / "starts").read_text()) == starts
     assert pod.code == 3
-    message = pod.pool.state.progress.message
-    assert message is not None
-    assert message.startswith("pod 1 gave up: ")
+    reason = pod.pool.state.progress.failure
+    assert reason is not None
+    assert reason.startswith(("gave up: its text", "gave up: other"))
 
 
-async def test_the_status_says_why_workers_were_started_again_until_they_train() -> None:
+CHILD = "import sys; from elastic_runtime import device; 1 / 0"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param(
+            "from elastic_runtime import device\nraise RuntimeError('no data')",
+            "<string>, line 2: RuntimeError: no data",
+            id="an exception before the session exists",
+        ),
+        pytest.param(
+            "raise SystemExit(2)",
+            "its script ended with exit code 2: see the pod's log",
+            id="an exit without an exception",
+        ),
+        pytest.param(
+            "import os; os.kill(os.getpid(), 9)",
+            "its process was killed by signal 9: see the pod's log",
+            id="a signal",
+        ),
+        pytest.param(
+            f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', {CHILD!r}]))",
+            "its script ended with exit code 1: see the pod's log",
+            id="an exception in another process that the script starts",
+        ),
+    ],
+)
+async def test_the_status_gives_the_cause_of_an_end_before_the_session(
+    script: str, reason: str
+) -> None:
+    pod = agent(1)
+    pod.pool.settings = replace(pod.pool.settings, max_restarts=0)
+    pod.pool.script = ["-c", script]
+    async with asyncio.timeout(60):
+        await pod.pool.run_workers()
+    assert pod.pool.state.progress.failure == f"gave up: {reason}"
+
+
+async def test_the_status_says_why_workers_were_started_again() -> None:
     pod = agent(1)
     pool = pod.pool
     pool._last_failure = Failed("train.py, line 3: RuntimeError: broken")
     pool.script = ["-c", ""]
     await pool._start()
     try:
-        message = "pod 1 started its workers again: train.py, line 3: RuntimeError: broken"
-        assert pool.state.progress.message == message
+        failure = "started its workers again: train.py, line 3: RuntimeError: broken"
+        assert pool.state.progress.failure == failure
         pool._receive(pool.workers[0], StepCommitted(1, 0.5))
-        assert pool.state.progress.message == ""
+        assert pool._last_failure is None
     finally:
         await pool._wait_for_exit()
 

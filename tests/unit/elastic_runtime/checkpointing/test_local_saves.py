@@ -93,7 +93,7 @@ def test_a_damaged_part_costs_its_checkpoint_only_and_is_logged(
 def test_a_disk_that_cannot_be_written_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "disk").write_text("a file where there should be a directory")
     messages: list[str] = []
-    local = local_saves_at(tmp_path / "disk", lambda message: messages.append(message))
+    local = local_saves_at(tmp_path / "disk", lambda save_message: messages.append(save_message))
     save_all(local, 1)
     assert "saving step 1 to" in messages[0]
     (tmp_path / "disk").unlink()

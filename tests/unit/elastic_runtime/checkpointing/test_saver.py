@@ -32,7 +32,7 @@ def test_saves_are_due_at_every_interval(tmp_path: Path) -> None:
 
 def test_a_request_without_a_checkpoint_directory_is_answered() -> None:
     messages: list[str] = []
-    saver = Saver(None, 0, lambda message: messages.append(message))
+    saver = Saver(None, 0, lambda save_message: messages.append(save_message))
     assert saver.order_for(1, requests=1) == SaveOrder.NONE
     assert messages == ["nothing was saved: give the session a checkpoint directory"]
 
@@ -57,7 +57,7 @@ def test_a_request_during_a_save_is_served_after_it(tmp_path: Path) -> None:
 def test_a_save_is_cancelled_when_a_writer_is_lost(tmp_path: Path, known_by: str) -> None:
     messages: list[str] = []
     aborted = threading.Event()
-    leader = Saver(tmp_path, 0, lambda **facts: messages.append(facts["message"]))
+    leader = Saver(tmp_path, 0, lambda **facts: messages.append(facts["save_message"]))
     leader.enter_generation(Writer(0, 2, 0, "1-5000", aborted.is_set), writer_left=False)
     leader.save_in_background(3, trained_state)
     assert not leader.order_for(4, requests=1)
@@ -132,7 +132,9 @@ def test_a_disk_that_hangs_stops_no_step_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int
 ) -> None:
     messages: list[str] = []
-    saver = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))[rank]
+    saver = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("save_message", "")))[
+        rank
+    ]
     disk_responds = threading.Event()
     write = part_file.write_part
 

@@ -15,7 +15,7 @@ def test_a_rank_that_cannot_write_costs_this_save_only_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages: list[str] = []
-    by_rank = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("message", "")))
+    by_rank = savers(tmp_path, 2, lambda **facts: messages.append(facts.get("save_message", "")))
     save_on_all_ranks(by_rank, 3)
     write = part_file.write_part
 

@@ -32,6 +32,7 @@ class Rank:
                 samples = torch.randn(5, 37, generator=torch.Generator().manual_seed(seed))
                 share: Any = self.model(samples).square().mean() / micro_batches
                 share.backward()
+                self.strategy.end_backward()
                 loss += share.detach()
                 self.strategy.end_pass(current.micro_batch)
             assert self.strategy.reduce(loss, 0.05)

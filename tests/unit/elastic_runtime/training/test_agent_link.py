@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from elastic_runtime import messages
+from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.messages import Record, decode_worker_message, encode_line
 from elastic_runtime.training import agent_link
@@ -83,7 +84,7 @@ def record(generation: int, *members: int, **more: Any) -> Record:
 
 
 def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(messages.AGENT_FD_ENV, raising=False)
+    monkeypatch.delenv(AGENT_FD_ENV, raising=False)
     assert agent_link.connect() is None
 
 

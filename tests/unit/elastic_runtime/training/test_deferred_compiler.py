@@ -78,6 +78,33 @@ for number, way in enumerate(ways):
     assert len(graphs) == 2, f"way {number} was compiled: {len(graphs)} graphs"
 """
 
+# Counts how often each module's code runs.
+COUNT = """
+import sys
+from collections import Counter
+from importlib.machinery import SourceFileLoader
+
+runs = Counter()
+execute = SourceFileLoader.exec_module
+SourceFileLoader.exec_module = lambda loader, module: (
+    runs.update([module.__name__]), execute(loader, module)
+)[1]
+"""
+NOTHING_TWICE = """
+import importlib.util
+assert importlib.util.find_spec("no_such_module") is None
+assert runs["torch._dynamo.eval_frame"] == 1
+twice = [name for name, count in runs.items() if count > 1 and name.startswith("torch._dynamo")]
+assert not twice, f"these modules ran again: {twice}"
+module = sys.modules["torch._dynamo.eval_frame"]
+assert module is torch._dynamo.eval_frame
+assert vars(module) is torch._dynamo.OptimizedModule.__init__.__globals__
+assert type(module.__spec__.loader) is SourceFileLoader
+assert not [finder for finder in sys.meta_path if "elastic_runtime" in type(finder).__module__]
+assert importlib.reload(torch._dynamo.logging) is torch._dynamo.logging
+assert runs["torch._dynamo.logging"] == 2, "a reload ran nothing"
+"""
+
 
 def run(script: str) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=TREE)
@@ -96,6 +123,20 @@ def test_the_compiler_is_imported_when_it_is_used() -> None:
 def test_what_a_library_excludes_from_compilation_stays_out_of_it(use: str) -> None:
     """Nothing in torch is another object after the import, and `disable` is the real one."""
     run(DISABLED.replace("USE", use))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "import torch._dynamo.eval_frame",
+        "import torch._dynamo.config",
+        "import importlib.util; importlib.util.find_spec('torch._dynamo.eval_frame')",
+        "hasattr(sys.modules['torch._dynamo'], '__path__')",
+    ],
+)
+def test_no_module_of_the_compiler_runs_twice(way: str) -> None:
+    ours = "import elastic_runtime.session, torch"
+    run("\n".join([COUNT, ours, way, "import torch._dynamo", NOTHING_TWICE]))
 
 
 def test_sharded_training_may_be_imported_after_the_session() -> None:

@@ -1,12 +1,19 @@
 """Why a script ends reaches its agent in one line, and a mistake is printed in one line."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from elastic_runtime.messages import Failed
-from elastic_runtime.script_checks import Mistake
-from elastic_runtime.training.failure_report import MAX_REASON, one_line, report_failures
+from elastic_runtime.mistake import Mistake
+from elastic_runtime.training.failure_report import (
+    MAX_REASON,
+    describe,
+    one_line,
+    report_failures,
+    without_values,
+)
 
 
 @pytest.fixture
@@ -72,6 +79,36 @@ def test_an_agent_that_has_ended_hides_no_mistake(
     report_failures(send)
     end_by(Mistake("no data"))
     assert capsys.readouterr().err.endswith(": no data\n")
+
+
+def test_a_hook_that_the_script_sets_later_sends_nothing_again(
+    sent: list[Failed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = sys.excepthook
+    monkeypatch.setattr(sys, "excepthook", lambda *error: ours(*error))
+    report_failures(sent.append)
+    end_by(KeyError("loss"))
+    assert len(sent) == 1
+
+
+def test_only_the_first_line_of_an_exception_is_sent() -> None:
+    error = RuntimeError("401 Unauthorized\nheaders: {'Authorization': 'Bearer x'}")
+    assert describe(error, None) == "RuntimeError: 401 Unauthorized"
+
+
+def test_values_of_the_environment_are_not_sent(
+    sent: list[Failed], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    monkeypatch.setenv("DATA", str(tmp_path))
+    end_by(RuntimeError(f"hf_0123456789 may not read {tmp_path}"))
+    assert sent[0].reason.endswith(f"RuntimeError: $HF_TOKEN may not read {tmp_path}")
+
+
+def test_short_values_and_the_longest_match() -> None:
+    environment = {"A": "part", "B": "password", "C": "password-and-more"}
+    text = "a part of password-and-more, and password"
+    assert without_values(text, environment) == "a part of $C, and $B"
 
 
 def test_a_long_text_becomes_one_line() -> None:

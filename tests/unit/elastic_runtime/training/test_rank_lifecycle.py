@@ -10,7 +10,7 @@ from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RankState, RecoveryPlan
 from elastic_runtime.messages import Record, WorkerMessage
-from elastic_runtime.script_checks import Mistake
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.training import rank_lifecycle
 from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.rank_lifecycle import Entered, Joined, LeftOut, RankLifecycle

@@ -221,3 +221,12 @@ def test_an_lr_scheduler_that_the_script_steps_is_reported() -> None:
         ValueError, match=r"ConstantLR.step was called by the script: remove the call"
     ):
         run_one_step(session, body)
+
+
+def test_a_scaled_loss_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    session = small_session(micro_batches=4)
+    for step in session.steps(3):
+        for batch in step:
+            step.backward(loss_of(session, batch) / 4)
+    assert len(caplog.messages) == 1
+    assert "the loss is divided by 4: if that is for gradient accumulation" in caplog.messages[0]

@@ -1,0 +1,52 @@
+"""A loss that was scaled for accumulation or for float16 is told from a mean."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, mse_loss
+
+from elastic_runtime.loss_checks import scaled_loss_warning
+
+SIZE = 4
+
+
+def mean(reduction: str = "mean") -> torch.Tensor:
+    outputs = torch.zeros(SIZE, 3, requires_grad=True)
+    return cross_entropy(outputs, torch.zeros(SIZE, dtype=torch.long), reduction=reduction)
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        pytest.param(lambda: mean() / 8, "the loss is divided by 8", id="accumulation"),
+        pytest.param(lambda: 0.125 * mean(), "the loss is divided by 8", id="its inverse"),
+        pytest.param(
+            lambda: torch.amp.GradScaler("cpu").scale(mean()),
+            "the loss is multiplied by 65536, as by a GradScaler",
+            id="GradScaler",
+        ),
+    ],
+)
+def test_a_scaled_loss_is_told(loss: Callable[[], torch.Tensor], text: str) -> None:
+    assert (scaled_loss_warning(loss(), SIZE) or "").startswith(text)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(mean, id="a mean"),
+        pytest.param(lambda: mean(reduction="sum") / 8, id="a sum that is divided"),
+        pytest.param(lambda: torch.ones(8, requires_grad=True).sum() / 8, id="also by hand"),
+        pytest.param(lambda: mean() / SIZE, id="by the size of the micro-batch"),
+        pytest.param(lambda: (mean() + mean()) / 2, id="the mean of two losses"),
+        pytest.param(lambda: mean() * 0.3, id="a weight"),
+        pytest.param(lambda: mean() * 2, id="a weight that is a whole number"),
+        pytest.param(lambda: mean() * 0, id="nothing"),
+        pytest.param(lambda: -mean(), id="a sign"),
+        pytest.param(lambda: mse_loss(mean(), mean() * mean()), id="another operation"),
+        pytest.param(lambda: torch.ones((), requires_grad=True), id="a parameter"),
+    ],
+)
+def test_another_loss_is_not(loss: Callable[[], torch.Tensor]) -> None:
+    assert scaled_loss_warning(loss(), SIZE) is None
