@@ -176,7 +176,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
         led_since=objects.led_since,
-        guards=read_guards(objects.cluster_queues, admitted),
+        guards=read_guards(objects.cluster_queues, of_all_queues),
         placed_flavors=frozenset(
             flavor.metadata.name for flavor in objects.resource_flavors if flavor.spec.topologyName
         ),
