@@ -91,7 +91,8 @@ class Training:
             micro_batch_size = 1
             dataset_size = sys.maxsize
         counts = account(steps, samples, run["micro_batches"], micro_batch_size, dataset_size)
-        assert (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice) == (0, 0, 0)
+        lost = (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice)
+        assert lost == (0, 0, 0), f"{counts}"
         return counts.steps
 
 
