@@ -4,11 +4,11 @@ from contextlib import suppress
 
 from cede.api import names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json
+from cede.api.private_quota import guard_queue
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, NotFound
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.cession import guard_objects
-from scheduler.snapshot.guards import queue_name
 
 GuardAction = CreateGuard | JoinGuard | DeleteGuard | SetPrivateQuota
 
@@ -21,7 +21,7 @@ async def perform(client: Client, action: GuardAction) -> None:
         case JoinGuard():
             spec = guard_objects.joined(action.keys)
             body = {"metadata": {"resourceVersion": action.version}, "spec": spec}
-            await client.patch(CLUSTER_QUEUES, ("", queue_name(action.cession)), body)
+            await client.patch(CLUSTER_QUEUES, ("", guard_queue(action.cession)), body)
         case DeleteGuard():
             await _delete(client, action.cession)
         case SetPrivateQuota():

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from cede.api import names
 from cede.api.kueue import FlavorQuotas, ResourceGroup
 from cede.api.objects import Json
-from cede.api.resources import FlavorResource
+from cede.api.resources import FlavorResource, amount
 
 Amount = str | int | None
 
@@ -45,13 +45,22 @@ class PrivateQuota:
         return changed_groups(groups, changes)
 
 
+def guard_queue(cession: str) -> str:
+    """The name of the ClusterQueue of a Cession's guard. Its other objects have the name of the
+    Cession."""
+    return f"{names.GUARD_NAMESPACE}-{cession}"
+
+
 def parse(text: str) -> PrivateQuota | None:
     """None if there is no note, or if it is not one of ours."""
     try:
         note = json.loads(text or "null")
         originals = tuple(Original(**original) for original in note["originals"])
+        for original in originals:
+            for value in (original.nominal, original.lending_limit):
+                amount(original.resource, value or 0)
         return PrivateQuota(str(note["cession"]), float(note["since"]), originals)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 
 

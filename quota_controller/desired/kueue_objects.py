@@ -192,9 +192,14 @@ def cluster_queue(
 
 
 def with_private_quota(queue: DesiredObject, live: LiveObjects) -> DesiredObject:
-    """The queue with the quota that the scheduler gave it for a moment, if it did."""
+    """The queue with the quota that the scheduler gave it for a moment, while a guard keeps as much
+    from all others; without it there would be more quota than capacity."""
     live_queue = live.get(queue.object_id, {})
-    if not private_quota.read(live_queue):
+    note = private_quota.read(live_queue)
+    if not note:
+        return queue
+    guard = live.get((CLUSTER_QUEUES, ("", private_quota.guard_queue(note.cession))), {})
+    if not guard.get("status", {}).get("reservingWorkloads"):
         return queue
     spec = queue.body["spec"] | {"resourceGroups": live_queue["spec"]["resourceGroups"]}
     return replace(queue, body=queue.body | {"spec": spec})

@@ -71,7 +71,12 @@ def advance(
         if not is_released and not suffices(cession, snapshot, others):
             short_since = once(cession.status.shortTime, now)
         progress = _observe(cession, snapshot, now, others)
-        ready = {target.target.uid: target.ready for target in progress if target.needed}
+        ready = {
+            target.target.uid: target.ready
+            and not waits_for_agreement(cession, target, snapshot, now)
+            for target in progress
+            if target.needed
+        }
         reservation = prepare(cession, snapshot, now, ready)
         # nobody is stopped for a preemptor that would not fit all the same
         if reservation.may_release and not short_since:

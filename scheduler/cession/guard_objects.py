@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from cede.api import names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json, Key, Kind
+from cede.api.private_quota import guard_queue
 from cede.api.resources import FlavorResource, quantity
-from scheduler.snapshot.guards import queue_name
 
 NO_PREEMPTION = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
 
@@ -19,7 +19,7 @@ def cluster_queue(cession: str, amounts: Mapping[FlavorResource, int]) -> Json:
     own = {"matchLabels": {"kubernetes.io/metadata.name": names.GUARD_NAMESPACE}}
     quotas = {key: {"nominalQuota": quantity(key[1], value)} for key, value in amounts.items()}
     return {
-        "metadata": {"name": queue_name(cession), "labels": _labels(cession)},
+        "metadata": {"name": guard_queue(cession), "labels": _labels(cession)},
         "spec": {
             "namespaceSelector": own,
             "preemption": NO_PREEMPTION,
@@ -54,7 +54,7 @@ def _group(flavor: str, resources: list[Json]) -> Json:
 
 
 def local_queue(cession: str) -> Json:
-    return {"metadata": _metadata(cession), "spec": {"clusterQueue": queue_name(cession)}}
+    return {"metadata": _metadata(cession), "spec": {"clusterQueue": guard_queue(cession)}}
 
 
 def job(cession: str, amounts: Mapping[FlavorResource, int], limit_s: int) -> Json:
@@ -89,7 +89,7 @@ def job(cession: str, amounts: Mapping[FlavorResource, int], limit_s: int) -> Js
 def keys(cession: str) -> tuple[tuple[Kind, Key], ...]:
     """The objects of a guard, in the order in which they are deleted."""
     key = (names.GUARD_NAMESPACE, cession)
-    return ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", queue_name(cession))))
+    return ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", guard_queue(cession))))
 
 
 def _metadata(cession: str) -> Json:

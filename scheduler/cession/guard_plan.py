@@ -10,7 +10,8 @@
 Kueue ends a guard by itself after GUARD_LIMIT_S.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import takewhile
 
@@ -74,30 +75,27 @@ def ends_first(cession: Cession, snapshot: Snapshot, now: float) -> str:
     released = {other.metadata.name for other in opened if other.status.released}
     earlier = takewhile(lambda other: other.metadata.name != cession.metadata.name, opened)
     older = {other.metadata.name for other in earlier}
-    request = needed_quota(cession, snapshot)
+    needs = _needs(cession)
     has_guard = find_guard(cession.metadata.name, snapshot) is not None
     for guard in snapshot.guards:
         name = guard.cession
         is_gone = guard.is_deleted and not guard.is_seated
-        is_other = name != cession.metadata.name and not is_gone and _overlaps(guard, request)
+        overlaps = not guard.usage or bool(guard.usage.keys() & needs)
+        is_other = name != cession.metadata.name and not is_gone and overlaps
         # of two guards that were made at once, the one of the older Cession stays
         if is_other and (not has_guard or name in older | released or name not in names):
             return name
     if not needs_guard(cession, snapshot, now):
         return ""
-    for other in snapshot.cessions:
-        is_other = other.open and other.metadata.name != cession.metadata.name
-        if is_other and other.status.released and _waits_for(other, request, snapshot):
+    for other in opened:
+        is_other = other.metadata.name != cession.metadata.name
+        if is_other and other.status.released and _needs(other) & needs:
             return other.metadata.name
     return ""
 
 
-def _overlaps(guard: Guard, request: Quota) -> bool:
-    return not guard.usage or bool(guard.usage.keys() & request.keys())
-
-
-def _waits_for(cession: Cession, request: Quota, snapshot: Snapshot) -> bool:
-    return bool(needed_quota(cession, snapshot).keys() & request.keys())
+def _needs(cession: Cession) -> set[FlavorResource]:
+    return {(need.flavor, need.resource) for need in cession.spec.need}
 
 
 def create(cession: Cession, snapshot: Snapshot) -> CreateGuard:
@@ -185,16 +183,18 @@ def _texts(resource: str, quota: ResourceQuota) -> tuple[str, str | None]:
 
 
 # --- the end --------------------------------------------------------------------------------------
-def end(snapshot: Snapshot, waiting: Collection[str]) -> Iterator[SetPrivateQuota | DeleteGuard]:
-    """Private quota goes when its preemptor does not wait any more, and then its guard. `waiting`
-    are the names of the Cessions whose preemptor waits."""
+def end(snapshot: Snapshot, waiting: AbstractSet[str]) -> Iterator[SetPrivateQuota | DeleteGuard]:
+    """Private quota goes when its preemptor does not wait any more, and then its guard. Without the
+    guard it would be more than there is. `waiting` are the names of the Cessions whose preemptor
+    waits."""
+    seated = {guard.cession for guard in snapshot.guards if guard.is_seated}
     for queue in snapshot.quota.queues.values():
-        if queue.private and queue.private.cession not in waiting:
+        if queue.private and queue.private.cession not in waiting & seated:
             groups = queue.private.restored(private_quota.as_json(queue.written))
             yield SetPrivateQuota(queue.name, queue.version, tuple(groups), note="")
     private = {queue.private.cession for queue in snapshot.quota.queues.values() if queue.private}
     for guard in snapshot.guards:
-        if guard.is_deleted:
+        if guard.is_deleted and not guard.is_seated:
             continue
         is_over = guard.cession not in waiting and guard.cession not in private
         if guard.is_spent or (is_over and _is_settled(guard.cession, snapshot)):

@@ -48,15 +48,14 @@ def prepare(
     """
     is_released = cession.status.released
     all_ready = all(ready.values())
+    nothing_kept = Reservation((*_without_guard(cession, snapshot), *_relaxed(cession, snapshot)))
     if not is_released and guard_plan.ends_first(cession, snapshot, now):
-        return Reservation(_without_guard(cession, snapshot))
+        # a StrictFIFO queue would keep out the preemptor of the other Cession
+        return nothing_kept
     if needs_guard(cession, snapshot, now):
-        if not is_released and not suffices(cession, snapshot, (), ready):
-            # another Cession releases what is missing, and a guard would keep it from that
-            return Reservation(_without_guard(cession, snapshot))
-        if all_ready or is_released:
-            return _with_guard(cession, snapshot, now)
-        return Reservation()
+        # what another Cession releases, a guard would keep that one from releasing
+        is_alone = is_released or suffices(cession, snapshot, (), ready)
+        return _with_guard(cession, snapshot, now) if all_ready and is_alone else nothing_kept
     if not all_ready and not is_released and _bystander(cession, snapshot):
         return Reservation(_relaxed(cession, snapshot))
     return _with_queue(cession, snapshot, now)
@@ -136,6 +135,8 @@ def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
 # --- a guard keeps it -----------------------------------------------------------------------------
 def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
     guard = find_guard(cession.metadata.name, snapshot)
+    if guard and guard.is_deleted:
+        return Reservation()
     if guard is None or not (guard.is_seated or guard.in_cohort):
         # also if only a part of it was made
         return Reservation((guard_plan.create(cession, snapshot),))

@@ -41,11 +41,6 @@ def is_guard(queue: ClusterQueue) -> bool:
     return bool(queue.metadata.labels.get(names.GUARD))
 
 
-def queue_name(cession: str) -> str:
-    """The name of a guard's ClusterQueue. Its other objects have the name of the Cession."""
-    return f"{names.GUARD_NAMESPACE}-{cession}"
-
-
 def read_guards(
     queues: Iterable[ClusterQueue], admitted: Iterable[AdmittedWorkload]
 ) -> tuple[Guard, ...]:

@@ -62,6 +62,9 @@ async def test_without_a_leader_no_queue_stays_strict(world: World) -> None:
 
 
 # --- guards and private quota ---------------------------------------------------------------------
+LABELS = {names.GUARD: "c-1", names.MANAGED_BY: names.MANAGED_BY_CEDE}
+
+
 def nominal(queue: Json) -> str:
     return str(first_resource(queue)["nominalQuota"])
 
@@ -85,6 +88,7 @@ def give_private_quota(world: World) -> tuple[str, str]:
 
 
 async def test_private_quota_stays_only_while_a_scheduler_leads(world: World) -> None:
+    seat_guard(world)
     before, private = give_private_quota(world)
     await world.settle()
     assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == private
@@ -95,13 +99,27 @@ async def test_private_quota_stays_only_while_a_scheduler_leads(world: World) ->
     assert names.PRIVATE_QUOTA not in queue["metadata"].get("annotations", {})
 
 
+async def test_private_quota_ends_with_its_guard_whoever_leads(world: World) -> None:
+    """Kueue ended the guard, or somebody deleted it: what it kept is in use by others."""
+    before, _ = give_private_quota(world)
+    await world.settle()
+    assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == before
+
+
+def seat_guard(world: World) -> None:
+    queue = {
+        "metadata": {"name": "cede-guard-c-1", "labels": LABELS},
+        "spec": {},
+        "status": {"reservingWorkloads": 1},
+    }
+    world.server.put(CLUSTER_QUEUES, queue)
+
+
 async def test_guards_stay_only_while_a_scheduler_leads(world: World) -> None:
-    labels = {names.GUARD: "c-1", names.MANAGED_BY: names.MANAGED_BY_CEDE}
-    in_namespace = {"name": "c-1", "namespace": names.GUARD_NAMESPACE, "labels": labels}
+    in_namespace = {"name": "c-1", "namespace": names.GUARD_NAMESPACE, "labels": LABELS}
     for kind in (JOBS, LOCAL_QUEUES):
         world.server.put(kind, {"metadata": in_namespace, "spec": {}})
-    queue = {"metadata": {"name": "cede-guard-c-1", "labels": labels}, "spec": {}}
-    world.server.put(CLUSTER_QUEUES, queue)
+    seat_guard(world)
 
     key = (names.GUARD_NAMESPACE, "c-1")
     keys = ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", "cede-guard-c-1")))

@@ -1,8 +1,8 @@
 """The objects of a guard."""
 
 from cede.api import names
+from cede.api.private_quota import guard_queue
 from scheduler.cession import guard_objects
-from scheduler.snapshot.guards import queue_name
 
 GPU = "nvidia.com/gpu"
 AMOUNTS = {("a100", GPU): 4, ("cpu-only", "cpu"): 1500}
@@ -43,4 +43,4 @@ def test_its_objects_show_their_cession() -> None:
         guard_objects.job("c-1", AMOUNTS, 120),
     ]
     assert all(body["metadata"]["labels"][names.GUARD] == "c-1" for body in bodies)
-    assert bodies[1]["spec"] == {"clusterQueue": queue_name("c-1")}
+    assert bodies[1]["spec"] == {"clusterQueue": guard_queue("c-1")}

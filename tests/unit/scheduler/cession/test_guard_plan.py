@@ -11,10 +11,16 @@ from cede.api.cession_status import TargetStatus
 from cede.api.kueue import FlavorQuotas, ResourceGroup, ResourceQuota
 from cede.api.objects import rfc3339
 from cede.api.private_quota import Original, PrivateQuota
-from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
+from scheduler.actions import (
+    CreateGuard,
+    DeleteGuard,
+    JoinGuard,
+    SetPrivateQuota,
+    SetQueueingStrategy,
+)
 from scheduler.cession import guard_plan
 from scheduler.cession.reservation import Reservation, prepare, restore
-from scheduler.quota.cohort import CohortQuota
+from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -34,6 +40,7 @@ from tests.builders.scheduler import (
 
 SEATED = Guard("c-1", "9", is_observed=True, is_seated=True, usage=gpus(4))
 KEEPS = replace(SEATED, in_cohort=True)
+RELAXED = SetQueueingStrategy("vision", BEST_EFFORT_FIFO, "7")
 
 
 def written(nominal: int, lending_limit: int | None = None) -> tuple[ResourceGroup, ...]:
@@ -141,6 +148,17 @@ def test_nobody_releases_while_another_preemptor_has_a_guard() -> None:
     assert not step(current, first).may_release
 
 
+def test_a_queue_is_not_strict_while_another_preemptor_has_a_guard() -> None:
+    """Kueue would reserve for the queue in every cycle, and never admit the other preemptor."""
+    current, first, _ = of_two_teams(replace(KEEPS, cession="c-2"))
+    strict = current.quota.queues["vision"]
+    assert strict.strategy == STRICT_FIFO
+    assert step(current, first).actions == (replace(RELAXED, version=strict.version),)
+    # also for the growth of a job, which keeps its own quota
+    grows = replace(current, pending=(replace(pending(), is_scale_up=True),))
+    assert step(grows, first).actions == (replace(RELAXED, version=strict.version),)
+
+
 def test_of_two_guards_at_once_the_older_cession_keeps_its_own() -> None:
     current, first, second = of_two_teams(SEATED, replace(SEATED, cession="c-2"))
     assert not guard_plan.ends_first(first, current, NOW)
@@ -162,6 +180,17 @@ def test_where_kueue_places_pods_by_topology_there_is_no_guard() -> None:
 def test_nothing_is_kept_before_all_targets_can_release() -> None:
     """Other teams would have to wait for their own quota meanwhile."""
     kept = step(past_own(target=LOW), record(), all_ready=False)
+    assert (kept.actions, kept.may_release) == ((RELAXED,), False)
+
+
+def test_a_guard_goes_when_a_target_saves_again() -> None:
+    """The Cession got another target, or one grows again."""
+    kept = step(past_own(KEEPS, target=LOW), record(released=True), all_ready=False)
+    assert (kept.actions, kept.may_release) == ((DeleteGuard("c-1"), RELAXED), False)
+
+
+def test_nothing_is_released_behind_a_guard_that_is_deleted() -> None:
+    kept = step(past_own(replace(KEEPS, is_deleted=True), target=LOW), record())
     assert (kept.actions, kept.may_release) == ((), False)
 
 
@@ -185,11 +214,11 @@ def test_no_guard_is_made_for_what_another_cession_releases() -> None:
     """It would keep the other preemptor out, and nobody would release anything."""
     current = past_own(target=LOW)
     larger = replace(current, pending=(pending(pods=5),))
-    assert step(larger, record()).actions == ()
+    assert step(larger, record()).actions == (RELAXED,)
     not_needed = prepare(record(), current, NOW, {})
-    assert not_needed.actions == ()
+    assert not_needed.actions == (RELAXED,)
     taken_meanwhile = replace(larger, guards=(KEEPS,))
-    assert step(taken_meanwhile, record()).actions == (DeleteGuard("c-1"),)
+    assert step(taken_meanwhile, record()).actions == (DeleteGuard("c-1"), RELAXED)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +307,17 @@ def test_the_quota_is_changed_back_before_the_guard_is_deleted() -> None:
     assert list(restore(after_admission(KEEPS), [])) == [DeleteGuard("c-1")]
 
 
+def test_private_quota_ends_with_its_guard_while_the_preemptor_waits() -> None:
+    """Without the guard, what is promised would be more than there is."""
+    waiting = with_private(past_own(target=LOW, records=[record()]))
+    spent = replace(waiting, guards=(replace(KEEPS, is_seated=False),))
+    for current in (waiting, spent):
+        backs = [a for a in restore(current, [record()]) if isinstance(a, SetPrivateQuota)]
+        assert [back.note for back in backs] == [""]
+    kept = replace(waiting, guards=(KEEPS,))
+    assert not [a for a in restore(kept, [record()]) if isinstance(a, SetPrivateQuota)]
+
+
 @pytest.mark.parametrize("guard", [Guard("c-1"), SEATED, KEEPS], ids=["made", "seated", "keeps"])
 def test_a_guard_without_a_cession_is_deleted_at_every_step(guard: Guard) -> None:
     """The Cession was cancelled or deleted."""
@@ -286,9 +326,11 @@ def test_a_guard_without_a_cession_is_deleted_at_every_step(guard: Guard) -> Non
 
 def test_a_deleted_guard_is_waited_for_only_while_it_keeps_something() -> None:
     deleted = replace(KEEPS, cession="c-0", is_deleted=True)
-    assert list(restore(replace(snapshot(), guards=(deleted,)), [])) == []
+    # its Job too, which somebody who deletes a queue by hand leaves
+    assert list(restore(replace(snapshot(), guards=(deleted,)), [])) == [DeleteGuard("c-0")]
     assert guard_plan.ends_first(record(), past_own(deleted, target=LOW), NOW) == "c-0"
     gone = replace(deleted, is_seated=False)
+    assert list(restore(replace(snapshot(), guards=(gone,)), [])) == []
     assert not guard_plan.ends_first(record(), past_own(gone, target=LOW), NOW)
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from cede.api import names
 from cede.api.kueue import ClusterQueue, ClusterQueueSpec, ClusterQueueStatus
 from cede.api.objects import Condition, Meta
-from scheduler.snapshot.guards import Guard, queue_name, read_guards
+from cede.api.private_quota import guard_queue
+from scheduler.snapshot.guards import Guard, read_guards
 from tests.builders.scheduler import admitted, gpus
 
 
@@ -13,13 +14,13 @@ def queue(cohort: str = "", observed: int = 3, guarded: str = "c-1") -> ClusterQ
     labels = {names.GUARD: guarded} if guarded else {}
     active = Condition(names.ACTIVE, "True", observedGeneration=observed)
     return ClusterQueue(
-        Meta(queue_name("c-1"), generation=3, resourceVersion="9", labels=labels),
+        Meta(guard_queue("c-1"), generation=3, resourceVersion="9", labels=labels),
         ClusterQueueSpec(cohortName=cohort),
         ClusterQueueStatus(conditions=(active,)),
     )
 
 
-SEATED = admitted("c-1", queue_name("c-1"), size=4, allowed_sizes=())
+SEATED = admitted("c-1", guard_queue("c-1"), size=4, allowed_sizes=())
 
 
 def test_a_guard_without_quota() -> None:
