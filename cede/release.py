@@ -82,6 +82,10 @@ async def uninstall(client: Client) -> Outcome:
         )
     # a quota_controller that is still stopping would add its finalizer again
     if await _pods_have_ended(client):
+        # what a pass of the scheduler wrote after the first time
+        again = Steps(client)
+        await _release(client, again)
+        steps.failed += again.failed
         await _remove_finalizers(client, steps)
     else:
         steps.failed.append(
@@ -99,11 +103,14 @@ async def _release(client: Client, steps: Steps) -> None:
     )
     within_queue = await _preempt_own_tasks(client)
     queues, _ = await client.list(CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR)
+    guards = {
+        queue["metadata"]["name"]: queue["metadata"]["labels"][names.GUARD]
+        for queue in queues
+        if queue["metadata"]["labels"].get(names.GUARD)
+    }
     for queue in queues:
         name = queue["metadata"]["name"]
-        guarded = queue["metadata"]["labels"].get(names.GUARD)
-        if guarded:
-            await _delete_guard(client, steps, guarded, name)
+        if name in guards:
             continue
         preemption = {
             "withinClusterQueue": within_queue.get(name, "LowerPriority"),
@@ -121,6 +128,9 @@ async def _release(client: Client, steps: Steps) -> None:
             body,
             f"ClusterQueue {name}: Kueue's own preemption",
         )
+    # after private quota, which would be more than there is without them
+    for name, cession in guards.items():
+        await _delete_guard(client, steps, cession, name)
     for key in await _stopped_workloads(client):
         await steps.patch(
             WORKLOADS,

@@ -183,22 +183,38 @@ def _texts(resource: str, quota: ResourceQuota) -> tuple[str, str | None]:
 
 
 # --- the end --------------------------------------------------------------------------------------
+def give_back(cession: Cession, snapshot: Snapshot) -> SetPrivateQuota | DeleteGuard | None:
+    """The next step to the end of what a Cession has, while its preemptor waits; None if it has
+    nothing, or if Kueue has yet to read the quota. Private quota goes first: without the guard it
+    is more than there is."""
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    if queue.private and queue.private.cession == cession.metadata.name:
+        return _changed_back(queue, queue.private)
+    guard = find_guard(cession.metadata.name, snapshot)
+    return DeleteGuard(guard.cession) if guard and queue.is_observed else None
+
+
 def end(snapshot: Snapshot, waiting: AbstractSet[str]) -> Iterator[SetPrivateQuota | DeleteGuard]:
-    """Private quota goes when its preemptor does not wait any more, and then its guard. Without the
-    guard it would be more than there is. `waiting` are the names of the Cessions whose preemptor
-    waits."""
+    """Private quota goes when its preemptor does not wait any more, and then its guard; also if the
+    guard is gone. `waiting` are the names of the Cessions whose preemptor waits."""
     seated = {guard.cession for guard in snapshot.guards if guard.is_seated}
+    private = set[str]()
     for queue in snapshot.quota.queues.values():
-        if queue.private and queue.private.cession not in waiting & seated:
-            groups = queue.private.restored(private_quota.as_json(queue.written))
-            yield SetPrivateQuota(queue.name, queue.version, tuple(groups), note="")
-    private = {queue.private.cession for queue in snapshot.quota.queues.values() if queue.private}
+        if queue.private:
+            private.add(queue.private.cession)
+            if queue.private.cession not in waiting & seated:
+                yield _changed_back(queue, queue.private)
     for guard in snapshot.guards:
         if guard.is_deleted and not guard.is_seated:
             continue
         is_over = guard.cession not in waiting and guard.cession not in private
         if guard.is_spent or (is_over and _is_settled(guard.cession, snapshot)):
             yield DeleteGuard(guard.cession)
+
+
+def _changed_back(queue: Queue, private: PrivateQuota) -> SetPrivateQuota:
+    groups = private.restored(private_quota.as_json(queue.written))
+    return SetPrivateQuota(queue.name, queue.version, tuple(groups), note="")
 
 
 def _is_settled(cession: str, snapshot: Snapshot) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
-from scheduler.actions import Action, DeleteGuard, SetQueueingStrategy, SetWorkloadActive
+from scheduler.actions import Action, SetPrivateQuota, SetQueueingStrategy, SetWorkloadActive
 from scheduler.cession import guard_plan
 from scheduler.cession.guard_plan import find_guard, needs_guard
 from scheduler.cession.promises import suffices
@@ -48,14 +48,15 @@ def prepare(
     """
     is_released = cession.status.released
     all_ready = all(ready.values())
-    nothing_kept = Reservation((*_without_guard(cession, snapshot), *_relaxed(cession, snapshot)))
     if not is_released and guard_plan.ends_first(cession, snapshot, now):
         # a StrictFIFO queue would keep out the preemptor of the other Cession
-        return nothing_kept
+        return _nothing_kept(cession, snapshot)
     if needs_guard(cession, snapshot, now):
         # what another Cession releases, a guard would keep that one from releasing
         is_alone = is_released or suffices(cession, snapshot, (), ready)
-        return _with_guard(cession, snapshot, now) if all_ready and is_alone else nothing_kept
+        if not all_ready or not is_alone:
+            return _nothing_kept(cession, snapshot)
+        return _with_guard(cession, snapshot, now)
     if not all_ready and not is_released and _bystander(cession, snapshot):
         return Reservation(_relaxed(cession, snapshot))
     return _with_queue(cession, snapshot, now)
@@ -158,10 +159,11 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     return Reservation(actions, True, once(cession.status.reservedTime, now))
 
 
-def _without_guard(cession: Cession, snapshot: Snapshot) -> tuple[Action, ...]:
-    """Of two guards that were made at once, the one of the older Cession stays."""
-    own = find_guard(cession.metadata.name, snapshot)
-    return (DeleteGuard(own.cession),) if own else ()
+def _nothing_kept(cession: Cession, snapshot: Snapshot) -> Reservation:
+    """What keeps capacity for the preemptor ends; a queue has one write in a pass."""
+    back = guard_plan.give_back(cession, snapshot)
+    relaxed = () if isinstance(back, SetPrivateQuota) else _relaxed(cession, snapshot)
+    return Reservation((back, *relaxed) if back else relaxed)
 
 
 def _private(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:

@@ -9,7 +9,7 @@ from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.clock import Clock
 from scheduler.simulate.kueue import Kueue, Settings
 from scheduler.simulate.kueue_cycle import run_cycle
-from scheduler.simulate.objects import Guard, Job, JobSpec, Queue, TeamQuota, Workload
+from scheduler.simulate.objects import Job, JobSpec, Queue, TeamQuota, Workload
 
 
 class Cluster:
@@ -82,8 +82,7 @@ class Cluster:
     def hold(self, queue: str, *, on_hold: bool) -> None:
         """Kueue admits nothing from a ClusterQueue that is on hold."""
         self.kueue.queues[queue].on_hold = on_hold
-        self.kueue.capacity_changed(self.now)
-        self._changed()
+        self._capacity_changed()
 
     # --- what a scheduler may do ------------------------------------------------------------------
     def set_active(self, workload: Workload, *, active: bool, cession: str = "") -> None:
@@ -109,17 +108,19 @@ class Cluster:
         self._changed()
 
     def guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
-        """Kueue admits a guard at once."""
-        guards = self.kueue.guards
-        match action:
-            case CreateGuard():
-                guards.setdefault(action.cession, Guard(sum(action.amounts.values())))
-            case JoinGuard():
-                guards[action.cession].in_cohort = True
-            case DeleteGuard():
-                guards.pop(action.cession, None)
+        """Kueue admits a guard at once, and ends it after its limit."""
+        if isinstance(action, CreateGuard) and action.cession not in self.kueue.guards:
+            self.clock.after(action.limit_s, lambda: self._end_guard(action.cession))
+        self.kueue.change_guard(action)
+        self._capacity_changed()
+
+    def _capacity_changed(self) -> None:
         self.kueue.capacity_changed(self.now)
         self._changed()
+
+    def _end_guard(self, cession: str) -> None:
+        self.kueue.end_guard(cession)
+        self._capacity_changed()
 
     def set_private_quota(self, queue: Queue, action: SetPrivateQuota) -> None:
         """The quota that the action writes, and its note."""

@@ -7,6 +7,7 @@ capacity came free; under StrictFIFO it stays the head. pkg/cache/queue.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
 from scheduler.simulate.objects import Guard, Queue, TeamQuota, Workload
 from scheduler.simulate.quota import Quota
@@ -130,8 +131,23 @@ class Kueue:
                 heads.append(head)
         return heads
 
+    def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+        match action:
+            case CreateGuard():
+                self.guards.setdefault(action.cession, Guard(sum(action.amounts.values())))
+            case JoinGuard():
+                self.guards[action.cession].in_cohort = True
+            case DeleteGuard():
+                self.guards.pop(action.cession, None)
+
+    def end_guard(self, cession: str) -> None:
+        """One that was deleted before is gone."""
+        if cession in self.guards:
+            self.guards[cession].is_seated = False
+
     def quota(self) -> Quota:
-        guarded = sum(guard.accelerators for guard in self.guards.values() if guard.in_cohort)
+        guards = self.guards.values()
+        guarded = sum(g.accelerators for g in guards if g.in_cohort and g.is_seated)
         return Quota(self.queues, shares=self.settings.shares, guarded=guarded)
 
     def admit(self, workload: Workload, now: float) -> None:

@@ -128,6 +128,8 @@ class Guard:
 
     accelerators: int
     in_cohort: bool = False
+    # False when Kueue has ended it
+    is_seated: bool = True
 
 
 @dataclass(slots=True, eq=False)

@@ -87,8 +87,10 @@ class Picture:
 
 def _guard(cession: str, guard: SimulatedGuard) -> Guard:
     """Kueue admits it, and reads its queue, at once."""
-    usage = Counter({KEY: guard.accelerators})
-    return Guard(cession, "", guard.in_cohort, is_observed=True, is_seated=True, usage=usage)
+    usage = Counter({KEY: guard.accelerators * guard.is_seated})
+    return Guard(
+        cession, "", guard.in_cohort, is_observed=True, is_seated=guard.is_seated, usage=usage
+    )
 
 
 def quota_of(queues: Mapping[str, Queue], now: float, *, shares: bool) -> CohortQuota:

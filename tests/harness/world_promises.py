@@ -150,6 +150,11 @@ class Promises:
         for queue in self._cluster.kueue.queues.values():
             if queue.strategy == STRICT_FIFO and queue.name not in opened_for:
                 yield f"StrictFIFO left: {queue.name}"
+            if queue.private and queue.name not in opened_for:
+                yield f"private quota left: {queue.name}"
+        for guarded in self._cluster.kueue.guards:
+            if guarded not in opened:
+                yield f"guard left: {guarded}"
         for job in self._cluster.jobs.values():
             if not job.workload.active and job.workload.stopped_for not in opened:
                 yield f"left inactive: {job.spec.name}"

@@ -154,6 +154,24 @@ async def test_uninstall_releases_stops_the_components_and_removes_finalizers(
     )
 
 
+async def test_uninstall_undoes_the_last_pass_of_a_scheduler_that_stops(
+    server: ApiServer, cede: Run
+) -> None:
+    """It had planned the pass before the policy was changed."""
+    metadata = {"name": names.SCHEDULER, "namespace": names.SYSTEM_NAMESPACE}
+    server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
+
+    def write_late(method: str, path: str, _: object) -> None:
+        if method == "PATCH" and "/deployments/" in path:
+            queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
+            queue["spec"]["queueingStrategy"] = "StrictFIFO"
+            server.put(CLUSTER_QUEUES, queue)
+
+    server.admission_hook = write_late
+    assert (await cede("uninstall"))[0] == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+
+
 async def test_a_second_uninstall_changes_nothing(server: ApiServer, cede: Run) -> None:
     await cede("uninstall")
     version = server.version

@@ -10,8 +10,8 @@ from scheduler.cession import guard_plan
 from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.cluster_quota import as_before, read_quotas
 from scheduler.snapshot.guards import Guard
+from tests.builders.guards import written
 from tests.builders.scheduler import KEY, NOW, cession, cohort_quota, gpus, pending, queue, snapshot
-from tests.unit.scheduler.cession.test_guard_plan import written
 
 
 @given(

@@ -1,6 +1,5 @@
 """The next step with a guard, from what is in the cluster: whoever made the last step."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,22 +7,20 @@ import pytest
 from cede.api import private_quota
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
-from cede.api.kueue import FlavorQuotas, ResourceGroup, ResourceQuota
 from cede.api.objects import rfc3339
-from cede.api.private_quota import Original, PrivateQuota
+from cede.api.private_quota import Original
 from scheduler.actions import (
     CreateGuard,
     DeleteGuard,
     JoinGuard,
     SetPrivateQuota,
-    SetQueueingStrategy,
 )
 from scheduler.cession import guard_plan
-from scheduler.cession.reservation import Reservation, prepare, restore
-from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
+from scheduler.cession.reservation import prepare
+from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload
+from tests.builders.guards import KEEPS, LOW, RELAXED, SEATED, past_own, record, step
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,
@@ -37,57 +34,6 @@ from tests.builders.scheduler import (
     queue,
     snapshot,
 )
-
-SEATED = Guard("c-1", "9", is_observed=True, is_seated=True, usage=gpus(4))
-KEEPS = replace(SEATED, in_cohort=True)
-RELAXED = SetQueueingStrategy("vision", BEST_EFFORT_FIFO, "7")
-
-
-def written(nominal: int, lending_limit: int | None = None) -> tuple[ResourceGroup, ...]:
-    quota = ResourceQuota(GPU, str(nominal), None, lending_limit and str(lending_limit))
-    return (ResourceGroup((GPU,), (FlavorQuotas(FLAVOR, (quota,)),)),)
-
-
-def past_own(
-    *guards: Guard,
-    target: Sequence[AdmittedWorkload] = (),
-    records: Sequence[Cession] = (),
-    strategy: str = "StrictFIFO",
-) -> Snapshot:
-    """`claim` of 4 waits in vision, whose job `low` uses all 4 that vision owns; research has 4."""
-    used = sum(job.usage[KEY] for job in target)
-    vision = replace(queue("vision", 4, used, strategy=strategy), written=written(4))
-    current = snapshot(
-        cohort_quota(vision, queue("research", 4, 4)),
-        pending=[pending()],
-        admitted=[*target, admitted(size=4)],
-        cessions=records,
-    )
-    return replace(current, guards=guards)
-
-
-LOW = (admitted("low", "vision", size=4, allowed_sizes=()),)
-
-
-def record(released: bool = False, reserved: str = "") -> Cession:
-    """A Cession that stops `low` of vision."""
-    stop = cession(
-        "Asked",
-        to_size=0,
-        how="Stop",
-        targets=[
-            TargetStatus(uid="job-uid-low", stopped=True, releasedTime=rfc3339(NOW) * released)
-        ],
-        reservedTime=reserved,
-    )
-    spec = stop.spec
-    low = spec.targets[0].model_copy(update={"uid": "job-uid-low", "job": "low", "queue": "vision"})
-    return stop.model_copy(update={"spec": spec.model_copy(update={"targets": [low]})})
-
-
-def step(current: Snapshot, made: Cession, *, all_ready: bool = True) -> Reservation:
-    ready = {target.uid: all_ready for target in made.spec.targets}
-    return prepare(made, current, NOW, ready)
 
 
 # --- who needs one --------------------------------------------------------------------------------
@@ -274,67 +220,3 @@ def test_private_quota_comes_as_soon_as_a_stopped_job_is_inactive() -> None:
 def test_no_private_quota_is_given_for_what_somebody_else_took() -> None:
     thief = admitted("thief", "vision", size=1, allowed_sizes=())
     assert step(past_own(KEEPS, target=[thief]), record(released=True)).actions == ()
-
-
-# --- the end --------------------------------------------------------------------------------------
-PRIVATE = PrivateQuota("c-1", NOW, (Original(FLAVOR, GPU, "4"),))
-
-
-def with_private(current: Snapshot, *, is_observed: bool = True) -> Snapshot:
-    vision = replace(
-        current.quota.queues["vision"],
-        private=PRIVATE,
-        written=written(8, 4),
-        is_observed=is_observed,
-    )
-    return replace(current, quota=replace(current.quota, queues={"vision": vision}))
-
-
-def after_admission(*guards: Guard, **changes: object) -> Snapshot:
-    job = admitted("claim", "vision", size=4, allowed_sizes=())
-    current = snapshot(admitted=[job], cessions=[record()])
-    vision = replace(current.quota.queues["vision"], strategy="BestEffortFIFO", **changes)  # type: ignore[arg-type]
-    return replace(current, guards=guards, quota=CohortQuota({"vision": vision}))
-
-
-def test_the_quota_is_changed_back_before_the_guard_is_deleted() -> None:
-    private = with_private(after_admission(KEEPS))
-    (back,) = restore(private, [])
-    assert isinstance(back, SetPrivateQuota)
-    assert (back.queue, back.note) == ("vision", "")
-    assert back.resource_groups == tuple(private_quota.as_json(written(4)))
-    assert list(restore(after_admission(KEEPS, is_observed=False), [])) == []
-    assert list(restore(after_admission(KEEPS), [])) == [DeleteGuard("c-1")]
-
-
-def test_private_quota_ends_with_its_guard_while_the_preemptor_waits() -> None:
-    """Without the guard, what is promised would be more than there is."""
-    waiting = with_private(past_own(target=LOW, records=[record()]))
-    spent = replace(waiting, guards=(replace(KEEPS, is_seated=False),))
-    for current in (waiting, spent):
-        backs = [a for a in restore(current, [record()]) if isinstance(a, SetPrivateQuota)]
-        assert [back.note for back in backs] == [""]
-    kept = replace(waiting, guards=(KEEPS,))
-    assert not [a for a in restore(kept, [record()]) if isinstance(a, SetPrivateQuota)]
-
-
-@pytest.mark.parametrize("guard", [Guard("c-1"), SEATED, KEEPS], ids=["made", "seated", "keeps"])
-def test_a_guard_without_a_cession_is_deleted_at_every_step(guard: Guard) -> None:
-    """The Cession was cancelled or deleted."""
-    assert list(restore(replace(snapshot(), guards=(guard,)), [])) == [DeleteGuard("c-1")]
-
-
-def test_a_deleted_guard_is_waited_for_only_while_it_keeps_something() -> None:
-    deleted = replace(KEEPS, cession="c-0", is_deleted=True)
-    # its Job too, which somebody who deletes a queue by hand leaves
-    assert list(restore(replace(snapshot(), guards=(deleted,)), [])) == [DeleteGuard("c-0")]
-    assert guard_plan.ends_first(record(), past_own(deleted, target=LOW), NOW) == "c-0"
-    gone = replace(deleted, is_seated=False)
-    assert list(restore(replace(snapshot(), guards=(gone,)), [])) == []
-    assert not guard_plan.ends_first(record(), past_own(gone, target=LOW), NOW)
-
-
-def test_a_guard_whose_time_is_over_is_deleted_while_the_preemptor_waits() -> None:
-    spent = replace(KEEPS, is_seated=False)
-    current = past_own(spent, target=LOW, records=[record()])
-    assert DeleteGuard("c-1") in list(restore(current, [record()]))
