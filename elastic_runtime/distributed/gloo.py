@@ -30,8 +30,10 @@ ProcessGroupGloo: Any = dist.ProcessGroupGloo
 
 # Long, for a rank may load a checkpoint while others wait. A lost rank leads to `abort` instead.
 COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
-# For all ranks of a generation to reach the store.
+# For a rank to reach the store.
 RENDEZVOUS_TIMEOUT = datetime.timedelta(seconds=20)
+# For the others to reach it: one may evaluate for hours. A lost rank leads to `abort` instead.
+MEETING_TIMEOUT = datetime.timedelta(days=7)
 # For ranks that have reached the store to connect: milliseconds, unless one is lost just then.
 CONNECT_TIMEOUT = datetime.timedelta(seconds=5)
 MAX_ATTEMPTS = 10

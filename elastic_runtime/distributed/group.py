@@ -55,8 +55,8 @@ class Group:
     def connect(self, store: str) -> None:
         """Meet the other ranks at `store` (host:port) and connect to them.
 
-        Raises PeerLost when the group is aborted meanwhile or a rank does not come, ValueError if
-        the ranks' devices can never form a group. It runs on a thread of its own: a thread that
+        Raises PeerLost when the group is aborted meanwhile or a peer is lost, ValueError if the
+        ranks' devices can never form a group. It runs on a thread of its own: a thread that
         waits for a store or a peer has no socket yet that `abort` could shut down, so after an
         abort that thread is abandoned.
         """
@@ -132,6 +132,10 @@ class Group:
             dropped.clear()
 
         threading.Thread(target=drop, daemon=True, name="close-group").start()
+
+    @property
+    def is_connected(self) -> bool:
+        return hasattr(self, "_gloo")
 
     @property
     def is_aborted(self) -> bool:

@@ -43,9 +43,9 @@ class Rendezvous:
         """The store at `address`, and the connected groups over gloo and over NCCL.
 
         For a model on the CPU the latter are those over gloo. `listeners`: gets the addresses that
-        tell the group's connections from others. Raises PeerLost if a rank does not come,
-        ValueError if NCCL could never connect the ranks' devices, OSError if this one cannot
-        listen.
+        tell the group's connections from others. It waits until all ranks have come. Raises
+        PeerLost if a rank is lost then, ValueError if NCCL could never connect the ranks' devices,
+        OSError if this one cannot listen.
         """
         host, _, port = address.rpartition(":")
         store = gloo.TCPStore(
@@ -55,7 +55,7 @@ class Rendezvous:
         keys = [f"here-{rank}" for rank in range(self.world)]
         device, own_listener = gloo.open_device()
         prefixed.set(keys[self.rank], json.dumps([nccl.device_uuid(self.device), *own_listener]))
-        prefixed.wait(keys, gloo.RENDEZVOUS_TIMEOUT)
+        prefixed.wait(keys, gloo.MEETING_TIMEOUT)
         ranks = [json.loads(rank) for rank in prefixed.multi_get(keys)]
         listeners.update((host, port) for _, host, port in ranks)
         over_gloo = self._make_groups(gloo.Work, prefixed, partial(gloo.make, device))

@@ -103,7 +103,8 @@ class AgentLink:
     def abort_on_loss(self, group: Group | None) -> None:
         """Abort this group as soon as a member is lost; at once if one is lost already.
 
-        It replaces the group before. None: no group is to be aborted.
+        A group that still connects is also aborted by any other newer generation: some member will
+        never come. It replaces the group before. None: no group is to be aborted.
         """
         with self._changed:
             self._group = group
@@ -111,8 +112,10 @@ class AgentLink:
 
     def _abort_if_lost(self) -> None:
         record = self.record
-        if self._group and record.generation > self._group.generation and record.abrupt:
-            self._group.abort()
+        group = self._group
+        is_newer = group and record.generation > group.generation
+        if group and is_newer and (record.abrupt or not group.is_connected):
+            group.abort()
 
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:

@@ -12,6 +12,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -80,7 +81,9 @@ class _AlreadyImported(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, _: object, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        sys.meta_path.remove(self)
+        # Another thread's import may have removed it.
+        with suppress(ValueError):
+            sys.meta_path.remove(self)
         # `target`: a reload.
         if target or name not in sys.modules:
             return None

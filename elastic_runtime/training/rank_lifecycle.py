@@ -69,6 +69,7 @@ class RankLifecycle:
         self.generation = 0
         self.committed_at = time.monotonic()
         self._members: tuple[int, ...] = ()
+        # Of the newest generation that this rank tried to join.
         self._processes: object = ()
         self._failures = RepeatedFailures()
         # The newest generation that this rank tried to join.
@@ -147,11 +148,12 @@ class RankLifecycle:
         """A peer is lost: this generation and its step in flight are given up.
 
         Raises RuntimeError in a job of one, which has no peers, and if the step has failed several
-        times among the same processes: then no peer was lost.
+        times among the same processes, and the agent told of no loss: then no peer was lost.
         """
         if not self.link or not self.group:
             raise RuntimeError("a step failed in a job of one: there is no rank to recover from")
-        if self._failures.add_step((self._processes, self.committed_at)):
+        attempt = (self._processes, self.committed_at)
+        if not self.group.is_aborted and self._failures.add_step(attempt):
             raise RuntimeError(
                 f"a step failed {self._failures.steps} times in a row, though no rank was lost: "
                 f"{self.group.failure}"
@@ -201,6 +203,7 @@ class RankLifecycle:
         while True:
             record = self.link.wait_for_newer(self._tried)
             self._tried = record.generation
+            self._processes = (record.members, record.incarnations)
             is_planned = not (record.abrupt or record.stop)
             if self.group and self.group.is_aborted and is_planned:
                 # It was planned before a rank was lost: leaving ranks have handed nothing over.
@@ -244,9 +247,10 @@ class RankLifecycle:
         """A generation did not form: a rank was lost meanwhile.
 
         Raises ConnectionError on a rank without a state that fails again and again: it may itself
-        be the cause, and its agent counts how often it ends.
+        be the cause, and its agent counts how often it ends. Not so if the agent told of a loss.
         """
         assert self.link
+        loss_is_known = group.is_aborted
         log.info(
             "generation given up", extra={"generation": group.generation, "reason": str(error)}
         )
@@ -254,7 +258,7 @@ class RankLifecycle:
         self.link.abort_on_loss(None)
         group.close()
         self.send(messages.Broken(group.generation))
-        if self._failures.add_join():
+        if not loss_is_known and self._failures.add_join(self._processes):
             message = f"{self._failures.joins} generations in a row did not form: {error}"
             if not self.group:
                 raise ConnectionError(message)
@@ -270,7 +274,6 @@ class RankLifecycle:
         self.rank = joined.group.rank
         self.world = joined.group.world
         self.generation = joined.group.generation
-        self._processes = (record.members, record.incarnations)
         self._members = record.members
         if self._failures.formed():
             self.send(messages.Progress(message=""))

@@ -7,22 +7,28 @@ class RepeatedFailures:
     """Of one rank."""
 
     def __init__(self) -> None:
-        # Generations in a row that did not form.
+        # Generations in a row, of the same processes, that did not form.
         self.joins = 0
+        self._joining: object = None
+        self._joins_were_repeated = False
         # Failures in a row of one attempt at a step.
         self.steps = 0
         self._attempt: object = None
 
-    def add_join(self) -> bool:
-        """A generation did not form. True if that is no coincidence any more."""
-        self.joins += 1
-        return self.joins >= MAX_FAILURES
+    def add_join(self, processes: object) -> bool:
+        """A generation of these processes did not form. True if that is no coincidence any more."""
+        self.joins = self.joins + 1 if processes == self._joining else 1
+        self._joining = processes
+        is_repeated = self.joins >= MAX_FAILURES
+        self._joins_were_repeated |= is_repeated
+        return is_repeated
 
     def formed(self) -> bool:
         """A generation has formed. True if `add_join` returned True before."""
-        was_repeated = self.joins >= MAX_FAILURES
+        were_repeated = self._joins_were_repeated
         self.joins = 0
-        return was_repeated
+        self._joins_were_repeated = False
+        return were_repeated
 
     def add_step(self, attempt: object) -> bool:
         """A step failed. True if it failed again and again in the same `attempt`: the step and the

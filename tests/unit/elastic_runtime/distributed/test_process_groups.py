@@ -1,5 +1,6 @@
 """Which process groups a generation has on a GPU, and how they end: torch's NCCL is a recorder."""
 
+import datetime
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from elastic_runtime.distributed import nccl
+from elastic_runtime.distributed import gloo, nccl
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 
@@ -169,6 +170,25 @@ def test_an_abort_aborts_all_communicators_at_once(communicators: list[Recorder]
     close(groups)
     assert all(recorder.aborted.wait(10) for recorder in communicators)
     assert [recorder.aborts for recorder in communicators] == [1, 1, 1, 1]
+
+
+def test_a_rank_waits_for_the_others_longer_than_for_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may evaluate first, for any time."""
+    monkeypatch.setattr(gloo, "RENDEZVOUS_TIMEOUT", datetime.timedelta(seconds=1))
+    store, port = open_store()
+    groups = [Group(1, rank, 2) for rank in range(2)]
+    joiner = threading.Thread(target=groups[0].connect, args=[f"127.0.0.1:{port}"], daemon=True)
+    joiner.start()
+    joiner.join(2)
+    assert joiner.is_alive(), "it gave up"
+    assert not groups[0].is_connected
+    groups[1].connect(f"127.0.0.1:{port}")
+    joiner.join(30)
+    assert groups[0].is_connected
+    close(groups)
+    del store
 
 
 def test_a_group_that_is_aborted_while_it_connects_stops_waiting(

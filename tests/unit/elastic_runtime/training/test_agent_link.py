@@ -17,8 +17,9 @@ from elastic_runtime.training.agent_link import AgentLink
 
 
 class RecordingGroup:
-    def __init__(self, generation: int) -> None:
+    def __init__(self, generation: int, is_connected: bool = True) -> None:
         self.generation = generation
+        self.is_connected = is_connected
         self.aborted = threading.Event()
 
     def abort(self) -> None:
@@ -144,6 +145,18 @@ def test_a_group_is_aborted_when_a_member_is_lost(agent: Agent) -> None:
     agent.receive()
     assert not group.aborted.is_set(), "a planned change waits for the end of the step"
     agent.send_record(record(4, 1, abrupt=True))
+    assert group.aborted.wait(20)
+
+
+def test_a_group_that_still_connects_is_aborted_by_any_newer_generation(agent: Agent) -> None:
+    """Some member never comes, though none was reported lost: pod 0 may have been replaced."""
+    group = RecordingGroup(generation=2, is_connected=False)
+    agent.link.abort_on_loss(cast(Group, group))
+    agent.send_record(record(2, 0, 1, store="host:1"))
+    agent.send(messages.Ping())
+    agent.receive()
+    assert not group.aborted.is_set(), "its own generation"
+    agent.send_record(record(3, 0, 1))
     assert group.aborted.wait(20)
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from elastic_runtime.training import deferred_compiler
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -137,6 +138,12 @@ def test_what_a_library_excludes_from_compilation_stays_out_of_it(use: str) -> N
 def test_no_module_of_the_compiler_runs_twice(way: str) -> None:
     ours = "import elastic_runtime.session, torch"
     run("\n".join([COUNT, ours, way, "import torch._dynamo", NOTHING_TWICE]))
+
+
+def test_two_threads_may_import_at_once() -> None:
+    """Both are about to ask the finder when the first answer removes it."""
+    assert deferred_compiler._already_imported not in sys.meta_path
+    assert deferred_compiler._already_imported.find_spec("no_such_module", None) is None
 
 
 def test_sharded_training_may_be_imported_after_the_session() -> None:

@@ -1,85 +1,20 @@
 """What a rank knows about its place in the job, and what the leading rank orders."""
 
-from typing import Any, cast
-
 import pytest
 import torch
 
 from elastic_runtime import messages
-from elastic_runtime.distributed.gloo import PeerLost
-from elastic_runtime.distributed.group import Group
-from elastic_runtime.distributed.recovery import RankState, RecoveryPlan
-from elastic_runtime.messages import Record, WorkerMessage
+from elastic_runtime.distributed.recovery import RecoveryPlan
+from elastic_runtime.messages import Record
 from elastic_runtime.mistake import Mistake
-from elastic_runtime.training import rank_lifecycle
-from elastic_runtime.training.agent_link import AgentLink
 from elastic_runtime.training.rank_lifecycle import Entered, Joined, LeftOut, RankLifecycle
-
-
-class RecordingLink:
-    """Of the only rank of pod 0, in pods of `ranks_per_pod` ranks.
-
-    `newer`: the records that the agent sends, one after the other.
-    """
-
-    def __init__(
-        self, record: Record | None = None, ranks_per_pod: int = 1, newer: tuple[Record, ...] = ()
-    ) -> None:
-        self.record = record or Record()
-        self.newer = list(newer)
-        # The group that is aborted if a member is lost.
-        self.guarded: Group | None = None
-        self.ranks_per_pod = ranks_per_pod
-        self.pod_index = 0
-        self.local_rank = 0
-        self.save_requests = 0
-        self.sent: list[WorkerMessage] = []
-
-    def send(self, message: WorkerMessage) -> None:
-        self.sent.append(message)
-
-    def abort_on_loss(self, group: Group | None) -> None:
-        self.guarded = group
-
-    def wait_for_newer(self, generation: int) -> Record:
-        record = self.newer.pop(0)
-        assert record.generation > generation
-        return record
-
-
-class FakeGroup:
-    """Of one rank. Its peers are lost while it connects if the store is `LOST_STORE`."""
-
-    LOST_STORE = "lost:1"
-
-    def __init__(self, generation: int, rank: int, world: int, *_: Any) -> None:
-        self.generation = generation
-        self.rank = rank
-        self.world = world
-        self.is_aborted = False
-        self.is_closed = False
-
-    def connect(self, store: str) -> None:
-        if store == self.LOST_STORE:
-            raise PeerLost("a peer is lost")
-
-    def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        return [tensor]
-
-    def abort(self) -> None:
-        self.is_aborted = True
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def lifecycle(link: RecordingLink, generation: int = 1, **more: Any) -> RankLifecycle:
-    made = RankLifecycle(cast(AgentLink, link))
-    made.generation = generation
-    for name, value in more.items():
-        setattr(made, name, value)
-    return made
-
+from tests.fakes.rank_lifecycle import (
+    FakeGroup,
+    RecordingLink,
+    fake_group,
+    lifecycle,
+    next_generation,
+)
 
 # --- rank and world -------------------------------------------------------------------------------
 
@@ -101,11 +36,6 @@ def test_a_script_without_an_agent_is_rank_0_of_1() -> None:
     assert alone.rank_and_world == (0, 1)
     assert alone.name == "0-0"
     assert alone.save_requests == 0
-
-
-def test_a_job_of_one_cannot_recover_from_a_failed_step() -> None:
-    with pytest.raises(RuntimeError, match="a step failed in a job of one"):
-        RankLifecycle(None).abandon_step()
 
 
 # --- orders ---------------------------------------------------------------------------------------
@@ -166,33 +96,6 @@ def test_a_parked_rank_reports_its_step_and_has_no_group() -> None:
 # --- to learn of it and join it -------------------------------------------------------------------
 
 
-def fake_group(generation: int = 1) -> FakeGroup:
-    return FakeGroup(generation, rank=0, world=1)
-
-
-def next_generation(joining: RankLifecycle) -> Joined | LeftOut:
-    """`joining` has committed 7 steps; the newest checkpoint is of step 5."""
-    joining.start_joining()
-    return joining.next_generation(
-        lambda is_new: RankState(7, False, True, 5 if is_new else -1),
-        lambda world: 0,
-        torch.device("cpu"),
-    )
-
-
-@pytest.fixture
-def made_groups(monkeypatch: pytest.MonkeyPatch) -> list[FakeGroup]:
-    """The groups that a lifecycle has made."""
-    groups: list[FakeGroup] = []
-
-    def make(*arguments: Any) -> FakeGroup:
-        groups.append(FakeGroup(*arguments))
-        return groups[-1]
-
-    monkeypatch.setattr(rank_lifecycle, "Group", make)
-    return groups
-
-
 def test_a_rank_joins_the_generation_that_forms(made_groups: list[FakeGroup]) -> None:
     link = RecordingLink(newer=(Record(2, (0,), store="host:1"),))
     joining = lifecycle(link, generation=0)
@@ -218,40 +121,6 @@ def test_the_pause_of_a_rank_that_trained_counts_from_its_last_step(
     assert (entered.previous_world, entered.some_left) == (2, True)
     assert entered.pause_s is not None
     assert before.is_closed
-
-
-def test_a_generation_that_does_not_form_is_given_up(made_groups: list[FakeGroup]) -> None:
-    left_out = Record(3, (1,))
-    link = RecordingLink(newer=(Record(2, (0, 1), store=FakeGroup.LOST_STORE), left_out))
-    assert next_generation(lifecycle(link)) == LeftOut(left_out)
-    assert link.sent == [messages.Broken(2)]
-    assert link.guarded is None
-    assert [(group.is_aborted, group.is_closed) for group in made_groups] == [(True, True)]
-
-
-def lost(*generations: int) -> tuple[Record, ...]:
-    return tuple(Record(number, (0, 1), store=FakeGroup.LOST_STORE) for number in generations)
-
-
-def test_a_rank_without_a_group_ends_after_three_generations_that_do_not_form(
-    made_groups: list[FakeGroup],
-) -> None:
-    """It may be the cause, and holds no state that would be lost."""
-    link = RecordingLink(newer=lost(2, 3, 4, 5))
-    with pytest.raises(
-        ConnectionError, match="3 generations in a row did not form: a peer is lost"
-    ):
-        next_generation(lifecycle(link, generation=0))
-
-
-def test_a_rank_with_a_group_goes_on_and_the_status_says_why(made_groups: list[FakeGroup]) -> None:
-    link = RecordingLink(newer=(*lost(2, 3, 4), Record(5, (0,), store="host:1")))
-    joining = lifecycle(link, group=fake_group())
-    joined = next_generation(joining)
-    assert isinstance(joined, Joined)
-    joining.enter(joined)
-    sent = [message.message for message in link.sent if isinstance(message, messages.Progress)]
-    assert sent == ["3 generations in a row did not form: a peer is lost", ""]
 
 
 def test_a_model_that_does_not_fit_is_a_mistake(
@@ -283,11 +152,3 @@ def test_a_rank_is_left_out_if_the_job_stops_or_trains_without_it(record: Record
     link = RecordingLink(newer=(record,))
     assert next_generation(lifecycle(link)) == LeftOut(record)
     assert link.sent == []
-
-
-def test_the_other_ranks_learn_of_a_failed_step_by_the_aborted_group() -> None:
-    group = fake_group()
-    link = RecordingLink()
-    lifecycle(link, group=group).abandon_step()
-    assert group.is_aborted
-    assert link.sent == [messages.Broken(1)]
