@@ -22,6 +22,10 @@ PARAMETERS_CHANGED = (
     "the model has other parameters than when the session was created: create all of them before "
     "the session"
 )
+NOT_COMPARED = (
+    "the parameters of the workers are not compared: their bits cannot be read (%s), so replicas "
+    "that drift apart would not be seen"
+)
 
 
 @contextmanager

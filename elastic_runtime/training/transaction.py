@@ -109,7 +109,12 @@ class StepTransaction:
         if not lifecycle.group or not replica_check.is_due(state.step):
             return torch.zeros(0)
         parameters = state.model.parameters()
-        return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+        try:
+            return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+        except Exception as error:  # noqa: BLE001
+            # A job that trains must not end for a check.
+            self._parts.warn_once(parameter_checks.NOT_COMPARED % type(error).__name__)
+            return replica_check.no_digest(lifecycle.world)
 
     def _check_replicas(self, digests: torch.Tensor) -> None:
         """The leading rank reports replicas that differ, and when they are equal again."""
