@@ -35,21 +35,17 @@ def no_optimizer_step(
     """Inside, `step` of an optimizer of the model's parameters raises Mistake, unless
     `is_session_step` returns True.
 
-    Ranks that step with their own gradients would diverge. `warn` is called once if an optimizer of
+    Ranks that step with their own gradients would diverge. `warn` is called when an optimizer of
     other tensors steps. An object that only behaves like an optimizer is not covered.
     """
-    warned = False
 
     def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        nonlocal warned
         if is_session_step():
             return
         own = set(model.parameters())
         if any(p in own for group in optimizer.param_groups for p in group["params"]):
             raise Mistake(OPTIMIZER_STEPPED)
-        if not warned:
-            warned = True
-            warn(FOREIGN_OPTIMIZER)
+        warn(FOREIGN_OPTIMIZER)
 
     hook = register_optimizer_step_pre_hook(check)
     try:
