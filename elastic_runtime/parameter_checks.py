@@ -84,10 +84,16 @@ def parameter_mistakes(
         )
 
 
-def replicas_differ(ranks: Sequence[int], step: int) -> str:
-    names = f"workers {', '.join(map(str, ranks))} have" if ranks[1:] else f"worker {ranks[0]} has"
+def replicas_differ(ranks: Sequence[int], world: int, step: int) -> str:
+    """`ranks`: those that differ from most of the `world`; all if there is no majority."""
+    names = ", ".join(map(str, ranks))
+    if len(ranks) == world:
+        what = f"the parameters of workers {names} differ from each other"
+    elif ranks[1:]:
+        what = f"workers {names} have other parameters than the rest"
+    else:
+        what = f"worker {names} has other parameters than the rest"
     return (
-        f"{names} other parameters than the rest at step {step}, but all must have the same: "
-        "remove what writes parameters on some workers only; if there is no such thing, check the "
-        "machines of these workers"
+        f"{what} at step {step}, but all must have the same: remove what writes parameters on some "
+        "workers only; if there is no such thing, check the machines of these workers"
     )

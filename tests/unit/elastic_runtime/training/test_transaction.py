@@ -8,6 +8,7 @@ import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.messages import Progress, WorkerMessage
 from elastic_runtime.training import replica_check
 from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import Outcome
@@ -74,6 +75,8 @@ class EqualRanks:
 
     def all_reduce(self, tensor: torch.Tensor) -> "EqualRanks":
         self.vote_sizes.append(tensor.numel())
+        own = tensor[-2 * replica_check.DIGEST_SIZE :]
+        own[replica_check.DIGEST_SIZE :] = own[: replica_check.DIGEST_SIZE]
         return self
 
     def wait(self) -> None:
@@ -114,6 +117,23 @@ def test_parameters_whose_bits_cannot_be_read_do_not_end_the_job(
     assert len(set(group.vote_sizes)) == 1, "every rank must send votes of the same length"
     warnings = [text for text in caplog.messages if "cannot be read (NotImplementedError)" in text]
     assert len(warnings) == 1
+
+
+def test_the_first_check_of_a_generation_clears_what_another_leading_rank_reported(
+    session: Session, group: EqualRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = begin(session)
+    reports = list[Progress]()
+
+    def send(message: WorkerMessage) -> None:
+        if isinstance(message, Progress):
+            reports.append(message)
+
+    monkeypatch.setattr(session._parts.lifecycle, "send", send)
+    for generation, count in ((3, 1), (3, 1), (4, 2)):
+        session._parts.lifecycle.generation = generation
+        commit_in(group, session, step)
+        assert reports == [Progress(message="")] * count
 
 
 def test_a_step_whose_last_reduction_fails_can_still_be_committed(
