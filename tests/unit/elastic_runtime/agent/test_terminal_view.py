@@ -92,6 +92,23 @@ def test_of_a_bar_that_is_drawn_again_and_again_the_last_state_is_shown(
     assert streams[0].getvalue() == "100%\n"
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError(), UnicodeEncodeError("ascii", "ä", 0, 1, "")])
+def test_output_that_cannot_be_shown_does_not_stop_its_pod(
+    view: TerminalView, error: Exception
+) -> None:
+    """As under `| head`: the pipe is read on."""
+
+    class Console(io.StringIO):
+        def write(self, text: str) -> int:
+            if text == "a\n":
+                raise error
+            return super().write(text)
+
+    console = Console()
+    view.copy(io.BytesIO(b"a\nb\n"), console)
+    assert console.getvalue() == "b\n"
+
+
 def test_the_live_line_follows_the_job_until_its_end(
     view: TerminalView, streams: tuple[io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
