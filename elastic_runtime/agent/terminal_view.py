@@ -33,11 +33,12 @@ ERASE = "\r\x1b[K"
 
 class TerminalView:
     def __init__(self, stdout: TextIO, stderr: TextIO, log: Path) -> None:
-        """`stderr` is the terminal. `log`: where the records of the pods go."""
+        """`stderr` is the terminal. `log`: where the records of the pods go, after older ones."""
         self._stdout = stdout
         self._stderr = stderr
         self._path = log
-        self._log = log.open("w")
+        # If this continues a job, its log says why it ended.
+        self._log = log.open("a")
         self._line = ""
         # Of the three above.
         self._lock = threading.Lock()

@@ -85,6 +85,17 @@ def test_only_warnings_are_shown_of_the_log_and_all_of_it_is_kept(
     assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
 
 
+def test_a_job_that_is_continued_keeps_the_log_of_the_one_before(
+    streams: tuple[io.StringIO, io.StringIO], tmp_path: Path
+) -> None:
+    lines = [record("INFO", "saved"), record("INFO", "pod up")]
+    for line in lines:
+        view = TerminalView(*streams, tmp_path / "log.jsonl")
+        view.copy(io.BytesIO(line.encode()), streams[0])
+        view.end("over")
+    assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
+
+
 def test_of_a_bar_that_is_drawn_again_and_again_the_last_state_is_shown(
     view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
 ) -> None:
