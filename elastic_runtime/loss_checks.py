@@ -8,47 +8,50 @@ import math
 import torch
 
 GRAD_SCALER = (
-    "the loss is multiplied by %g, as by a GradScaler: pass the loss itself to step.backward, and "
-    "use torch.autocast with bfloat16, which needs no scaler"
+    "the loss is multiplied by %g, which may be the scale of a GradScaler: if so, pass the loss "
+    "itself to step.backward, and use torch.autocast with bfloat16, which needs no scaler"
 )
 ACCUMULATION = (
-    "the loss is divided by %d: if that is for gradient accumulation, remove it, the session "
-    "divides by the number of micro-batches"
+    "the loss is divided by %d, which may be for gradient accumulation: if so, remove it, the "
+    "session divides by the number of micro-batches"
 )
-# torch's GradScaler begins with 2**16, and grows and shrinks by a factor of 2.
-MIN_GRAD_SCALE = 2.0**8
+# torch's GradScaler begins with 2**16, and grows and shrinks by a factor of 2. Smaller ones are
+# also weights, such as the square of a temperature in distillation.
+MIN_GRAD_SCALE = 2.0**13
+MULTIPLY = "MulBackward0"
+DIVIDE = "DivBackward0"
 # `reduction="sum"` of torch's losses.
 SUM = 2
 
 
-def scaled_loss_warning(loss: torch.Tensor, micro_batch_size: int) -> str | None:
-    """A sum over a micro-batch that is divided by its size is its mean."""
-    factor = last_factor(loss)
-    if not factor or not math.isfinite(factor) or factor < 0:
+def scaled_loss_warning(
+    loss: torch.Tensor, micro_batches: int, micro_batch_size: int
+) -> str | None:
+    """`micro_batches`: workers times steps of accumulation, in a script that was ported."""
+    operation, number = last_constant(loss)
+    if not number.is_integer():
         return None
-    if factor >= MIN_GRAD_SCALE and math.log2(factor).is_integer():
-        return GRAD_SCALER % factor
-    divisor = round(1 / factor)
-    if divisor > 1 and divisor != micro_batch_size and math.isclose(divisor * factor, 1):
-        return ACCUMULATION % divisor
-    return None
+    if operation == MULTIPLY:
+        is_scale = number >= MIN_GRAD_SCALE and math.log2(number).is_integer()
+        return GRAD_SCALER % number if is_scale else None
+    # Half of a squared error is a loss of its own. A sum that is divided by its size is a mean.
+    is_accumulation = number > 2 and number != micro_batch_size and not micro_batches % number
+    return ACCUMULATION % number if is_accumulation else None
 
 
-def last_factor(loss: torch.Tensor) -> float | None:
-    """The constant that the loss was last multiplied by; None if its last operation was another.
+def last_constant(loss: torch.Tensor) -> tuple[str, float]:
+    """Whether the loss was last multiplied or divided by a constant, and by which.
 
-    Also None for a sum: to divide it makes it a mean.
+    ("", nan) if its last operation was another, and for a sum: to divide it makes it a mean.
     """
+    nothing = ("", math.nan)
     last = loss.grad_fn
-    if last is None or last.name() not in ("DivBackward0", "MulBackward0"):
-        return None
+    if last is None or last.name() not in (MULTIPLY, DIVIDE):
+        return nothing
     before = last.next_functions[0][0]
     if before is None or before.name().startswith(("SumBackward", "AddBackward")):
-        return None
+        return nothing
     other = getattr(last, "_saved_other", None)
     if getattr(before, "_saved_reduction", None) == SUM or other is None or other.numel() != 1:
-        return None
-    value = float(other)
-    if last.name() == "MulBackward0":
-        return value
-    return 1 / value if value else None
+        return nothing
+    return last.name(), float(other)

@@ -22,6 +22,10 @@ PARAMETERS_CHANGED = (
     "the model has other parameters than when the session was created: create all of them before "
     "the session"
 )
+NOT_COMPARED = (
+    "the parameters of the workers are not compared: their bits cannot be read (%s), so replicas "
+    "that drift apart would not be seen"
+)
 
 
 @contextmanager
@@ -31,21 +35,17 @@ def no_optimizer_step(
     """Inside, `step` of an optimizer of the model's parameters raises Mistake, unless
     `is_session_step` returns True.
 
-    Ranks that step with their own gradients would diverge. `warn` is called once if an optimizer of
+    Ranks that step with their own gradients would diverge. `warn` is called when an optimizer of
     other tensors steps. An object that only behaves like an optimizer is not covered.
     """
-    warned = False
 
     def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        nonlocal warned
         if is_session_step():
             return
         own = set(model.parameters())
         if any(p in own for group in optimizer.param_groups for p in group["params"]):
             raise Mistake(OPTIMIZER_STEPPED)
-        if not warned:
-            warned = True
-            warn(FOREIGN_OPTIMIZER)
+        warn(FOREIGN_OPTIMIZER)
 
     hook = register_optimizer_step_pre_hook(check)
     try:
@@ -84,10 +84,16 @@ def parameter_mistakes(
         )
 
 
-def replicas_differ(ranks: Sequence[int], step: int) -> str:
-    names = f"workers {', '.join(map(str, ranks))} have" if ranks[1:] else f"worker {ranks[0]} has"
+def replicas_differ(ranks: Sequence[int], world: int, step: int) -> str:
+    """`ranks`: those that differ from most of the `world`; all if there is no majority."""
+    names = ", ".join(map(str, ranks))
+    if len(ranks) == world:
+        what = f"the parameters of workers {names} differ from each other"
+    elif ranks[1:]:
+        what = f"workers {names} have other parameters than the rest"
+    else:
+        what = f"worker {names} has other parameters than the rest"
     return (
-        f"{names} other parameters than the rest at step {step}, but all must have the same: "
-        "remove what writes parameters on some workers only; if there is no such thing, check the "
-        "machines of these workers"
+        f"{what} at step {step}, but all must have the same: remove what writes parameters on some "
+        "workers only; if there is no such thing, check the machines of these workers"
     )

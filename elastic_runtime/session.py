@@ -248,7 +248,7 @@ class Session:
         transaction = self._transaction
         try:
             with parameter_checks.no_optimizer_step(
-                self.model, lambda: transaction.gradients_reduced, log.warning
+                self.model, lambda: transaction.gradients_reduced, self._parts.warn_once
             ):
                 yield from self._loop(until)
         finally:

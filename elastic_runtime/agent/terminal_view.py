@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -32,11 +33,12 @@ ERASE = "\r\x1b[K"
 
 class TerminalView:
     def __init__(self, stdout: TextIO, stderr: TextIO, log: Path) -> None:
-        """`stderr` is the terminal. `log`: where the records of the pods go."""
+        """`stderr` is the terminal. `log`: where the records of the pods go, after older ones."""
         self._stdout = stdout
         self._stderr = stderr
         self._path = log
-        self._log = log.open("w")
+        # If this continues a job, its log says why it ended.
+        self._log = log.open("a")
         self._line = ""
         # Of the three above.
         self._lock = threading.Lock()
@@ -67,11 +69,16 @@ class TerminalView:
                 continue
 
     def copy(self, pipe: BinaryIO, console: TextIO) -> None:
-        """Pass on every line of a pod, until it ends."""
+        """Pass on every line of a pod, until it ends.
+
+        A pod whose pipe is full would stand still, so what cannot be shown or kept is dropped.
+        """
         for line in pipe:
             # Of a bar that is drawn again and again, only its last state.
             text = line.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
-            self._pass_on(text, console)
+            # The reader has gone, the disk is full, or the terminal does not have such a letter.
+            with suppress(OSError, UnicodeEncodeError):
+                self._pass_on(text, console)
 
     def _pass_on(self, text: str, console: TextIO) -> None:
         record = read_record(text)

@@ -116,11 +116,16 @@ def open_device() -> tuple[Any, Address]:
     gloo does not tell the address: it is the one socket that listens from now on. Raises OSError if
     the machine has no address to listen at, or the script opens such sockets all the time.
     """
+    # As torch reads it, but of several names only the first.
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
     with _opening_device:
         for _ in range(MAX_ATTEMPTS):
             before = listening_at()
             try:
-                device = ProcessGroupGloo.create_default_device(lazy_init=False)
+                if interface:
+                    device = ProcessGroupGloo.create_device(interface=interface, lazy_init=False)
+                else:
+                    device = ProcessGroupGloo.create_default_device(lazy_init=False)
             except RuntimeError as error:
                 raise OSError(f"gloo cannot listen: {error}") from error
             opened = listening_at() - before

@@ -5,7 +5,7 @@ that writes parameters on one rank only, or a processor that computes wrongly, m
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -23,15 +23,23 @@ def is_due(step: int) -> bool:
 def own_digest(parameters: Iterable[torch.Tensor], rank: int, world: int) -> torch.Tensor:
     """(2 * world,): zeros but for this rank's digest, so the sum over the ranks has all of them.
 
-    `parameters`: of this rank; of a sharded one its own rows count.
+    `parameters`: of this rank; of a sharded one its own rows count. Raises whatever a subclass of
+    Tensor raises.
     """
-    sums = [_sum_of_bits(_local(parameter.detach())) for parameter in parameters]
-    # One transfer from a GPU.
-    totals = torch.stack(sums).tolist()
+    sums = defaultdict[torch.device, list[torch.Tensor]](list)
+    for parameter in parameters:
+        sums[parameter.device].append(_sum_of_bits(_local(parameter.detach())))
+    # One transfer from each GPU.
+    totals = [torch.stack(on_device).tolist() for on_device in sums.values()]
     digest = hashlib.sha256(str(totals).encode()).digest()
     digests = torch.zeros(world, DIGEST_SIZE)
     digests[rank] = torch.tensor([int.from_bytes(digest[:3]), int.from_bytes(digest[3:6])])
     return digests.view(-1)
+
+
+def no_digest(world: int) -> torch.Tensor:
+    """Of a rank that cannot compute its own; it is not compared with the others."""
+    return torch.zeros(DIGEST_SIZE * world)
 
 
 def _local(parameter: torch.Tensor) -> torch.Tensor:
@@ -43,6 +51,9 @@ def _local(parameter: torch.Tensor) -> torch.Tensor:
 def _sum_of_bits(flat: torch.Tensor) -> torch.Tensor:
     """(): the sum of its 64-bit words and of the bytes that are left, modulo 2**64."""
     data = flat.view(torch.uint8)
+    if data.storage_offset() % 8:
+        # As after `vector_to_parameters`; words must be aligned.
+        data = data.clone()
     whole = data.numel() // 8 * 8
     return data[:whole].view(torch.int64).sum() + data[whole:].sum(dtype=torch.int64)
 
@@ -59,8 +70,10 @@ def differing_ranks(digests: torch.Tensor, shard_group_size: int) -> list[int]:
     return sorted(rank for ranks in shards for rank in _differing(by_rank, ranks))
 
 
-def _differing(digests: Sequence[tuple[float, ...]], ranks: range) -> list[int]:
-    [(most, count)] = Counter(digests[rank] for rank in ranks).most_common(1)
-    if 2 * count <= len(ranks) and len(ranks) > 1:
-        return list(ranks)
-    return [rank for rank in ranks if digests[rank] != most]
+def _differing(digests: Sequence[tuple[float, ...]], shard: range) -> list[int]:
+    # The others have no digest.
+    ranks = [rank for rank in shard if any(digests[rank])]
+    for most, count in Counter(digests[rank] for rank in ranks).most_common(1):
+        if 2 * count > len(ranks):
+            return [rank for rank in ranks if digests[rank] != most]
+    return ranks

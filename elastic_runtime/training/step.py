@@ -127,7 +127,9 @@ class Step:
         self._pending = None
         if not self._backward_calls:
             data = self._parts.state.data
-            warning = loss_checks.scaled_loss_warning(loss, data.micro_batch_size)
+            warning = loss_checks.scaled_loss_warning(
+                loss, data.micro_batches, data.micro_batch_size
+            )
             if warning:
                 self._parts.warn_once(warning)
         if not self.broken:

@@ -47,6 +47,8 @@ class StepTransaction:
         self.pause_s: float | None = None
         self._began = time.monotonic()
         self._replicas_differ = False
+        # The generation in which replicas were last compared.
+        self._compared_in = 0
 
     def begin(self) -> Step:
         parts = self._parts
@@ -109,21 +111,31 @@ class StepTransaction:
         if not lifecycle.group or not replica_check.is_due(state.step):
             return torch.zeros(0)
         parameters = state.model.parameters()
-        return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+        try:
+            return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+        except Exception as error:  # noqa: BLE001
+            # A job that trains must not end for a check.
+            self._parts.warn_once(parameter_checks.NOT_COMPARED % type(error).__name__)
+            return replica_check.no_digest(lifecycle.world)
 
     def _check_replicas(self, digests: torch.Tensor) -> None:
-        """The leading rank reports replicas that differ, and when they are equal again."""
+        """The leading rank reports replicas that differ, and when they are equal again.
+
+        Also in the first check of a generation: the leading rank before may have reported some.
+        """
         lifecycle = self._parts.lifecycle
         if lifecycle.rank:
             return
         size = self._parts.strategy.shard_group_size(lifecycle.world)
         ranks = replica_check.differing_ranks(digests, size)
-        message = parameter_checks.replicas_differ(ranks, self._parts.state.step) if ranks else ""
+        step = self._parts.state.step
+        message = parameter_checks.replicas_differ(ranks, lifecycle.world, step) if ranks else ""
         if message:
             log.error(message)
-        if message or self._replicas_differ:
+        if message or self._replicas_differ or self._compared_in < lifecycle.generation:
             lifecycle.send(messages.Progress(message=message))
         self._replicas_differ = bool(ranks)
+        self._compared_in = lifecycle.generation
 
     def _reduce(self, step: Step) -> bool:
         is_reduced = self._parts.strategy.reduce(step.loss, step.max_norm)

@@ -19,6 +19,7 @@ from elastic_runtime.contract import State
 from elastic_runtime.distributed import nccl
 from elastic_runtime.distributed.gloo import HashStore
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.training.replica_check import own_digest
 from tests.harness.local_job import Job, check_exactly_once, undisturbed_losses
 from tests.paths import TREE
 
@@ -167,3 +168,8 @@ def test_a_lost_shard_without_a_copy_takes_the_job_back_to_peer_copies(
         loss = expected[line["step"] - 1]
         assert line["loss"] == pytest.approx(loss, rel=1e-6), f"step {line['step']}"
     assert "continuing from the newest peer copies" in job.output()
+
+
+def test_parameters_on_two_devices_are_compared() -> None:
+    on_cpu = torch.ones(3)
+    assert own_digest([on_cpu, on_cpu.cuda(), on_cpu.cuda()], 0, 1).any()

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from elastic_runtime.loss_checks import scaled_loss_warning
 
 SIZE = 4
+MICRO_BATCHES = 16
 
 
 def mean(reduction: str = "mean") -> torch.Tensor:
@@ -20,16 +21,18 @@ def mean(reduction: str = "mean") -> torch.Tensor:
     ("loss", "text"),
     [
         pytest.param(lambda: mean() / 8, "the loss is divided by 8", id="accumulation"),
-        pytest.param(lambda: 0.125 * mean(), "the loss is divided by 8", id="its inverse"),
+        pytest.param(
+            lambda: mean() / MICRO_BATCHES, "the loss is divided by 16", id="with one worker"
+        ),
         pytest.param(
             lambda: torch.amp.GradScaler("cpu").scale(mean()),
-            "the loss is multiplied by 65536, as by a GradScaler",
+            "the loss is multiplied by 65536, which may be the scale of a GradScaler",
             id="GradScaler",
         ),
     ],
 )
 def test_a_scaled_loss_is_told(loss: Callable[[], torch.Tensor], text: str) -> None:
-    assert (scaled_loss_warning(loss(), SIZE) or "").startswith(text)
+    assert (scaled_loss_warning(loss(), MICRO_BATCHES, SIZE) or "").startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,16 @@ def test_a_scaled_loss_is_told(loss: Callable[[], torch.Tensor], text: str) -> N
         pytest.param(lambda: torch.ones(8, requires_grad=True).sum() / 8, id="also by hand"),
         pytest.param(lambda: mean() / SIZE, id="by the size of the micro-batch"),
         pytest.param(lambda: (mean() + mean()) / 2, id="the mean of two losses"),
+        pytest.param(lambda: mean() / 2, id="half of it"),
+        pytest.param(lambda: 0.5 * mean(), id="half of it as a factor"),
         pytest.param(lambda: mean() * 0.3, id="a weight"),
+        pytest.param(lambda: mean() * 0.1, id="a weight that is the inverse of a whole number"),
+        pytest.param(lambda: mean() * 0.125, id="also of one that divides the micro-batches"),
+        pytest.param(lambda: mean() / 10, id="by a number that does not divide them"),
+        pytest.param(lambda: mean() / 3.2, id="by a fraction"),
+        pytest.param(lambda: mean() * 16 * 16, id="the square of a temperature"),
+        pytest.param(lambda: mean() * 16**2, id="also in one factor"),
+        pytest.param(lambda: mean() * float("inf"), id="infinity"),
         pytest.param(lambda: mean() * 2, id="a weight that is a whole number"),
         pytest.param(lambda: mean() * 0, id="nothing"),
         pytest.param(lambda: -mean(), id="a sign"),
@@ -49,4 +61,4 @@ def test_a_scaled_loss_is_told(loss: Callable[[], torch.Tensor], text: str) -> N
     ],
 )
 def test_another_loss_is_not(loss: Callable[[], torch.Tensor]) -> None:
-    assert scaled_loss_warning(loss(), SIZE) is None
+    assert scaled_loss_warning(loss(), MICRO_BATCHES, SIZE) is None

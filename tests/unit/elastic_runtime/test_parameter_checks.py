@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from elastic_runtime import Deterministic, Session
+from elastic_runtime.parameter_checks import replicas_differ
 from elastic_runtime.strategies.base import Strategy
+from elastic_runtime.training.rank_lifecycle import RankLifecycle
 
 Change = Callable[[torch.nn.Sequential, torch.optim.Optimizer], None]
 
@@ -81,18 +83,39 @@ def test_a_parameter_may_be_frozen_later(strategy: Strategy | None) -> None:
     assert train(freeze, strategy).step == 2
 
 
-def test_an_optimizer_of_other_tensors_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_optimizer_of_other_tensors_is_warned_of_once_by_the_leading_worker(
+    rank: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def step_twice(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
         other = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
-        other.step()
-        other.step()
+        with monkeypatch.context() as patch:
+            patch.setattr(RankLifecycle, "rank", property(lambda _: rank), raising=False)
+            other.step()
+            other.step()
 
     with caplog.at_level(logging.WARNING):
         train(step_twice)
     warnings = [text for text in caplog.messages if text.startswith("another optimizer than")]
-    assert len(warnings) == 1
+    assert len(warnings) == 1 - rank
 
 
 def test_after_the_loop_any_optimizer_may_step() -> None:
     session = train(lambda model, optimizer: None)
     torch.optim.Adam(session.model.parameters()).step()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        pytest.param([1], "worker 1 has other parameters than the rest at step 50,", id="one"),
+        pytest.param([1, 2], "workers 1, 2 have other parameters than the rest at", id="some"),
+        pytest.param(
+            [0, 1, 2, 3, 4],
+            "the parameters of workers 0, 1, 2, 3, 4 differ from each other at step 50,",
+            id="no majority",
+        ),
+    ],
+)
+def test_workers_that_differ_are_named(ranks: list[int], text: str) -> None:
+    assert replicas_differ(ranks, 5, 50).startswith(text)

@@ -85,11 +85,39 @@ def test_only_warnings_are_shown_of_the_log_and_all_of_it_is_kept(
     assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
 
 
+def test_a_job_that_is_continued_keeps_the_log_of_the_one_before(
+    streams: tuple[io.StringIO, io.StringIO], tmp_path: Path
+) -> None:
+    lines = [record("INFO", "saved"), record("INFO", "pod up")]
+    for line in lines:
+        view = TerminalView(*streams, tmp_path / "log.jsonl")
+        view.copy(io.BytesIO(line.encode()), streams[0])
+        view.end("over")
+    assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
+
+
 def test_of_a_bar_that_is_drawn_again_and_again_the_last_state_is_shown(
     view: TerminalView, streams: tuple[io.StringIO, io.StringIO]
 ) -> None:
     view.copy(io.BytesIO(b"10%\r20%\r100%\r\n"), streams[0])
     assert streams[0].getvalue() == "100%\n"
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), UnicodeEncodeError("ascii", "ä", 0, 1, "")])
+def test_output_that_cannot_be_shown_does_not_stop_its_pod(
+    view: TerminalView, error: Exception
+) -> None:
+    """As under `| head`: the pipe is read on."""
+
+    class Console(io.StringIO):
+        def write(self, text: str) -> int:
+            if text == "a\n":
+                raise error
+            return super().write(text)
+
+    console = Console()
+    view.copy(io.BytesIO(b"a\nb\n"), console)
+    assert console.getvalue() == "b\n"
 
 
 def test_the_live_line_follows_the_job_until_its_end(

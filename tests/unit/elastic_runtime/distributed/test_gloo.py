@@ -88,6 +88,24 @@ def test_a_machine_without_an_address_is_no_lost_peer(monkeypatch: pytest.Monkey
         open_device()
 
 
+def test_gloo_listens_at_the_interface_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine whose name has the address of another one."""
+
+    def create(**options: Any) -> None:
+        raise AssertionError("at another interface")
+
+    monkeypatch.setattr(gloo.ProcessGroupGloo, "create_default_device", create)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo,eth0")
+    _, (host, _) = open_device()
+    assert host in ("127.0.0.1", "::1")
+
+
+def test_an_interface_that_does_not_exist_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "none0")
+    with pytest.raises(OSError, match="gloo cannot listen: "):
+        open_device()
+
+
 def test_a_listener_that_the_script_opens_at_the_same_moment_is_not_taken_for_gloos(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

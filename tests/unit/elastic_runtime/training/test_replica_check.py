@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from elastic_runtime.training.replica_check import differing_ranks, is_due, own_digest
+from elastic_runtime.training.replica_check import (
+    differing_ranks,
+    is_due,
+    no_digest,
+    own_digest,
+)
 
 
 def parameters(dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -59,6 +64,25 @@ def test_a_tensor_that_is_not_contiguous_counts_by_its_elements() -> None:
     matrix = torch.randn(4, 6)
     strided = matrix.t().contiguous().t()
     assert torch.equal(own_digest([matrix], 0, 1), own_digest([strided], 0, 1))
+
+
+def test_parameters_that_share_one_vector_count_by_their_elements() -> None:
+    """The second begins after 7 floats, which is no whole number of words."""
+    same = parameters()
+    vector = torch.nn.utils.parameters_to_vector(same)
+    views = [tensor.clone() for tensor in same]
+    torch.nn.utils.vector_to_parameters(vector, views)
+    assert views[1].storage_offset() == 7
+    assert torch.equal(own_digest(views, 0, 1), own_digest(same, 0, 1))
+
+
+def test_a_rank_without_a_digest_is_not_compared() -> None:
+    same = parameters()
+    digests = [own_digest(same, rank, 4) for rank in range(2)]
+    other = own_digest(with_smallest_change(same), 3, 4)
+    votes = torch.stack([*digests, no_digest(4), other]).sum(0)
+    assert differing_ranks(votes, 0) == [3]
+    assert differing_ranks(no_digest(4), 0) == []
 
 
 def test_it_is_due_now_and_then() -> None:

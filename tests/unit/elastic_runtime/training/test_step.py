@@ -229,4 +229,4 @@ def test_a_scaled_loss_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> No
         for batch in step:
             step.backward(loss_of(session, batch) / 4)
     assert len(caplog.messages) == 1
-    assert "the loss is divided by 4: if that is for gradient accumulation" in caplog.messages[0]
+    assert "the loss is divided by 4, which may be for gradient accumulation" in caplog.messages[0]

@@ -8,6 +8,8 @@ import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.messages import Progress, WorkerMessage
+from elastic_runtime.training import replica_check
 from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import Outcome
 
@@ -63,6 +65,75 @@ class LostGroup:
 
     def all_reduce(self, tensor: torch.Tensor) -> NoReturn:
         raise PeerLost("a peer is lost")
+
+
+class EqualRanks:
+    """A group of two whose other rank votes as this one does."""
+
+    def __init__(self) -> None:
+        self.vote_sizes = list[int]()
+
+    def all_reduce(self, tensor: torch.Tensor) -> "EqualRanks":
+        self.vote_sizes.append(tensor.numel())
+        own = tensor[-2 * replica_check.DIGEST_SIZE :]
+        own[replica_check.DIGEST_SIZE :] = own[: replica_check.DIGEST_SIZE]
+        return self
+
+    def wait(self) -> None:
+        """Nothing to do."""
+
+
+@pytest.fixture
+def group(session: Session, monkeypatch: pytest.MonkeyPatch) -> EqualRanks:
+    """Every step's parameters are compared in it."""
+    group = EqualRanks()
+    monkeypatch.setattr(session._parts.lifecycle, "world", 2)
+    monkeypatch.setattr(replica_check, "CHECK_INTERVAL", 1)
+    monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: True)
+    monkeypatch.setattr(session.strategy, "write_gradients", lambda: (0.5, None))
+    return group
+
+
+def commit_in(group: EqualRanks, session: Session, step: Step) -> Outcome:
+    session._parts.lifecycle.group = group  # type: ignore[assignment]
+    return session._transaction.commit(step)
+
+
+def test_parameters_whose_bits_cannot_be_read_do_not_end_the_job(
+    session: Session,
+    group: EqualRanks,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    step = begin(session)
+    assert commit_in(group, session, step) is Outcome.COMMITTED
+
+    def fail(*_: object) -> NoReturn:
+        raise NotImplementedError("view of a quantized tensor")
+
+    monkeypatch.setattr(replica_check, "_sum_of_bits", fail)
+    for _ in range(2):
+        assert session._transaction.commit(step) is Outcome.COMMITTED
+    assert len(set(group.vote_sizes)) == 1, "every rank must send votes of the same length"
+    warnings = [text for text in caplog.messages if "cannot be read (NotImplementedError)" in text]
+    assert len(warnings) == 1
+
+
+def test_the_first_check_of_a_generation_clears_what_another_leading_rank_reported(
+    session: Session, group: EqualRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = begin(session)
+    reports = list[Progress]()
+
+    def send(message: WorkerMessage) -> None:
+        if isinstance(message, Progress):
+            reports.append(message)
+
+    monkeypatch.setattr(session._parts.lifecycle, "send", send)
+    for generation, count in ((3, 1), (3, 1), (4, 2)):
+        session._parts.lifecycle.generation = generation
+        commit_in(group, session, step)
+        assert reports == [Progress(message="")] * count
 
 
 def test_a_step_whose_last_reduction_fails_can_still_be_committed(
