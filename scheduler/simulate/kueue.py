@@ -5,8 +5,9 @@ capacity came free; under StrictFIFO it stays the head. pkg/cache/queue.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cede.api import private_quota
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
 from scheduler.simulate.objects import Guard, Queue, TeamQuota, Workload
@@ -141,9 +142,20 @@ class Kueue:
                 self.guards.pop(action.cession, None)
 
     def end_guard(self, cession: str) -> None:
-        """One that was deleted before is gone."""
-        if cession in self.guards:
-            self.guards[cession].is_seated = False
+        """If it was not deleted before. The quota_controller then changes private quota back."""
+        if cession not in self.guards:
+            return
+        self.guards[cession].is_seated = False
+        for queue in self.queues.values():
+            note = private_quota.parse(queue.private)
+            if note and note.cession == cession:
+                [before] = note.originals
+                limit = before.lending_limit
+                queue.quota = replace(
+                    queue.quota,
+                    nominal=int(before.nominal or 0),
+                    lending_limit=None if limit is None else int(limit),
+                )
 
     def quota(self) -> Quota:
         guards = self.guards.values()
