@@ -26,4 +26,4 @@ def _is_stopping(workload: PendingWorkload | AdmittedWorkload) -> bool:
     """Whether Kueue has yet to evict it."""
     if not isinstance(workload, AdmittedWorkload):
         return False
-    return not workload.active and not workload.is_evicting
+    return not workload.active and not workload.is_evicted

@@ -183,6 +183,7 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         active=workload.active,
         stopped_for=workload.stopped_for,
         is_evicting=workload.is_evicting,
+        is_evicted=workload.is_evicting,
         # the room of a pod that starts is in use as well
         requested_per_node={NODE: {RESOURCE: size}},
         unready_since=0.0 if job.ready >= size else job.started,

@@ -16,7 +16,7 @@ def activated(state: Snapshot) -> list[SetWorkloadActive]:
 
 WAITING = pending("gpt", "research", active=False, stopped_for="c-1")
 STOPPING = admitted("gpt", active=False, stopped_for="c-1")
-EVICTED = replace(STOPPING, is_evicting=True)
+EVICTED = replace(STOPPING, is_evicted=True)
 
 
 @pytest.mark.parametrize(
