@@ -32,6 +32,7 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 2 h
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
+	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/e2e/test_missing_pods.py
 	@CEDE_TRADING_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py

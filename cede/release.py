@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Awaitable
 
-from cede.api import names
+from cede.api import names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
+    JOBS,
+    LOCAL_QUEUES,
     PODS,
     POLICIES,
     WORKLOADS,
@@ -80,6 +82,10 @@ async def uninstall(client: Client) -> Outcome:
         )
     # a quota_controller that is still stopping would add its finalizer again
     if await _pods_have_ended(client):
+        # what a pass of the scheduler wrote after the first time
+        again = Steps(client)
+        await _release(client, again)
+        steps.failed += again.failed
         await _remove_finalizers(client, steps)
     else:
         steps.failed.append(
@@ -96,20 +102,35 @@ async def _release(client: Client, steps: Steps) -> None:
         "ClusterPolicy: mode Observe",
     )
     within_queue = await _preempt_own_tasks(client)
-    queues, _ = await client.list(CLUSTER_QUEUES, MetadataOnly, labels=names.MANAGED_SELECTOR)
+    queues, _ = await client.list(CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR)
+    guards = {
+        queue["metadata"]["name"]: queue["metadata"]["labels"][names.GUARD]
+        for queue in queues
+        if queue["metadata"]["labels"].get(names.GUARD)
+    }
     for queue in queues:
-        name = queue.metadata.name
+        name = queue["metadata"]["name"]
+        if name in guards:
+            continue
         preemption = {
             "withinClusterQueue": within_queue.get(name, "LowerPriority"),
             "reclaimWithinCohort": "Any",
         }
-        spec = {"queueingStrategy": "BestEffortFIFO", "preemption": preemption}
+        spec: Json = {"queueingStrategy": "BestEffortFIFO", "preemption": preemption}
+        body: Json = {"spec": spec}
+        note = private_quota.read(queue)
+        if note:
+            body["metadata"] = {"annotations": {names.PRIVATE_QUOTA: None}}
+            spec["resourceGroups"] = note.restored(queue["spec"]["resourceGroups"])
         await steps.patch(
             CLUSTER_QUEUES,
-            queue.metadata.key,
-            {"spec": spec},
+            ("", name),
+            body,
             f"ClusterQueue {name}: Kueue's own preemption",
         )
+    # after private quota, which would be more than there is without them
+    for name, cession in guards.items():
+        await _delete_guard(client, steps, cession, name)
     for key in await _stopped_workloads(client):
         await steps.patch(
             WORKLOADS,
@@ -117,6 +138,14 @@ async def _release(client: Client, steps: Steps) -> None:
             {"metadata": {"labels": {names.STOPPED_FOR: None}}, "spec": {"active": True}},
             f"Workload {key[0]}/{key[1]}: may be admitted again",
         )
+
+
+async def _delete_guard(client: Client, steps: Steps, cession: str, queue: str) -> None:
+    """What it kept is free then; its preemptor waits in its queue like any other."""
+    key = (names.GUARD_NAMESPACE, cession)
+    for kind, kind_key in ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", queue))):
+        result = f"{kind.kind} {kind_key[1]}: deleted, it kept capacity for Cession {cession}"
+        await steps.run(client.delete(kind, kind_key), f"{kind.kind} {kind_key[1]}", result)
 
 
 async def _preempt_own_tasks(client: Client) -> dict[str, str]:

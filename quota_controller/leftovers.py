@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Awaitable
+from contextlib import suppress
 
-from cede.api import names
+from cede.api import names, private_quota
 from cede.api.kueue import MetadataOnly
-from cede.api.objects import CLUSTER_QUEUES, WORKLOADS, Json, Key
+from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Json, Key
 from cede.kube.client import Client
-from cede.kube.errors import ApiError
+from cede.kube.errors import ApiError, NotFound
 from cede.kube.gather import gather_bounded
 from quota_controller.desired.desired_object import LiveObjects
 
@@ -15,12 +16,19 @@ log = logging.getLogger("quota_controller")
 
 
 async def undo(client: Client, live: LiveObjects) -> None:
-    """Workloads that were stopped or set aside for a Cession may run again, and no queue is
-    StrictFIFO. What fails is logged, and tried again in the next pass. A scheduler that comes back
-    finds its Cessions and plans anew."""
+    """Workloads that were stopped or set aside for a Cession may run again, no queue is StrictFIFO
+    or has private quota, and no guard is left, so that Kueue's own preemption works. What fails is
+    logged, and tried again in the next pass. A scheduler that comes back finds its Cessions and
+    plans anew."""
     await _logged(_activate_all(client))
     strict = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES and _is_strict(obj)]
     await gather_bounded(_logged(_restore(client, queue)) for queue in strict)
+    for (kind, key), obj in live.items():
+        guarded = (obj["metadata"].get("labels") or {}).get(names.GUARD)
+        if kind == CLUSTER_QUEUES and guarded:
+            await _logged(_delete_guard(client, guarded, key))
+        elif kind == CLUSTER_QUEUES and private_quota.read(obj):
+            await _logged(_forget_private_quota(client, obj))
 
 
 async def _activate_all(client: Client) -> None:
@@ -49,6 +57,23 @@ async def _restore(client: Client, queue: Json) -> None:
     }
     await client.patch(CLUSTER_QUEUES, ("", metadata["name"]), body)
     log.info("queue restored", extra={"queue": metadata["name"]})
+
+
+async def _forget_private_quota(client: Client, queue: Json) -> None:
+    """The plan writes the team's own quota once the note is gone."""
+    metadata = queue["metadata"]
+    note = {names.PRIVATE_QUOTA: None}
+    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": note}}
+    await client.patch(CLUSTER_QUEUES, ("", metadata["name"]), body)
+    log.info("private quota forgotten", extra={"queue": metadata["name"]})
+
+
+async def _delete_guard(client: Client, cession: str, queue: Key) -> None:
+    key = (names.GUARD_NAMESPACE, cession)
+    for kind, kind_key in ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, queue)):
+        with suppress(NotFound):
+            await client.delete(kind, kind_key)
+    log.info("guard deleted", extra={"cession": cession})
 
 
 async def _logged(write: Awaitable[None]) -> None:

@@ -6,12 +6,16 @@ from itertools import groupby
 from scheduler.actions import (
     Action,
     AmendCession,
+    CreateGuard,
     DeleteCession,
+    DeleteGuard,
+    JoinGuard,
     OpenCession,
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
+    SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
@@ -56,5 +60,7 @@ def object_of(action: Action) -> object:
             return "cession", action.name
         case OpenCession():
             return "cession", action.cession.metadata.name
-        case SetQueueingStrategy():
+        case SetQueueingStrategy() | SetPrivateQuota():
             return "queue", action.queue
+        case CreateGuard() | JoinGuard() | DeleteGuard():
+            return "guard", action.cession

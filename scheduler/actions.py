@@ -1,11 +1,13 @@
 """PURE. The actions that a plan consists of. The controller performs them in order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cede.api.cession import Cession, CessionSpec
 from cede.api.cession_status import CessionStatus
-from cede.api.objects import Key
+from cede.api.objects import Json, Key
 from cede.api.reasons import SchedulerEvent
+from cede.api.resources import FlavorResource, describe_amounts
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 LogFields = dict[str, object]
@@ -135,6 +137,60 @@ class SetWorkloadActive:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateGuard:
+    """Create a guard that uses these amounts, outside of the Cohort."""
+
+    cession: str
+    amounts: Mapping[FlavorResource, int]
+    # Kueue ends it after this time by itself
+    limit_s: int
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.cession, "amounts": describe_amounts(self.amounts)}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGuard:
+    """Put the queue of a guard into the Cohort, without quota, if it has the version planned on."""
+
+    cession: str
+    version: str
+    keys: tuple[FlavorResource, ...]
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.cession}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGuard:
+    """Delete the objects of a guard."""
+
+    cession: str
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"cession": self.cession}
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrivateQuota:
+    """Change the quota of a ClusterQueue for a moment, or back, if it has the version planned on.
+    The note and the quota are one write."""
+
+    queue: str
+    version: str
+    resource_groups: tuple[Json, ...]
+    # of the annotation PRIVATE_QUOTA; empty when it is changed back
+    note: str
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"queue": self.queue, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
 class RecordEvent:
     """Record a Kubernetes event on a Job."""
 
@@ -171,6 +227,10 @@ Action = (
     | RequestSize
     | ResizeJob
     | SetWorkloadActive
+    | CreateGuard
+    | JoinGuard
+    | DeleteGuard
+    | SetPrivateQuota
     | RecordEvent
     | RecordWorkloadEvent
 )

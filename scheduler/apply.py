@@ -24,16 +24,21 @@ from cede.kube.errors import (
 )
 from cede.kube.gather import gather_bounded
 from elastic_runtime.contract import SizeRequest
+from scheduler import guard_writes
 from scheduler.action_stages import object_of, stages
 from scheduler.actions import (
     Action,
     AmendCession,
+    CreateGuard,
     DeleteCession,
+    DeleteGuard,
+    JoinGuard,
     OpenCession,
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
+    SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
@@ -191,6 +196,8 @@ class Applier:
                 await self._client.patch(
                     WORKLOADS, action.workload, {"metadata": metadata, "spec": spec}
                 )
+            case CreateGuard() | JoinGuard() | DeleteGuard() | SetPrivateQuota():
+                await guard_writes.perform(self._client, action)
             case RecordEvent():
                 self._record_on_job(action.job, action.job_uid, action.reason, action.note)
             case RecordWorkloadEvent():

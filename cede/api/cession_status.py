@@ -129,8 +129,8 @@ class CessionStatus(BaseModel):
         max_length=32,
         description=(
             "Since when the preemptor's queue is StrictFIFO, so that Kueue keeps released capacity "
-            "for it within its team's own quota. What it claims beyond that, another job may take. "
-            "Targets release theirs a moment later."
+            "for it within its team's own quota, or since when a guard keeps what it claims beyond "
+            "that. Targets release theirs a moment later."
         ),
     )
     releasedTime: str = Field(
@@ -162,3 +162,8 @@ class CessionStatus(BaseModel):
     message: str = Field(
         default="", max_length=2048, description="What happened last, in one sentence."
     )
+
+    @property
+    def released(self) -> bool:
+        """Whether a target has released its capacity."""
+        return any(target.releasedTime for target in self.targets)

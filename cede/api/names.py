@@ -50,6 +50,18 @@ STOPPED_FOR = "cede.dev/stopped-for"
 The scheduler writes it together with `spec.active`, and removes it. The quota_controller and
 `cede release` remove it too. A Workload that its user stopped does not have it.
 """
+GUARD = "cede.dev/guard"
+"""Label of the objects of a guard: the Cession that it is for. Also the gate of its pod.
+
+The scheduler writes it. The scheduler, the quota_controller and `cede release` read it.
+"""
+GUARD_NAMESPACE = "cede-guard"
+"""The namespace of guards; nobody else works there."""
+PRIVATE_QUOTA = "cede.dev/private-quota"
+"""Annotation of a ClusterQueue whose quota is changed for a moment: see private_quota.py.
+
+The scheduler writes and removes it. While it is there, the quota_controller leaves the quota alone.
+"""
 ALLOCATION_FINALIZER = "cede.dev/allocation"
 """Finalizer of a ComputeAllocation: its queue is drained before it is deleted.
 
@@ -107,6 +119,7 @@ WEBHOOK = "cede-webhook"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+MAX_EXECUTION_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"

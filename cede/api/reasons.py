@@ -111,6 +111,10 @@ class KueueReason(Reason):
         "RecoveryTimeoutShort",
         "Kueue soon evicts a job that lost a pod, though an elastic job trains on without it.",
     )
+    BLOCK_ADMISSION_ON = (
+        "BlockAdmissionOn",
+        "Kueue admits nobody while pods of a job are not ready; the pod of a guard never is.",
+    )
     FAIR_SHARING_OFF = (
         "FairSharingOff",
         "The policy has idleCompute: FairShare, but Kueue's fairSharing is off.",

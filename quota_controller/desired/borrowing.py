@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cede.api import private_quota
 from cede.api.allocation import AllocationSpec, ComputeAllocation
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota, amount, total
@@ -108,6 +109,11 @@ def queue_usage(queue: Json | None) -> tuple[Quota, Quota]:
             key = (flavor["name"], resource["name"])
             used[key] = amount(resource["name"], resource.get("total", 0))
             borrowed[key] = amount(resource["name"], resource.get("borrowed", 0))
+    # what a queue uses beyond its quota is borrowed, also while it has private quota for a moment
+    for original in private_quota.originals_of(queue or {}):
+        key = (original.flavor, original.resource)
+        own = amount(original.resource, original.nominal or 0)
+        borrowed[key] = max(borrowed[key], used[key] - own)
     return used, borrowed
 
 

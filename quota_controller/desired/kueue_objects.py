@@ -1,9 +1,10 @@
 """PURE. The objects of Kueue that a policy and its allocations become."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 
-from cede.api import names
+from cede.api import names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.instance_type import InstanceType
 from cede.api.objects import (
@@ -190,6 +191,20 @@ def cluster_queue(
     return desired_object(CLUSTER_QUEUES, ("", name), name, {"spec": content})
 
 
+def with_private_quota(queue: DesiredObject, live: LiveObjects) -> DesiredObject:
+    """The queue with the quota that the scheduler gave it for a moment, while a guard keeps as much
+    from all others; without it there would be more quota than capacity."""
+    live_queue = live.get(queue.object_id, {})
+    note = private_quota.read(live_queue)
+    if not note:
+        return queue
+    guard = live.get((CLUSTER_QUEUES, ("", private_quota.guard_queue(note.cession))), {})
+    if not guard.get("status", {}).get("reservingWorkloads"):
+        return queue
+    spec = queue.body["spec"] | {"resourceGroups": live_queue["spec"]["resourceGroups"]}
+    return replace(queue, body=queue.body | {"spec": spec})
+
+
 def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredObject:
     """The live queue with Kueue's own preemption, and on hold if the allocation is being deleted.
 
@@ -197,6 +212,9 @@ def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredO
     """
     fields = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
     content = {name: queue["spec"][name] for name in fields if name in queue["spec"]}
+    note = private_quota.read(queue)
+    if note:
+        content["resourceGroups"] = note.restored(content["resourceGroups"])
     content["preemption"] = preemption(allocation, cede_preempts=False)
     if allocation.metadata.deletionTimestamp:
         content["stopPolicy"] = "Hold"

@@ -145,6 +145,8 @@ def _plan_with_policy(
             lending_limit,
             cede_preempts=cede_preempts,
         )
+        if cede_preempts:
+            queue = kueue_objects.with_private_quota(queue, snapshot.live)
         objects.append(queue)
         if name not in conflicts:
             objects += namespace_objects(allocation, _key_entry(allocation, snapshot))

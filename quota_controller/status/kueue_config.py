@@ -221,12 +221,20 @@ def _waiting_problems(settings: PodsReadySettings | None) -> Iterator[Problem]:
             "waitForPodsReady is off, so a job keeps its quota even if its pods never get ready: "
             f"set waitForPodsReady {_WHERE}",
         )
-    elif settings.evicts_soon:
+        return
+    if settings.evicts_soon:
         yield Problem(
             KueueReason.RECOVERY_TIMEOUT_SHORT,
             f"waitForPodsReady.recoveryTimeout is {settings.recovery_s:g} s: Kueue evicts an "
             "elastic job whole if one of its pods is away for so long, though the others train "
             f"on: set it to {SHORTEST_RECOVERY_S / 60:g}m or more {_WHERE}",
+        )
+    if settings.blocks_admission:
+        yield Problem(
+            KueueReason.BLOCK_ADMISSION_ON,
+            "waitForPodsReady.blockAdmission is on: Kueue admits nobody while pods of any job are "
+            "not ready, and a job that takes capacity past its team's own quota fails to get it: "
+            f"set it to false {_WHERE}",
         )
 
 

@@ -22,6 +22,8 @@ class PodsReadySettings:
     start_s: float = 0.0
     # from the moment that a pod is not ready any more
     recovery_s: float = 0.0
+    # True if Kueue admits nobody while pods of an admitted job are not ready
+    blocks_admission: bool = False
 
     @property
     def evicts_soon(self) -> bool:
@@ -34,7 +36,13 @@ def read_settings(section: Mapping[str, Any], *, is_v1beta1: bool) -> PodsReadyS
     default_s = _DEFAULT_TIMEOUT_V1BETA1_S if is_v1beta1 else _DEFAULT_TIMEOUT_S
     start_s = parse_go_duration(section.get("timeout")) or default_s
     recovery_s = parse_go_duration(section.get("recoveryTimeout"))
-    return PodsReadySettings(start_s, start_s if recovery_s is None else recovery_s)
+    blocks = section.get("blockAdmission")
+    return PodsReadySettings(
+        start_s,
+        start_s if recovery_s is None else recovery_s,
+        # Kueue: apis/config/v1beta2/defaults.go, and v1beta1
+        is_v1beta1 if blocks is None else blocks is True,
+    )
 
 
 def parse_go_duration(value: object) -> float | None:

@@ -70,8 +70,14 @@ def advance(
         is_released = cession.status.phase is CessionPhase.RELEASED
         if not is_released and not suffices(cession, snapshot, others):
             short_since = once(cession.status.shortTime, now)
-        reservation = prepare(cession, snapshot, now)
         progress = _observe(cession, snapshot, now, others)
+        ready = {
+            target.target.uid: target.ready
+            and not waits_for_agreement(cession, target, snapshot, now)
+            for target in progress
+            if target.needed
+        }
+        reservation = prepare(cession, snapshot, now, ready)
         # nobody is stopped for a preemptor that would not fit all the same
         if reservation.may_release and not short_since:
             progress = _release_ready(cession, progress, snapshot, now)

@@ -9,8 +9,8 @@ ADMISSION_TIMEOUT_S = 10.0
 KUEUE_TIMEOUT_S = 60.0
 """If Kueue does not admit a preemptor that fits by then, it does not because of something else."""
 RESERVATION_TIMEOUT_S = 30.0
-"""If Kueue does not keep capacity for the preemptor so long after the last target was ready, its
-ClusterQueue cannot be made StrictFIFO."""
+"""If Kueue does not keep capacity for the preemptor so long after the last target was ready, it
+will not."""
 INELIGIBLE_TIMEOUT_S = 10.0
 """If Kueue would still not try the preemptor by then, nobody needs to release capacity for it."""
 
@@ -57,9 +57,10 @@ class Occurrence(Reason):
     )
     NOT_RESERVED = (
         "NotReserved",
-        f"For {RESERVATION_TIMEOUT_S:.0f} s all targets have been ready, and the preemptor's "
-        f"ClusterQueue could not be made StrictFIFO, or Kueue has not read it; targets that were "
-        f"not resized keep their size, and the scheduler plans again after a pause.",
+        f"For {RESERVATION_TIMEOUT_S:.0f} s all targets have been ready, and their capacity could "
+        f"not be kept for the preemptor: its ClusterQueue could not be made StrictFIFO, Kueue has "
+        f"not read it or has not admitted a guard, or another Cession releases first. Targets that "
+        f"were not resized keep their size, and the scheduler plans again after a pause.",
     )
     CAPACITY_TAKEN = (
         "CapacityTaken",

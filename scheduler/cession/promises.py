@@ -71,15 +71,21 @@ def releases(cession: Cession, snapshot: Snapshot) -> dict[str, tuple[AdmittedWo
     return left
 
 
-def suffices(cession: Cession, snapshot: Snapshot, others: Collection[Cession]) -> bool:
-    """Whether the preemptor fits once all targets have released their capacity, and the other open
-    Cessions have what they were promised."""
+def suffices(
+    cession: Cession,
+    snapshot: Snapshot,
+    others: Collection[Cession],
+    needed: Collection[str] | None = None,
+) -> bool:
+    """Whether the preemptor fits once all targets have released their capacity, or only those with
+    the uids in `needed`, and the other open Cessions have what they were promised."""
     pending = find_preemptor(cession, snapshot).pending
     if pending is None:
         return False
     quota = working_quota_after(snapshot, others)
-    for job, released in releases(cession, snapshot).values():
-        quota.remove(job.queue, released)
+    for uid, (job, released) in releases(cession, snapshot).items():
+        if needed is None or uid in needed:
+            quota.remove(job.queue, released)
     request = request_of(cession, pending, snapshot)
     return bool(request) and quota.fits(pending.queue, request)
 

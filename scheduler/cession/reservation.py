@@ -3,14 +3,18 @@
 Kueue keeps capacity for the first Workload of a StrictFIFO queue, in every scheduling cycle, if the
 queue does not exceed its nominal quota with it (Kueue: pkg/scheduler/scheduler.go,
 reserveCapacityForUnreclaimablePreempt). So the queue is set to StrictFIFO, and Workloads that wait
-before the preemptor without a chance are set inactive for the while.
+before the preemptor without a chance are set inactive for the while. Where that is not enough, a
+guard keeps the capacity: scheduler/cession/guard_plan.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
-from scheduler.actions import Action, SetQueueingStrategy, SetWorkloadActive
+from scheduler.actions import Action, SetPrivateQuota, SetQueueingStrategy, SetWorkloadActive
+from scheduler.cession import guard_plan
+from scheduler.cession.guard_plan import find_guard, needs_guard
+from scheduler.cession.promises import suffices
 from scheduler.cession.stage_times import led_s, once
 from scheduler.quota.assignments import assignments
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
@@ -34,18 +38,36 @@ class Reservation:
     since: str = ""
 
 
-def prepare(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
+def prepare(
+    cession: Cession, snapshot: Snapshot, now: float, ready: Mapping[str, bool]
+) -> Reservation:
     """The reservation for a preemptor that is pending. `restore` ends it.
 
-    The wait for Kueue begins once; Workloads that come before the preemptor later are set aside
-    with the release, and do not put it off.
+    `ready`: by the uid of every target that is needed, whether it could release now. What keeps
+    capacity for one team keeps other teams even out of their own, so it waits until all could.
     """
+    is_released = cession.status.released
+    all_ready = all(ready.values())
+    if not is_released and guard_plan.ends_first(cession, snapshot, now):
+        # a StrictFIFO queue would keep out the preemptor of the other Cession
+        return _nothing_kept(cession, snapshot)
+    if needs_guard(cession, snapshot, now):
+        # what another Cession releases, a guard would keep that one from releasing
+        is_alone = is_released or suffices(cession, snapshot, (), ready)
+        if not all_ready or not is_alone:
+            return _nothing_kept(cession, snapshot)
+        return _with_guard(cession, snapshot, now)
+    if not all_ready and not is_released and _bystander(cession, snapshot):
+        return Reservation(_relaxed(cession, snapshot))
+    return _with_queue(cession, snapshot, now)
+
+
+# --- Kueue keeps it for a StrictFIFO queue --------------------------------------------------------
+def _with_queue(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
+    """The wait for Kueue begins once; Workloads that come before the preemptor later are set aside
+    with the release, and do not put it off."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    why = f"it waits before {cession.spec.preemptor.workload} and does not fit its team's own quota"
-    parks = tuple(
-        SetWorkloadActive(workload.key, workload.uid, False, why, cession.metadata.name)
-        for workload in hopeless_heads(cession, snapshot)
-    )
+    parks = tuple(_set_aside(cession, hopeless_heads(cession, snapshot)))
     if queue.strategy != STRICT_FIFO:
         strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
         return Reservation((strict, *parks))
@@ -63,12 +85,16 @@ def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWork
     Kueue keeps nothing for them, and under StrictFIFO tries no other Workload of the queue. A
     Workload within its team's own quota is left alone: it goes first by right.
     """
-    queue = cession.spec.preemptor.queue
+    return (w for w in heads_before(cession, snapshot) if not _is_within_own(w, snapshot.quota))
+
+
+def heads_before(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWorkload]:
+    """The Workloads that Kueue would try before the preemptor."""
     for workload in snapshot.pending:
         if workload.uid == cession.spec.preemptor.uid:
             return
         is_tried = workload.active and not workload.ineligible and not workload.is_scale_up
-        if workload.queue == queue and is_tried and not _is_within_own(workload, snapshot.quota):
+        if workload.queue == cession.spec.preemptor.queue and is_tried:
             yield workload
 
 
@@ -77,10 +103,83 @@ def _is_within_own(workload: PendingWorkload, quota: CohortQuota) -> bool:
     return any(quota.owns_with(workload.queue, request) for request in requests)
 
 
+def _set_aside(
+    cession: Cession, workloads: Iterator[PendingWorkload]
+) -> Iterator[SetWorkloadActive]:
+    why = f"it waits before {cession.spec.preemptor.workload}, for which capacity is released"
+    for workload in workloads:
+        yield SetWorkloadActive(workload.key, workload.uid, False, why, cession.metadata.name)
+
+
+def _relaxed(cession: Cession, snapshot: Snapshot) -> tuple[Action, ...]:
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    if queue.strategy != STRICT_FIFO:
+        return ()
+    return (SetQueueingStrategy(queue.name, BEST_EFFORT_FIFO, queue.version),)
+
+
+def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
+    """A Workload of another team that fits into its team's own quota, and would wait."""
+    for workload in snapshot.pending:
+        queue = snapshot.quota.queues[workload.queue]
+        if queue.name == cession.spec.preemptor.queue or workload.is_scale_up:
+            continue
+        if not workload.active or workload.ineligible:
+            continue
+        for request in assignments(workload.pod_sets, queue):
+            owned = snapshot.quota.owns_with(queue.name, request)
+            if owned and snapshot.quota.fits(queue.name, request):
+                return workload
+    return None
+
+
+# --- a guard keeps it -----------------------------------------------------------------------------
+def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
+    guard = find_guard(cession.metadata.name, snapshot)
+    if guard and guard.is_deleted:
+        return Reservation()
+    if guard is None or not (guard.is_seated or guard.in_cohort):
+        # also if only a part of it was made
+        return Reservation((guard_plan.create(cession, snapshot),))
+    if not guard.in_cohort:
+        return Reservation((guard_plan.join(guard, cession, snapshot),))
+    if not guard.is_seated or not guard.is_observed:
+        return Reservation()
+    # only now: before the guard sits, a StrictFIFO queue would keep it out
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
+    # nobody is tried before the preemptor, not even by right: what the guard keeps is as large as
+    # the preemptor
+    parks = tuple(_set_aside(cession, heads_before(cession, snapshot)))
+    actions: tuple[Action, ...] = parks
+    if queue.strategy != STRICT_FIFO:
+        actions = (strict, *parks)
+    elif not parks:
+        actions = _private(cession, snapshot, now)
+    return Reservation(actions, True, once(cession.status.reservedTime, now))
+
+
+def _nothing_kept(cession: Cession, snapshot: Snapshot) -> Reservation:
+    """What keeps capacity for the preemptor ends; a queue has one write in a pass."""
+    back = guard_plan.give_back(cession, snapshot)
+    relaxed = () if isinstance(back, SetPrivateQuota) else _relaxed(cession, snapshot)
+    return Reservation((back, *relaxed) if back else relaxed)
+
+
+def _private(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:
+    """Private quota once all targets have released."""
+    if not guard_plan.all_released(cession, snapshot):
+        return ()
+    action = guard_plan.give_private_quota(cession, snapshot, now)
+    return (action,) if action else ()
+
+
+# --- the end --------------------------------------------------------------------------------------
 def restore(snapshot: Snapshot, open_cessions: Sequence[Cession]) -> Iterator[Action]:
-    """Queues are BestEffortFIFO again when no open Cession needs more of them, also if the
-    scheduler died between two writes. stopped_jobs.py does the same for Workloads that were set
-    aside."""
+    """What was changed for a preemptor is changed back when no open Cession needs it any more, also
+    if the scheduler died between two writes. scheduler/cession/stopped_jobs.py does the same for
+    Workloads that were set aside."""
+    yield from guard_plan.end(snapshot, {cession.metadata.name for cession in open_cessions})
     needed = {cession.spec.preemptor.queue for cession in open_cessions}
     for queue in snapshot.quota.queues.values():
         if queue.managed and queue.strategy == STRICT_FIFO and queue.name not in needed:

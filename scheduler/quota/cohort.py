@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cede.api.kueue import ResourceGroup as KueueResourceGroup
+from cede.api.private_quota import PrivateQuota
 from cede.api.resources import FlavorResource, Quota
 
 STRICT_FIFO = "StrictFIFO"
@@ -58,6 +60,11 @@ class Queue:
     # True if the quota_controller made it. Of other queues we only read the usage.
     managed: bool = True
     groups: tuple[ResourceGroup, ...] = ()
+    # the resource groups as they are written now
+    written: tuple[KueueResourceGroup, ...] = ()
+    # what the quota was before it was changed for a moment; None if it is not changed now. The
+    # other fields show the quota as it was.
+    private: PrivateQuota | None = None
 
     def quota(self, key: FlavorResource) -> ResourceQuota:
         return self.quotas.get(key, NO_QUOTA)

@@ -1,13 +1,15 @@
 """PURE. The simulated cluster: Kueue, the Job controller and the pods, on a virtual clock."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.simulate import job_progress
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.clock import Clock
 from scheduler.simulate.kueue import Kueue, Settings
 from scheduler.simulate.kueue_cycle import run_cycle
-from scheduler.simulate.objects import Job, JobSpec, TeamQuota, Workload
+from scheduler.simulate.objects import Job, JobSpec, Queue, TeamQuota, Workload
 
 
 class Cluster:
@@ -80,8 +82,7 @@ class Cluster:
     def hold(self, queue: str, *, on_hold: bool) -> None:
         """Kueue admits nothing from a ClusterQueue that is on hold."""
         self.kueue.queues[queue].on_hold = on_hold
-        self.kueue.capacity_changed(self.now)
-        self._changed()
+        self._capacity_changed()
 
     # --- what a scheduler may do ------------------------------------------------------------------
     def set_active(self, workload: Workload, *, active: bool, cession: str = "") -> None:
@@ -105,6 +106,31 @@ class Cluster:
         """The ClusterQueue of this name has this quota."""
         self.kueue.set_quota(quota, self.now)
         self._changed()
+
+    def guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+        """Kueue admits a guard at once, and ends it after its limit."""
+        if isinstance(action, CreateGuard) and action.cession not in self.kueue.guards:
+            self.clock.after(action.limit_s, lambda: self._end_guard(action.cession))
+        self.kueue.change_guard(action)
+        self._capacity_changed()
+
+    def _capacity_changed(self) -> None:
+        self.kueue.capacity_changed(self.now)
+        self._changed()
+
+    def _end_guard(self, cession: str) -> None:
+        self.kueue.end_guard(cession)
+        self._capacity_changed()
+
+    def set_private_quota(self, queue: Queue, action: SetPrivateQuota) -> None:
+        """The quota that the action writes, and its note."""
+        [group] = action.resource_groups
+        [written] = group["flavors"][0]["resources"]
+        limit = written.get("lendingLimit")
+        queue.private = action.note
+        lent = None if limit is None else int(limit)
+        nominal = int(written["nominalQuota"])
+        self.set_quota(replace(queue.quota, nominal=nominal, lending_limit=lent))
 
     def resize(self, job: Job, size: int, *, shrinks: bool) -> None:
         """Set the Job's parallelism: fewer pods at once, more when Kueue has admitted them."""

@@ -5,10 +5,12 @@ capacity came free; under StrictFIFO it stays the head. pkg/cache/queue.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cede.api import private_quota
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
-from scheduler.simulate.objects import Queue, TeamQuota, Workload
+from scheduler.simulate.objects import Guard, Queue, TeamQuota, Workload
 from scheduler.simulate.quota import Quota
 
 BATCH_S = 1.0
@@ -34,6 +36,8 @@ class Kueue:
     def __init__(self, teams: Iterable[TeamQuota], settings: Settings) -> None:
         self.settings = settings
         self.queues = {team.name: Queue(team) for team in teams}
+        # by Cession
+        self.guards: dict[str, Guard] = {}
         self.admitted: dict[str, Workload] = {}
         # when parked Workloads are tried again; None if nothing came free
         self.batch_at: float | None = None
@@ -128,8 +132,35 @@ class Kueue:
                 heads.append(head)
         return heads
 
+    def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+        match action:
+            case CreateGuard():
+                self.guards.setdefault(action.cession, Guard(sum(action.amounts.values())))
+            case JoinGuard():
+                self.guards[action.cession].in_cohort = True
+            case DeleteGuard():
+                self.guards.pop(action.cession, None)
+
+    def end_guard(self, cession: str) -> None:
+        """If it was not deleted before. The quota_controller then changes private quota back."""
+        if cession not in self.guards:
+            return
+        self.guards[cession].is_seated = False
+        for queue in self.queues.values():
+            note = private_quota.parse(queue.private)
+            if note and note.cession == cession:
+                [before] = note.originals
+                limit = before.lending_limit
+                queue.quota = replace(
+                    queue.quota,
+                    nominal=int(before.nominal or 0),
+                    lending_limit=None if limit is None else int(limit),
+                )
+
     def quota(self) -> Quota:
-        return Quota(self.queues, shares=self.settings.shares)
+        guards = self.guards.values()
+        guarded = sum(g.accelerators for g in guards if g.in_cohort and g.is_seated)
+        return Quota(self.queues, shares=self.settings.shares, guarded=guarded)
 
     def admit(self, workload: Workload, now: float) -> None:
         """The Workload has quota; the one that it replaces has none any more."""

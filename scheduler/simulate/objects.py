@@ -123,6 +123,16 @@ class Job:
 
 
 @dataclass(slots=True, eq=False)
+class Guard:
+    """It keeps released capacity for a preemptor."""
+
+    accelerators: int
+    in_cohort: bool = False
+    # False when Kueue has ended it
+    is_seated: bool = True
+
+
+@dataclass(slots=True, eq=False)
 class Queue:
     """A ClusterQueue of the model: its quota, and its pending Workloads."""
 
@@ -132,6 +142,8 @@ class Queue:
     version: int = 1
     # when Kueue will have read the last change
     observed_at: float = 0.0
+    # the note on its private quota
+    private: str = ""
     # Kueue does not take heads from a queue that is on hold
     on_hold: bool = False
     # by name: Workloads that are tried, one in each cycle

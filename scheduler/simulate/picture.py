@@ -3,17 +3,24 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from cede.api import private_quota
 from cede.api.cession import Cession
+from cede.api.kueue import FlavorQuotas
+from cede.api.kueue import ResourceGroup as KueueGroup
+from cede.api.kueue import ResourceQuota as KueueQuota
 from cede.api.objects import rfc3339
 from cede.api.resources import Quota, Resources
 from elastic_runtime.contract import State, Status
-from scheduler.quota.cohort import CohortQuota, ResourceGroup, ResourceQuota
+from scheduler.quota.cohort import CohortQuota, ResourceGroup
 from scheduler.quota.cohort import Queue as CohortQueue
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
+from scheduler.simulate.objects import Guard as SimulatedGuard
 from scheduler.simulate.objects import Job, Queue, Workload
+from scheduler.snapshot.cluster_quota import as_before, read_quotas
 from scheduler.snapshot.free_capacity import NodeRoom
+from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -48,6 +55,7 @@ class Picture:
             admitted=admitted,
             finished=frozenset(job.workload.uid for job in self._cluster.ended),
             cessions=tuple(cessions),
+            guards=tuple(_guard(cession, guard) for cession, guard in kueue.guards.items()),
             nodes=(NodeRoom(name=NODE, free=Resources({RESOURCE: capacity - used})),),
         )
 
@@ -77,6 +85,14 @@ class Picture:
         return fresh
 
 
+def _guard(cession: str, guard: SimulatedGuard) -> Guard:
+    """Kueue admits it, and reads its queue, at once."""
+    usage = Counter({KEY: guard.accelerators * guard.is_seated})
+    return Guard(
+        cession, "", guard.in_cohort, is_observed=True, is_seated=guard.is_seated, usage=usage
+    )
+
+
 def quota_of(queues: Mapping[str, Queue], now: float, *, shares: bool) -> CohortQuota:
     """The quota as the scheduler reads it."""
     cohort = COHORT if shares else ""
@@ -85,10 +101,15 @@ def quota_of(queues: Mapping[str, Queue], now: float, *, shares: bool) -> Cohort
 
 def _queue(queue: Queue, cohort: str, now: float) -> CohortQueue:
     quota = queue.quota
+    note = private_quota.parse(queue.private)
+    amounts = KueueQuota(RESOURCE, quota.nominal, quota.borrowing_limit, quota.lending_limit)
+    written = KueueGroup((RESOURCE,), (FlavorQuotas(FLAVOR, (amounts,)),))
     return CohortQueue(
         name=quota.name,
         cohort=cohort,
-        quotas={KEY: ResourceQuota(quota.nominal, quota.borrowing_limit, quota.lending_limit)},
+        quotas=as_before(read_quotas([written]), note),
+        written=(written,),
+        private=note,
         usage=Counter({KEY: queue.usage}),
         strategy=queue.strategy,
         version=str(queue.version),
@@ -162,6 +183,7 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         active=workload.active,
         stopped_for=workload.stopped_for,
         is_evicting=workload.is_evicting,
+        is_evicted=workload.is_evicting,
         # the room of a pod that starts is in use as well
         requested_per_node={NODE: {RESOURCE: size}},
         unready_since=0.0 if job.ready >= size else job.started,

@@ -11,12 +11,14 @@ from scheduler.simulate.objects import Queue
 class Quota:
     """What each queue uses, and what is left for it. Queues without a Cohort share nothing."""
 
-    def __init__(self, queues: Mapping[str, Queue], *, shares: bool) -> None:
+    def __init__(self, queues: Mapping[str, Queue], *, shares: bool, guarded: int = 0) -> None:
+        # `guarded`: what guards use
         self.queues = queues
         self.shares = shares
         self.usage = {name: queue.usage for name, queue in queues.items()}
         self.lendable = sum(queue.quota.nominal - queue.local for queue in queues.values())
         self._lent = sum(self._of_cohort(name) for name in queues)
+        self._guarded = guarded
 
     def add(self, name: str, accelerators: int) -> None:
         self._lent -= self._of_cohort(name)
@@ -29,7 +31,7 @@ class Quota:
         used = self.usage[name]
         if not self.shares:
             return queue.quota.nominal - used
-        rest = self.lendable - self._lent
+        rest = self.lendable - self._lent - self._guarded
         if queue.quota.borrowing_limit is not None:
             most = queue.quota.nominal - queue.local + queue.quota.borrowing_limit
             rest = min(rest, most - self._of_cohort(name))

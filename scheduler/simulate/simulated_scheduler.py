@@ -8,12 +8,16 @@ from cede.api.policy import PolicySpec
 from scheduler.actions import (
     Action,
     AmendCession,
+    CreateGuard,
     DeleteCession,
+    DeleteGuard,
+    JoinGuard,
     OpenCession,
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
+    SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
@@ -120,6 +124,12 @@ class SimulatedScheduler:
                 workload = self._workload(action.workload[1])
                 if workload:
                     self.cluster.set_active(workload, active=action.active, cession=action.cession)
+            case CreateGuard() | JoinGuard() | DeleteGuard():
+                self.cluster.guard(action)
+            case SetPrivateQuota():
+                queue = self.cluster.kueue.queues[action.queue]
+                if str(queue.version) == action.version:
+                    self.cluster.set_private_quota(queue, action)
             case RecordEvent() | RecordWorkloadEvent():
                 pass
             case _:

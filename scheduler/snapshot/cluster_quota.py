@@ -2,13 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
-from cede.api import names
+from cede.api import names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import ClusterQueue, Cohort
-from cede.api.objects import condition
+from cede.api.kueue import ResourceGroup as KueueResourceGroup
+from cede.api.private_quota import PrivateQuota
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
+from scheduler.snapshot.guards import is_guard, is_observed
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -32,6 +35,8 @@ def read_cohort_quota(
     }
     ours = dict[str, Queue]()
     for queue in queues:
+        if is_guard(queue):
+            continue
         if queue.spec.cohortName == names.COHORT or _is_managed(queue):
             name = queue.metadata.name
             preempts_own = name not in never_preempt_own
@@ -62,6 +67,7 @@ def _read_queue(queue: ClusterQueue, preempts_own_jobs: bool, *usages: Quota) ->
     usage: Quota = Counter()
     for used in usages:
         usage.update(used)
+    private = private_quota.parse(queue.metadata.annotations.get(names.PRIVATE_QUOTA, ""))
     weight = queue.spec.fairSharing.weight if queue.spec.fairSharing else 1
     groups = list[ResourceGroup]()
     for group in queue.spec.resourceGroups:
@@ -70,37 +76,46 @@ def _read_queue(queue: ClusterQueue, preempts_own_jobs: bool, *usages: Quota) ->
     return Queue(
         name=queue.metadata.name,
         cohort=queue.spec.cohortName,
-        quotas=_quotas(queue),
+        quotas=as_before(read_quotas(queue.spec.resourceGroups), private),
         usage=usage,
         strategy=queue.spec.queueingStrategy,
-        is_observed=_is_observed(queue),
+        is_observed=is_observed(queue),
         version=queue.metadata.resourceVersion,
         # `amount` counts cpu in milli, and a weight may be a fraction such as 500m
         weight=amount("cpu", weight) / 1000,
         preempts_own_jobs=preempts_own_jobs,
         managed=_is_managed(queue),
         groups=tuple(groups),
+        written=queue.spec.resourceGroups,
+        private=private,
     )
 
 
-def _is_observed(queue: ClusterQueue) -> bool:
-    """Kueue writes the condition after it has put the spec into its cache (Kueue:
-    pkg/controller/core/clusterqueue_controller.go)."""
-    active = condition(queue.status.conditions, names.ACTIVE)
-    return active is not None and active.observedGeneration >= queue.metadata.generation
-
-
-def _quotas(queue: ClusterQueue) -> dict[FlavorResource, ResourceQuota]:
+def read_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, ResourceQuota]:
     return {
         (flavor.name, resource.name): ResourceQuota(
             nominal=amount(resource.name, resource.nominalQuota),
             borrowing_limit=_limit(resource.name, resource.borrowingLimit),
             lending_limit=_limit(resource.name, resource.lendingLimit),
         )
-        for group in queue.spec.resourceGroups
+        for group in groups
         for flavor in group.flavors
         for resource in flavor.resources
     }
+
+
+def as_before(
+    quotas: dict[FlavorResource, ResourceQuota], private: PrivateQuota | None
+) -> dict[FlavorResource, ResourceQuota]:
+    """The quotas before the queue got private quota."""
+    for original in private.originals if private else ():
+        key = (original.flavor, original.resource)
+        quotas[key] = replace(
+            quotas.get(key, ResourceQuota()),
+            nominal=amount(original.resource, original.nominal or 0),
+            lending_limit=_limit(original.resource, original.lending_limit),
+        )
+    return quotas
 
 
 def _limit(resource: str, text: str | int | None) -> int | None:

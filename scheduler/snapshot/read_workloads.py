@@ -119,6 +119,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         job=_job_key(workload),
         job_uid=identity(workload),
         is_evicting=is_true(conditions, names.EVICTED) or not workload.spec.active,
+        is_evicted=is_true(conditions, names.EVICTED),
         requested_per_node=pods.requested_per_node,
         node_of_index=pods.node_of_index,
         unready_since=unix(ready.lastTransitionTime) if ready.status == "False" else 0.0,

@@ -25,6 +25,7 @@ from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from scheduler.snapshot.disagreement import Count, distrusted, find_disagreements
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
+from scheduler.snapshot.guards import Guard, read_guards
 from scheduler.snapshot.job_pods import JobPods, combined
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.snapshot.memory import Kept
@@ -77,6 +78,10 @@ class Snapshot:
     finished: frozenset[str] = frozenset()
     # oldest first
     cessions: tuple[Cession, ...] = ()
+    # what keeps released capacity for preemptors
+    guards: tuple[Guard, ...] = ()
+    # on which Kueue places pods by topology
+    placed_flavors: frozenset[str] = frozenset()
     # the nodes that are Ready and schedulable
     nodes: tuple[NodeRoom, ...] = ()
     # for which the snapshot contradicts itself or Kueue's own count: nobody shrinks or stops for
@@ -171,6 +176,10 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
         led_since=objects.led_since,
+        guards=read_guards(objects.cluster_queues, of_all_queues),
+        placed_flavors=frozenset(
+            flavor.metadata.name for flavor in objects.resource_flavors if flavor.spec.topologyName
+        ),
         nodes=tuple(read_nodes(objects.nodes, memory.pods, memory.nodes)),
         timeouts=read_timeouts(objects.policies),
         overdue=objects.overdue,

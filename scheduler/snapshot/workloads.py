@@ -105,6 +105,8 @@ class AdmittedWorkload:
     stopped_for: str = ""
     # True if Kueue evicts it: its quota comes free without anybody's doing
     is_evicting: bool = False
+    # True once Kueue evicts it, whether or not it is active
+    is_evicted: bool = False
     # by node: what its pods there request together
     requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)

@@ -13,7 +13,7 @@ from tests.harness.faulty_scheduler import FaultyScheduler
 PATIENCE_S = 120.0
 """What was begun earlier than this before the end must have ended."""
 MAX_CESSIONS = 2
-"""Until their preemptor runs."""
+"""Until their preemptor is admitted."""
 
 
 class Promises:
@@ -143,13 +143,18 @@ class Promises:
             tries[preemptor.uid] += 1
             if tries[preemptor.uid] > MAX_CESSIONS:
                 yield f"many Cessions: {preemptor.workload}"
-            if cession.status.phase is CessionPhase.COMPLETED:
-                # whoever comes back later waits for something else
+            if cession.status.phase is CessionPhase.COMPLETED or cession.status.admittedTime:
+                # whoever waits again later waits for something else
                 del tries[preemptor.uid]
         opened_for = {c.spec.preemptor.queue for c in cessions if c.open}
         for queue in self._cluster.kueue.queues.values():
             if queue.strategy == STRICT_FIFO and queue.name not in opened_for:
                 yield f"StrictFIFO left: {queue.name}"
+            if queue.private and queue.name not in opened_for:
+                yield f"private quota left: {queue.name}"
+        for guarded in self._cluster.kueue.guards:
+            if guarded not in opened:
+                yield f"guard left: {guarded}"
         for job in self._cluster.jobs.values():
             if not job.workload.active and job.workload.stopped_for not in opened:
                 yield f"left inactive: {job.spec.name}"

@@ -9,10 +9,12 @@ from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
+    JOBS,
     POLICIES,
     WORKLOADS,
     Json,
 )
+from cede.api.private_quota import Original, PrivateQuota
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
@@ -46,6 +48,28 @@ async def test_release_enables_kueues_preemption_in_our_queues_only(
     )
     queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
     assert queue["spec"]["cohortName"] == "cede", "the other fields of the queue stay"
+
+
+async def test_release_takes_guards_and_private_quota_away(server: ApiServer, cede: Run) -> None:
+    labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.GUARD: "c-1"}
+    guard = {"metadata": {"name": "cede-guard-c-1", "labels": labels}, "spec": {}}
+    server.put(CLUSTER_QUEUES, guard)
+    in_namespace = {"name": "c-1", "namespace": names.GUARD_NAMESPACE, "labels": labels}
+    server.put(JOBS, {"metadata": in_namespace, "spec": {}})
+    queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
+    resource = {"name": names.GPU, "nominalQuota": "8", "lendingLimit": "0"}
+    flavor = {"name": "a100", "resources": [resource]}
+    queue["spec"]["resourceGroups"] = [{"coveredResources": [names.GPU], "flavors": [flavor]}]
+    note = PrivateQuota("c-1", 1.0, (Original("a100", names.GPU, "4"),)).text()
+    queue["metadata"]["annotations"] = {names.PRIVATE_QUOTA: note}
+    server.put(CLUSTER_QUEUES, queue)
+    assert (await cede("release"))[0] == 0
+    assert not server.get(CLUSTER_QUEUES, ("", "cede-guard-c-1"))
+    assert not server.objects(JOBS)
+    queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
+    [own] = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    assert own == {"name": names.GPU, "nominalQuota": "4"}
+    assert not queue["metadata"].get("annotations")
 
 
 async def test_release_keeps_preempt_own_tasks_as_the_administrator_set_it(
@@ -128,6 +152,24 @@ async def test_uninstall_releases_stops_the_components_and_removes_finalizers(
     assert last_stop < paths.index(ALLOCATIONS.path(("", "held"))), (
         "a running quota_controller would add its finalizer again"
     )
+
+
+async def test_uninstall_undoes_the_last_pass_of_a_scheduler_that_stops(
+    server: ApiServer, cede: Run
+) -> None:
+    """It had planned the pass before the policy was changed."""
+    metadata = {"name": names.SCHEDULER, "namespace": names.SYSTEM_NAMESPACE}
+    server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {}})
+
+    def write_late(method: str, path: str, _: object) -> None:
+        if method == "PATCH" and "/deployments/" in path:
+            queue = server.get(CLUSTER_QUEUES, ("", "vision")) or {}
+            queue["spec"]["queueingStrategy"] = "StrictFIFO"
+            server.put(CLUSTER_QUEUES, queue)
+
+    server.admission_hook = write_late
+    assert (await cede("uninstall"))[0] == 0
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
 
 
 async def test_a_second_uninstall_changes_nothing(server: ApiServer, cede: Run) -> None:

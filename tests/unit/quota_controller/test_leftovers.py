@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cede.api import names
-from cede.api.objects import CLUSTER_QUEUES, WORKLOADS, Json
+from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Json
+from cede.api.private_quota import Original, PrivateQuota
 from tests.fakes.api_faults import refuses
 from tests.harness.quota_controller import World, existing, filled
 
@@ -58,6 +59,79 @@ async def test_without_a_leader_no_queue_stays_strict(world: World) -> None:
     world.now += WATCHDOG_S
     await world.settle()
     assert world.queue_spec()["queueingStrategy"] == "BestEffortFIFO"
+
+
+# --- guards and private quota ---------------------------------------------------------------------
+LABELS = {names.GUARD: "c-1", names.MANAGED_BY: names.MANAGED_BY_CEDE}
+
+
+def nominal(queue: Json) -> str:
+    return str(first_resource(queue)["nominalQuota"])
+
+
+def first_resource(queue: Json) -> Json:
+    resource: Json = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+    return resource
+
+
+def give_private_quota(world: World) -> tuple[str, str]:
+    """As the scheduler does. Returns the nominal quota before, and with it."""
+    queue = existing(world.server, CLUSTER_QUEUES, ("", "vision"))
+    flavor = queue["spec"]["resourceGroups"][0]["flavors"][0]["name"]
+    before = dict(first_resource(queue))
+    original = Original(flavor, before["name"], before["nominalQuota"], before.get("lendingLimit"))
+    note = PrivateQuota("c-1", 1.0, (original,)).text()
+    queue["metadata"].setdefault("annotations", {})[names.PRIVATE_QUOTA] = note
+    first_resource(queue)["nominalQuota"] = "99"
+    world.server.put(CLUSTER_QUEUES, queue)
+    return str(before["nominalQuota"]), "99"
+
+
+async def test_private_quota_stays_only_while_a_scheduler_leads(world: World) -> None:
+    seat_guard(world)
+    before, private = give_private_quota(world)
+    await world.settle()
+    assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == private
+    world.now += WATCHDOG_S
+    await world.settle()
+    queue = existing(world.server, CLUSTER_QUEUES, ("", "vision"))
+    assert nominal(queue) == before
+    assert names.PRIVATE_QUOTA not in queue["metadata"].get("annotations", {})
+
+
+async def test_private_quota_ends_with_its_guard_whoever_leads(world: World) -> None:
+    """Kueue ended the guard, or somebody deleted it: what it kept is in use by others."""
+    before, _ = give_private_quota(world)
+    await world.settle()
+    assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == before
+
+
+def seat_guard(world: World) -> None:
+    queue = {
+        "metadata": {"name": "cede-guard-c-1", "labels": LABELS},
+        "spec": {},
+        "status": {"reservingWorkloads": 1},
+    }
+    world.server.put(CLUSTER_QUEUES, queue)
+
+
+async def test_guards_stay_only_while_a_scheduler_leads(world: World) -> None:
+    in_namespace = {"name": "c-1", "namespace": names.GUARD_NAMESPACE, "labels": LABELS}
+    for kind in (JOBS, LOCAL_QUEUES):
+        world.server.put(kind, {"metadata": in_namespace, "spec": {}})
+    seat_guard(world)
+
+    key = (names.GUARD_NAMESPACE, "c-1")
+    keys = ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", "cede-guard-c-1")))
+
+    def left() -> int:
+        return sum(world.server.get(kind, key) is not None for kind, key in keys)
+
+    await world.settle()
+    assert left() == 3
+    world.now += WATCHDOG_S
+    await world.settle()
+    assert left() == 0
 
 
 async def test_what_a_scheduler_does_that_is_back_is_left_alone(world: World) -> None:

@@ -5,17 +5,28 @@ from typing import get_args
 import pytest
 import yaml
 
-from cede.api.objects import CESSIONS, CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS, Kind
+from cede.api.objects import (
+    CESSIONS,
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    WORKLOADS,
+    Kind,
+)
 from scheduler import actions
 from tests.paths import TREE
 
+FILES = ("base/scheduler/rbac.yaml", "guard/guard.yaml")
 ROLES = [
     document
-    for document in yaml.safe_load_all(
-        (TREE / "deploy" / "base" / "scheduler" / "rbac.yaml").read_text()
-    )
-    if document["kind"] == "ClusterRole"
+    for file in FILES
+    for document in yaml.safe_load_all((TREE / "deploy" / file).read_text())
+    if document["kind"] in ("ClusterRole", "Role")
+    and document["metadata"]["name"] == "cede-scheduler"
 ]
+"""What it may do everywhere, and in the namespace of guards."""
+GUARD_KINDS = (CLUSTER_QUEUES, LOCAL_QUEUES, JOBS)
 EVENT = (EVENTS, "create", "")
 WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.OpenCession: ((CESSIONS, "create", ""), EVENT),
@@ -26,6 +37,10 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.RequestSize: (),
     actions.ResizeJob: ((JOBS, "patch", ""), EVENT),
     actions.SetWorkloadActive: ((WORKLOADS, "patch", ""),),
+    actions.CreateGuard: tuple((kind, "create", "") for kind in GUARD_KINDS),
+    actions.JoinGuard: ((CLUSTER_QUEUES, "patch", ""),),
+    actions.DeleteGuard: tuple((kind, "delete", "") for kind in GUARD_KINDS),
+    actions.SetPrivateQuota: ((CLUSTER_QUEUES, "patch", ""),),
     actions.RecordEvent: (EVENT,),
     actions.RecordWorkloadEvent: (EVENT,),
 }
@@ -44,9 +59,9 @@ def test_the_role_allows_what_an_action_writes(action: type[actions.Action]) -> 
 
 
 def verbs(group: str, resource: str) -> set[str]:
-    (role,) = ROLES
     return {
         verb
+        for role in ROLES
         for rule in role["rules"]
         if group in rule["apiGroups"] and resource in rule["resources"]
         for verb in rule["verbs"]

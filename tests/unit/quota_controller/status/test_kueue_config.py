@@ -23,7 +23,7 @@ LOCAL_CONFIG_MAP = yaml.safe_load(
 )
 LOCAL_CONFIG: str = LOCAL_CONFIG_MAP["data"][CONFIG_KEY]
 V1BETA1_CONFIG = """apiVersion: config.kueue.x-k8s.io/v1beta1
-waitForPodsReady: {enable: true, timeout: 10m}
+waitForPodsReady: {enable: true, timeout: 10m, blockAdmission: false}
 fairSharing: {enable: true, preemptionStrategies: [LessThanInitialShare]}
 integrations: {frameworks: [batch/job]}
 """
@@ -91,6 +91,16 @@ def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
             "WaitForPodsReadyOff",
             "set waitForPodsReady",
             id="waitForPodsReady is off",
+        ),
+        pytest.param(
+            {},
+            config_without(
+                waitForPodsReady={"timeout": "15m", "blockAdmission": True},
+            ),
+            DEPLOYMENT,
+            "BlockAdmissionOn",
+            "set it to false",
+            id="nobody is admitted while a guard sits",
         ),
         pytest.param(
             {},

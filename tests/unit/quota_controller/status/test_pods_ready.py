@@ -17,6 +17,7 @@ from quota_controller.status.pods_ready import PodsReadySettings, parse_go_durat
             {"timeout": "5m", "recoveryTimeout": "0s"}, PodsReadySettings(300, 0), id="never"
         ),
         pytest.param({"timeout": ["odd"]}, PodsReadySettings(1800, 1800), id="no duration"),
+        pytest.param({"blockAdmission": True}, PodsReadySettings(1800, 1800, True), id="blocks"),
     ],
 )
 def test_settings(section: dict[str, object], expected: PodsReadySettings) -> None:
@@ -24,7 +25,9 @@ def test_settings(section: dict[str, object], expected: PodsReadySettings) -> No
 
 
 def test_the_older_default() -> None:
-    assert read_settings({}, is_v1beta1=True) == PodsReadySettings(300, 300)
+    assert read_settings({}, is_v1beta1=True) == PodsReadySettings(300, 300, True)
+    off = read_settings({"blockAdmission": False}, is_v1beta1=True)
+    assert not off.blocks_admission
 
 
 @pytest.mark.parametrize(

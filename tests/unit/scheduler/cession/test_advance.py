@@ -120,8 +120,8 @@ def test_a_long_grace_period_of_one_target_does_not_delay_another() -> None:
     slow = {"job": "bert", "uid": "job-uid-bert", "graceSeconds": 600}
     record.spec.targets.append(record.spec.targets[0].model_copy(update=slow))
     jobs = [admitted(), admitted("bert")]
-    strict = queue("vision", strategy="StrictFIFO")
-    quota = cohort_quota(strict, queue("research", 12, used=16))
+    strict = queue("vision", 8, strategy="StrictFIFO")
+    quota = cohort_quota(strict, queue("research", 12, used=20))
     current = snapshot(quota, admitted=jobs, pending=[pending(pods=8)])
     assert [resize.job[1] for resize in resizes(record, current)] == ["gpt"]
 

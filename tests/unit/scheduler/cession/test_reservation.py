@@ -19,6 +19,8 @@ from tests.builders.scheduler import (
     snapshot,
 )
 
+READY = {"job-uid-gpt": True}
+NOT_READY = {"job-uid-gpt": False}
 STRICT = SetQueueingStrategy("vision", "StrictFIFO", "7")
 BEST_EFFORT = SetQueueingStrategy("vision", "BestEffortFIFO", "7")
 
@@ -36,44 +38,57 @@ def waiting(
 
 # --- the queue ------------------------------------------------------------------------------------
 def test_the_queue_becomes_strict_and_nothing_is_released_before() -> None:
-    reservation = prepare(cession(reservedTime=""), waiting("BestEffortFIFO"), NOW)
+    reservation = prepare(cession(reservedTime=""), waiting("BestEffortFIFO"), NOW, READY)
     assert reservation.actions == (STRICT,)
     assert not reservation.may_release
 
 
 def test_a_strict_queue_is_not_written_again() -> None:
-    assert prepare(cession(), waiting(), NOW).actions == ()
+    assert prepare(cession(), waiting(), NOW, READY).actions == ()
 
 
 def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
-    reservation = prepare(cession(reservedTime=""), waiting(is_observed=False), NOW)
+    reservation = prepare(cession(reservedTime=""), waiting(is_observed=False), NOW, READY)
     assert (reservation.since, reservation.may_release) == ("", False)
 
 
 def test_nothing_is_released_before_kueue_wakes_the_queue() -> None:
     """Its batch comes up to 1 s after it has read the queue."""
-    first = prepare(cession(reservedTime=""), waiting(), NOW)
+    first = prepare(cession(reservedTime=""), waiting(), NOW, READY)
     assert (first.since, first.may_release) == (rfc3339(NOW, micro=True), False)
     record = cession(reservedTime=first.since)
-    assert not prepare(record, waiting(), NOW + WAKE_S - 0.1).may_release
-    assert prepare(record, waiting(), NOW + WAKE_S).may_release
+    assert not prepare(record, waiting(), NOW + WAKE_S - 0.1, READY).may_release
+    assert prepare(record, waiting(), NOW + WAKE_S, READY).may_release
 
 
 def test_the_clock_of_an_earlier_leader_does_not_hold_the_release_up() -> None:
     """It was an hour ahead. The wait counts while this scheduler leads."""
     record = cession(reservedTime=rfc3339(NOW + 3600, micro=True))
     current = replace(waiting(), led_since=NOW)
-    assert not prepare(record, current, NOW + WAKE_S - 0.1).may_release
-    assert prepare(record, current, NOW + WAKE_S).may_release
+    assert not prepare(record, current, NOW + WAKE_S - 0.1, READY).may_release
+    assert prepare(record, current, NOW + WAKE_S, READY).may_release
 
 
 def test_the_wait_begins_again_if_the_queue_was_changed_back() -> None:
-    reservation = prepare(cession(), waiting("BestEffortFIFO"), NOW)
+    reservation = prepare(cession(), waiting("BestEffortFIFO"), NOW, READY)
     assert (reservation.since, reservation.may_release) == ("", False)
 
 
 def test_a_later_change_of_the_queue_does_not_hold_the_release_up() -> None:
-    assert prepare(cession(), waiting(is_observed=False), NOW).may_release
+    assert prepare(cession(), waiting(is_observed=False), NOW, READY).may_release
+
+
+# --- teams that would wait ------------------------------------------------------------------------
+def test_a_team_within_its_own_quota_goes_first_while_targets_are_not_ready() -> None:
+    """A StrictFIFO queue would keep it out, though nothing is released yet."""
+    bystander = pending("other", "research", pods=2)
+    quota = cohort_quota(
+        queue("vision", strategy="StrictFIFO"), queue("research", 8, 2), queue("third", used=8)
+    )
+    current = snapshot(quota, pending=[pending(), bystander])
+    early = prepare(cession(), current, NOW, NOT_READY)
+    assert (early.actions, early.may_release, early.since) == ((BEST_EFFORT,), False, "")
+    assert prepare(cession(), current, NOW, READY).may_release
 
 
 # --- what waits before the preemptor --------------------------------------------------------------
@@ -106,7 +121,7 @@ def test_who_waits_behind_the_preemptor_is_left_alone() -> None:
 
 def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:
     current = waiting("StrictFIFO", pending("x", pods=6))
-    reservation = prepare(cession(reservedTime=""), current, NOW)
+    reservation = prepare(cession(reservedTime=""), current, NOW, READY)
     (aside,) = reservation.actions
     assert isinstance(aside, SetWorkloadActive)
     assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
@@ -115,7 +130,8 @@ def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_releas
 
 def test_who_arrives_later_is_set_aside_and_does_not_delay_the_release() -> None:
     """However often somebody arrives, or is activated again."""
-    reservation = prepare(cession(), waiting("StrictFIFO", pending("x", pods=6)), NOW)
+    current = waiting("StrictFIFO", pending("x", pods=6))
+    reservation = prepare(cession(), current, NOW, READY)
     assert [type(action) for action in reservation.actions] == [SetWorkloadActive]
     assert (reservation.since, reservation.may_release) == (RESERVED, True)
 

@@ -1,5 +1,7 @@
 """A job that was stopped for a preemptor runs again when no open Cession needs that any more."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.actions import SetWorkloadActive
@@ -14,13 +16,14 @@ def activated(state: Snapshot) -> list[SetWorkloadActive]:
 
 WAITING = pending("gpt", "research", active=False, stopped_for="c-1")
 STOPPING = admitted("gpt", active=False, stopped_for="c-1")
+EVICTED = replace(STOPPING, is_evicted=True)
 
 
 @pytest.mark.parametrize(
     "state",
     [
         pytest.param(snapshot(pending=[WAITING]), id="its Cession was deleted"),
-        pytest.param(snapshot(admitted=[STOPPING]), id="and Kueue has not stopped it yet"),
+        pytest.param(snapshot(admitted=[EVICTED]), id="and its pods still end"),
         pytest.param(
             snapshot(pending=[WAITING], cessions=[cession("Failed")]),
             id="its Cession ended, and the write that followed was lost",
@@ -39,6 +42,11 @@ def test_it_runs_again(state: Snapshot) -> None:
     [action] = activated(state)
     assert (action.workload, action.uid) == (("research", "job-gpt"), "uid-gpt")
     assert (action.active, action.cession) == (True, "")
+
+
+def test_it_waits_until_kueue_has_evicted_it() -> None:
+    """Somebody else may have its quota already."""
+    assert not activated(snapshot(admitted=[STOPPING], cessions=[cession("Admitted")]))
 
 
 def test_it_waits_while_its_cession_is_open() -> None:

@@ -56,6 +56,14 @@ def test_usage_counts_the_pods_that_are_left() -> None:
     assert used(current) == 3
 
 
+def test_a_guard_sits_outside_of_the_cohort_too() -> None:
+    """Kueue admits it there. It is no job of a team."""
+    of_guard = cluster_queue("research", cohort="", labels={names.GUARD: "c-1"})
+    current = taken(workload("a", 3, assigned=3, owners=[]), queues=[of_guard])
+    (guard,) = current.guards
+    assert (guard.is_seated, guard.in_cohort, current.admitted) == (True, False, ())
+
+
 def test_a_written_shrink_counts_before_kueue_follows() -> None:
     current = taken(workload("a", 8, assigned=8), gpt=job(4))
     assert only(current).size == 4

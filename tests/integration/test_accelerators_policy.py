@@ -10,7 +10,7 @@ from cede.api.objects import Json
 from tests.integration.admin import TYPE, Admin, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster
-TEAM = "gov-guard"
+TEAM = "gov-accelerators"
 PARTITION = "example.com/slice-1"
 CONTROLLER = ("--as=system:serviceaccount:kube-system:job-controller", "--as-group=system:masters")
 PERSON = ("--as=somebody", "--as-group=system:masters")

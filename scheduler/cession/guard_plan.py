@@ -1,0 +1,224 @@
+"""PURE. The next step with a guard, from what is in the cluster: whoever made the last step.
+
+1. The guard is admitted outside of the Cohort, so that nobody has to make room for it.
+2. Its queue joins the Cohort without quota. From then on nobody is admitted into what targets
+   release, until they have released as much as the guard uses.
+3. All targets release.
+4. The preemptor's queue gets what the guard uses as private quota, which no other queue sees.
+5. Kueue admits the preemptor. The quota is changed back, then the guard is deleted.
+
+Kueue ends a guard by itself after GUARD_LIMIT_S.
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import takewhile
+
+from cede.api import private_quota
+from cede.api.cession import Cession
+from cede.api.private_quota import Original, PrivateQuota
+from cede.api.resources import FlavorResource, Quota, quantity
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
+from scheduler.cession.preemptor_state import find_preemptor
+from scheduler.cession.promises import request_of
+from scheduler.cession.stage_times import led_s
+from scheduler.cession.target_progress import find_job
+from scheduler.quota.cohort import CohortQuota, Queue, ResourceQuota
+from scheduler.snapshot.cluster_quota import read_quotas
+from scheduler.snapshot.guards import Guard
+from scheduler.snapshot.snapshot import Snapshot
+
+GUARD_LIMIT_S = 120
+"""A guard keeps other teams out of capacity, even out of their own. Stopped jobs return theirs
+within seconds."""
+
+
+def find_guard(cession: str, snapshot: Snapshot) -> Guard | None:
+    return next((guard for guard in snapshot.guards if guard.cession == cession), None)
+
+
+def needed_quota(cession: Cession, snapshot: Snapshot) -> Quota:
+    """What the preemptor will use, on the flavors of which the Cession releases something. Empty
+    for a scale-up, whose job keeps its own quota."""
+    pending = find_preemptor(cession, snapshot).pending
+    if pending is None or pending.is_scale_up:
+        return Quota()
+    return request_of(cession, pending, snapshot)
+
+
+def needs_guard(cession: Cession, snapshot: Snapshot, now: float) -> bool:
+    """Whether Kueue's own reservation is not enough: the preemptor's queue exceeds its nominal
+    quota with it."""
+    request = needed_quota(cession, snapshot)
+    resources = [resource for _, resource in request]
+    if not request or len(resources) > len(set(resources)):
+        # one guard cannot use a resource on two flavors
+        return False
+    if any(flavor in snapshot.placed_flavors for flavor, _ in request):
+        # Kueue would look for nodes for the guard's pod, and there are none yet
+        return False
+    is_released = cession.status.released
+    guard = find_guard(cession.metadata.name, snapshot)
+    if guard:
+        return not (guard.is_spent and is_released)
+    if is_released and led_s(cession.status.reservedTime, snapshot.led_since, now) > GUARD_LIMIT_S:
+        return False
+    return not snapshot.quota.owns_with(cession.spec.preemptor.queue, request)
+
+
+def ends_first(cession: Cession, snapshot: Snapshot, now: float) -> str:
+    """The Cession that must end before this one releases; empty if none has to. A guard keeps
+    everybody out, so it is alone with its instance type."""
+    opened = [other for other in snapshot.cessions if other.open]
+    names = {other.metadata.name for other in opened}
+    released = {other.metadata.name for other in opened if other.status.released}
+    earlier = takewhile(lambda other: other.metadata.name != cession.metadata.name, opened)
+    older = {other.metadata.name for other in earlier}
+    needs = _needs(cession)
+    has_guard = find_guard(cession.metadata.name, snapshot) is not None
+    for guard in snapshot.guards:
+        name = guard.cession
+        is_gone = guard.is_deleted and not guard.is_seated
+        overlaps = not guard.usage or bool(guard.usage.keys() & needs)
+        is_other = name != cession.metadata.name and not is_gone and overlaps
+        # of two guards that were made at once, the one of the older Cession stays
+        if is_other and (not has_guard or name in older | released or name not in names):
+            return name
+    if not needs_guard(cession, snapshot, now):
+        return ""
+    for other in opened:
+        is_other = other.metadata.name != cession.metadata.name
+        if is_other and other.status.released and _needs(other) & needs:
+            return other.metadata.name
+    return ""
+
+
+def _needs(cession: Cession) -> set[FlavorResource]:
+    return {(need.flavor, need.resource) for need in cession.spec.need}
+
+
+def create(cession: Cession, snapshot: Snapshot) -> CreateGuard:
+    """It is as large as the preemptor, less what its queue has for itself alone, and more by what
+    the queue exceeds its nominal quota by: private quota covers that too."""
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    amounts = dict[FlavorResource, int]()
+    for key, wanted in needed_quota(cession, snapshot).items():
+        quota = queue.quota(key)
+        used = queue.usage[key]
+        size = wanted - max(0, quota.local - used) + max(0, used - quota.nominal)
+        if size > 0:
+            amounts[key] = size
+    return CreateGuard(cession.metadata.name, amounts, GUARD_LIMIT_S)
+
+
+def join(guard: Guard, cession: Cession, snapshot: Snapshot) -> JoinGuard:
+    keys = tuple(sorted(guard.usage or needed_quota(cession, snapshot)))
+    return JoinGuard(guard.cession, guard.version, keys)
+
+
+def all_released(cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether Kueue counts nothing any more of what targets were resized or stopped for. The quota
+    of an inactive job is free at once."""
+    changed = {t.uid for t in cession.status.targets if t.stopped or t.releasedTime}
+    for target in cession.spec.targets:
+        job = find_job(target, snapshot)
+        counts = job is not None and job.active and not 0 < job.size <= target.toSize
+        if target.uid in changed and counts:
+            return False
+    return True
+
+
+# --- private quota --------------------------------------------------------------------------------
+def give_private_quota(cession: Cession, snapshot: Snapshot, now: float) -> SetPrivateQuota | None:
+    """The preemptor fits into its queue, and no other queue sees into what. None if it has what it
+    needs, or if somebody else took what was released."""
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    request = needed_quota(cession, snapshot)
+    if not snapshot.quota.fits(queue.name, request):
+        return None
+    changes = {
+        key: _private(queue, key, wanted, snapshot) for key, wanted in request.items() if wanted
+    }
+    if queue.private and _is_enough(queue, changes):
+        return None
+    originals = tuple(
+        Original(flavor, resource, *_texts(resource, queue.quota((flavor, resource))))
+        for flavor, resource in changes
+    )
+    note = PrivateQuota(cession.metadata.name, now, originals).text()
+    texts = {key: _texts(key[1], quota) for key, quota in changes.items()}
+    groups = private_quota.changed_groups(private_quota.as_json(queue.written), texts)
+    return SetPrivateQuota(queue.name, queue.version, tuple(groups), note)
+
+
+def _private(queue: Queue, key: FlavorResource, wanted: int, snapshot: Snapshot) -> ResourceQuota:
+    """The local part is what the queue uses and wants, and what the Cohort is below zero. The rest
+    is lent as before (Kueue: pkg/cache/scheduler/resource_node.go)."""
+    quota = queue.quota(key)
+    used = queue.usage[key]
+    lent = max(0, quota.nominal - used)
+    if quota.lending_limit is not None:
+        lent = min(lent, quota.lending_limit)
+    nominal = used + wanted + lent
+    alone = replace(queue, quotas={key: replace(quota, nominal=nominal, lending_limit=lent)})
+    queues = {**snapshot.quota.queues, queue.name: alone}
+    guarded = sum(guard.usage[key] for guard in snapshot.guards if guard.in_cohort)
+    # a new value: a copy would keep the sums of the old quota
+    quota_alone = CohortQuota(queues, snapshot.quota.cohort_nominal)
+    free = quota_alone.lendable(queue.cohort, key) - quota_alone.lent(queue.cohort, key)
+    rest = free - guarded
+    return replace(quota, nominal=nominal + max(0, -rest), lending_limit=lent)
+
+
+def _is_enough(queue: Queue, changes: Mapping[FlavorResource, ResourceQuota]) -> bool:
+    """Whether the written nominal quota is at least the private one."""
+    written = read_quotas(queue.written)
+    return all(written[key].nominal >= quota.nominal for key, quota in changes.items())
+
+
+def _texts(resource: str, quota: ResourceQuota) -> tuple[str, str | None]:
+    limit = quota.lending_limit
+    return quantity(resource, quota.nominal), None if limit is None else quantity(resource, limit)
+
+
+# --- the end --------------------------------------------------------------------------------------
+def give_back(cession: Cession, snapshot: Snapshot) -> SetPrivateQuota | DeleteGuard | None:
+    """The next step to the end of what a Cession has, while its preemptor waits; None if it has
+    nothing, or if Kueue has yet to read the quota. Private quota goes first: without the guard it
+    is more than there is."""
+    queue = snapshot.quota.queues[cession.spec.preemptor.queue]
+    if queue.private and queue.private.cession == cession.metadata.name:
+        return _changed_back(queue, queue.private)
+    guard = find_guard(cession.metadata.name, snapshot)
+    return DeleteGuard(guard.cession) if guard and queue.is_observed else None
+
+
+def end(snapshot: Snapshot, waiting: AbstractSet[str]) -> Iterator[SetPrivateQuota | DeleteGuard]:
+    """Private quota goes when its preemptor does not wait any more, and then its guard; also if the
+    guard is gone. `waiting` are the names of the Cessions whose preemptor waits."""
+    seated = {guard.cession for guard in snapshot.guards if guard.is_seated}
+    private = set[str]()
+    for queue in snapshot.quota.queues.values():
+        if queue.private:
+            private.add(queue.private.cession)
+            if queue.private.cession not in waiting & seated:
+                yield _changed_back(queue, queue.private)
+    for guard in snapshot.guards:
+        if guard.is_deleted and not guard.is_seated:
+            continue
+        is_over = guard.cession not in waiting and guard.cession not in private
+        if guard.is_spent or (is_over and _is_settled(guard.cession, snapshot)):
+            yield DeleteGuard(guard.cession)
+
+
+def _changed_back(queue: Queue, private: PrivateQuota) -> SetPrivateQuota:
+    groups = private.restored(private_quota.as_json(queue.written))
+    return SetPrivateQuota(queue.name, queue.version, tuple(groups), note="")
+
+
+def _is_settled(cession: str, snapshot: Snapshot) -> bool:
+    """Whether Kueue uses the preemptor's queue as it is written, without private quota."""
+    record = next((c for c in snapshot.cessions if c.metadata.name == cession), None)
+    queue = snapshot.quota.queues.get(record.spec.preemptor.queue) if record else None
+    return queue is None or queue.is_observed
