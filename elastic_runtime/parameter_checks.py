@@ -22,6 +22,10 @@ PARAMETERS_CHANGED = (
     "the model has other parameters than when the session was created: create all of them before "
     "the session"
 )
+OPTIMIZER_CHANGED = (
+    "the optimizer was given a parameter that the model did not have when the session was created: "
+    "add it to both before"
+)
 NOT_COMPARED = (
     "the parameters of the workers are not compared: their bits cannot be read (%s), so replicas "
     "that drift apart would not be seen"
@@ -78,10 +82,7 @@ def parameter_mistakes(
             )
             return
     if any(p not in before for group in optimizer.param_groups for p in group["params"]):
-        yield (
-            "the optimizer was given a parameter that the model did not have when the session was "
-            "created: add it to both before"
-        )
+        yield OPTIMIZER_CHANGED
 
 
 def replicas_differ(ranks: Sequence[int], world: int, step: int) -> str:

@@ -24,7 +24,7 @@ from elastic_runtime.state import reshard_plan
 from elastic_runtime.strategies.base import Pass, StateAccess
 from elastic_runtime.strategies.peer_copies import PeerCopies
 from elastic_runtime.strategies.resharding import Resharding
-from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, shard_of
+from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, is_sharded, shard_of
 
 
 class Sharded:
@@ -108,14 +108,26 @@ class Sharded:
                 script_checks.raise_mistakes([script_checks.GRADIENTS_CHANGED])
 
     def parameter_mistakes(self) -> Iterable[str]:
-        """Only their number: fully_shard replaces them, and sums those that are unfrozen."""
-        if len(list(self._state.model.parameters())) != self._parameter_count:
+        """fully_shard replaces parameters, and sums those that are unfrozen.
+
+        It holds some of them as plain tensors between a forward and a backward pass, but never
+        their gradients.
+        """
+        parameters = list(self._state.model.parameters())
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if len(parameters) != self._parameter_count or not all(map(is_sharded, gradients)):
             yield parameter_checks.PARAMETERS_CHANGED
+            return
+        groups = self._state.optimizer.param_groups
+        if not all(is_sharded(p) for group in groups for p in group["params"]):
+            yield parameter_checks.OPTIMIZER_CHANGED
 
     def end_backward(self) -> None:
         self._gradients = script_checks.gradient_versions(self._model.trained_parameters)
-        # DTensor does not count the writes of clip_grad_norm_.
-        self._norm = self._own_norm() if self._in_last_pass else None
+        if self._in_last_pass:
+            script_checks.raise_mistakes(self.parameter_mistakes())
+            # DTensor does not count the writes of clip_grad_norm_.
+            self._norm = self._own_norm()
 
     def _own_norm(self) -> torch.Tensor:
         """Of this rank's rows of the gradients."""

@@ -79,15 +79,17 @@ class ShardedModel:
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
         fsdp2_internals.allocate(self.model, self.device.type, state.parameters())
         fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
-        unsharded = [
-            name for name, p in self.model.named_parameters() if not isinstance(p, DTensor)
-        ]
+        unsharded = [name for name, p in self.model.named_parameters() if not is_sharded(p)]
         if unsharded:
             raise ValueError(
                 f"wrap leaves {unsharded[0]} and {len(unsharded) - 1} more parameters unsharded: "
                 "call fully_shard(model, mesh=mesh) at its end"
             )
         sharded_state.write(state, self.model, self._optimizer, self._group_names)
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, DTensor)
 
 
 def shard_of(group: Group, rank: int) -> Shard:

@@ -1,14 +1,18 @@
 """What would let replicas drift apart ends the script before the step is committed."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
-from elastic_runtime import Deterministic, Session
+from elastic_runtime import Deterministic, Session, Sharded
 from elastic_runtime.parameter_checks import replicas_differ
 from elastic_runtime.strategies.base import Strategy
+from elastic_runtime.strategies.fsdp2_internals import drop_mesh
 from elastic_runtime.training.rank_lifecycle import RankLifecycle
 
 Change = Callable[[torch.nn.Sequential, torch.optim.Optimizer], None]
@@ -50,15 +54,26 @@ def step_a_second_optimizer(model: torch.nn.Sequential, optimizer: torch.optim.O
     torch.optim.Adam(model[1].parameters()).step()
 
 
-@pytest.fixture(params=["replicated", "deterministic"])
-def strategy(request: pytest.FixtureRequest) -> Strategy | None:
-    return Deterministic() if request.param == "deterministic" else None
+def wrap(model: torch.nn.Module, mesh: DeviceMesh) -> None:
+    fully_shard(model, mesh=mesh)
+
+
+STRATEGIES: dict[str, Callable[[], Strategy | None]] = {
+    "replicated": lambda: None,
+    "deterministic": Deterministic,
+    "sharded": lambda: Sharded(wrap),
+}
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> Iterator[Strategy | None]:
+    yield STRATEGIES[request.param]()
+    drop_mesh()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(unfreeze, r"a parameter of shape \(4, 4\) was frozen when", id="unfrozen"),
         pytest.param(add_a_layer, "the model has other parameters than when", id="added"),
         pytest.param(replace_a_layer, "the model has other parameters than when", id="replaced"),
         pytest.param(
@@ -74,6 +89,28 @@ def test_parameters_whose_gradients_are_not_summed_are_a_mistake(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         train(change, strategy)
+
+
+@pytest.mark.parametrize("strategy", ["replicated", "deterministic"], indirect=True)
+def test_a_parameter_that_is_unfrozen_later_is_a_mistake(strategy: Strategy | None) -> None:
+    with pytest.raises(ValueError, match=r"a parameter of shape \(4, 4\) was frozen when"):
+        train(unfreeze, strategy)
+
+
+@pytest.mark.parametrize("strategy", ["sharded"], indirect=True)
+def test_a_sharded_parameter_may_be_unfrozen_later(strategy: Strategy | None) -> None:
+    rows = list[torch.Tensor]()
+
+    def note(model: torch.nn.Module) -> None:
+        weight: Any = model.get_parameter("0.weight")
+        rows.append(weight.to_local().clone())
+
+    def unfreeze_and_note(model: torch.nn.Sequential, optimizer: torch.optim.Optimizer) -> None:
+        unfreeze(model, optimizer)
+        note(model)
+
+    note(train(unfreeze_and_note, strategy).model)
+    assert not torch.equal(*rows)
 
 
 def test_a_parameter_may_be_frozen_later(strategy: Strategy | None) -> None:
