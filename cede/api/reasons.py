@@ -127,6 +127,10 @@ class KueueReason(Reason):
     ELASTIC_TOPOLOGY_OFF = ("ElasticTopologyOff", "Elastic jobs lose their placement on a resize.")
     JOBS_NOT_QUEUED = ("JobsNotQueued", "Kueue does not queue Jobs.")
     PODS_NOT_QUEUED = ("PodsNotQueued", "Kueue does not queue plain pods: they escape all quotas.")
+    GUARDS_NOT_QUEUED = (
+        "GuardsNotQueued",
+        "Kueue does not queue jobs in the namespace cede-guard: no guard is ever admitted.",
+    )
 
 
 class EventReason(Reason):

@@ -7,10 +7,12 @@ from typing import Any
 
 import yaml
 
+from cede.api import names
 from cede.api.objects import Json, Key
 from cede.api.policy import PolicySpec
 from cede.api.reasons import KueueReason
 from quota_controller.desired.conflicts import Problem
+from quota_controller.status.managed_namespaces import selects
 from quota_controller.status.pods_ready import (
     SHORTEST_RECOVERY_S,
     PodsReadySettings,
@@ -25,6 +27,7 @@ DEPLOYMENT: Key = (NAMESPACE, "kueue-controller-manager")
 OLDEST_VERSION = (0, 19, 2)
 ELASTIC_GATE = "ElasticJobsViaWorkloadSlices"
 ELASTIC_TOPOLOGY_GATE = "ElasticJobsViaWorkloadSlicesWithTAS"
+NAMESPACE_GATE = "ManagedJobsNamespaceSelectorAlwaysRespected"
 JOB_FRAMEWORK = "batch/job"
 POD_FRAMEWORK = "pod"
 
@@ -48,6 +51,8 @@ class KueueConfig:
     fair_sharing: bool
     feature_gates: Mapping[str, bool]
     frameworks: tuple[str, ...]
+    # managedJobsNamespaceSelector; empty if every namespace that we use is selected
+    namespaces: Mapping[str, Any]
 
 
 # --- the configuration file -----------------------------------------------------------------------
@@ -77,6 +82,7 @@ def parse(text: str) -> KueueConfig:
         fair_sharing,
         {str(name): value is True for name, value in _section(config, "featureGates").items()},
         tuple(map(str, frameworks)) if isinstance(frameworks, list) else (JOB_FRAMEWORK,),
+        _section(config, "managedJobsNamespaceSelector"),
     )
 
 
@@ -129,8 +135,9 @@ def pods_ready_settings(kueue: KueueInstallation) -> PodsReadySettings:
 
 
 # --- the verdict ----------------------------------------------------------------------------------
-def verdict(spec: PolicySpec, kueue: KueueInstallation) -> Verdict:
-    """Condition KueueConfigured: all problems in one message; Unknown if Kueue is not readable."""
+def verdict(spec: PolicySpec, kueue: KueueInstallation, guard_labels: Mapping[str, str]) -> Verdict:
+    """Condition KueueConfigured: all problems in one message; Unknown if Kueue is not readable.
+    `guard_labels` are the labels of the namespace of guards."""
     if kueue.read_error:
         return Verdict(
             None, KueueReason.UNREADABLE, f"Kueue's settings cannot be read: {kueue.read_error}"
@@ -163,6 +170,7 @@ def verdict(spec: PolicySpec, kueue: KueueInstallation) -> Verdict:
         *_sharing_problems(spec, config),
         *_elastic_problems(spec, gates),
         *_framework_problems(config),
+        *_namespace_problems(config, gates, guard_labels),
     ]
     if problems:
         message = "; ".join(problem.message for problem in problems)
@@ -266,4 +274,17 @@ def _framework_problems(config: KueueConfig) -> Iterator[Problem]:
             KueueReason.PODS_NOT_QUEUED,
             f"{POD_FRAMEWORK} is not in integrations.frameworks, so pods with accelerators of "
             f"kinds that Kueue does not queue escape all quotas: add it {_WHERE}",
+        )
+
+
+def _namespace_problems(
+    config: KueueConfig, gates: Mapping[str, bool], guard_labels: Mapping[str, str]
+) -> Iterator[Problem]:
+    # without the gate Kueue queues every job that names a queue
+    if gates.get(NAMESPACE_GATE, True) and not selects(config.namespaces, guard_labels):
+        yield Problem(
+            KueueReason.GUARDS_NOT_QUEUED,
+            f"managedJobsNamespaceSelector does not select namespace {names.GUARD_NAMESPACE}, so a "
+            "job that takes capacity past its team's own quota fails to get it: "
+            f"label the namespace, or change the selector {_WHERE}",
         )

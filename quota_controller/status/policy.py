@@ -16,6 +16,7 @@ from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status import kueue_config
 from quota_controller.status.allocation import amounts_of_type
 from quota_controller.status.lease_watchdog import RETURN_INTERVAL
+from quota_controller.status.managed_namespaces import guard_labels
 from quota_controller.status.verdict import Verdict, failed, with_verdict
 
 SCHEDULER_LEADS = "SchedulerLeads"
@@ -36,9 +37,10 @@ def policy_status(
         return None
     generation = policy.metadata.generation
     conditions = policy.status.conditions
+    labels = guard_labels(snapshot.live)
     for type_, verdict in (
         (SCHEDULER_LEADS, _leader_verdict(policy, snapshot)),
-        (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue)),
+        (KUEUE_CONFIGURED, kueue_config.verdict(policy.spec, snapshot.kueue, labels)),
         (names.READY, _ready_verdict(policy, snapshot, write_problems)),
     ):
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)

@@ -58,7 +58,7 @@ def config_without(*keys: str, text: str = LOCAL_CONFIG, **changes: object) -> J
 
 
 def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
-    result = verdict(PolicySpec(), KueueInstallation(LOCAL_CONFIG_MAP, deployment()))
+    result = verdict(PolicySpec(), KueueInstallation(LOCAL_CONFIG_MAP, deployment()), {})
     assert (result.status, result.reason) == (True, "Configured")
     assert result.message.startswith(
         "Kueue 0.19.2 is configured as the policy needs; it queues batch/job, "
@@ -195,20 +195,20 @@ def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
 def test_a_setting_that_does_not_fit_is_reported_with_its_cure(
     spec: Json, config: Json, kueue: Json, reason: str, cure: str
 ) -> None:
-    result = verdict(PolicySpec.model_validate(spec), KueueInstallation(config, kueue))
+    result = verdict(PolicySpec.model_validate(spec), KueueInstallation(config, kueue), {})
     assert (result.status, result.reason) == (False, reason)
     assert cure in result.message
 
 
 def test_with_its_feature_gate_elastic_jobs_may_have_a_topology() -> None:
     kueue = deployment(args=("--feature-gates=ElasticJobsViaWorkloadSlicesWithTAS=true",))
-    result = verdict(PolicySpec(topology=["rack"]), KueueInstallation(config_map(), kueue))
+    result = verdict(PolicySpec(topology=["rack"]), KueueInstallation(config_map(), kueue), {})
     assert result.status is True
 
 
 def test_all_problems_are_in_one_message() -> None:
     config = config_without("fairSharing", integrations={"frameworks": ["pod"]})
-    result = verdict(PolicySpec(), KueueInstallation(config, deployment("kueue:0.1.0")))
+    result = verdict(PolicySpec(), KueueInstallation(config, deployment("kueue:0.1.0")), {})
     for fragment in ("must be 0.19.2", "set fairSharing", "batch/job"):
         assert fragment in result.message
 
@@ -229,7 +229,7 @@ def test_all_problems_are_in_one_message() -> None:
 def test_settings_that_cannot_be_read_are_unknown(
     config: Json | None, kueue: Json | None, error: str, reason: str
 ) -> None:
-    result = verdict(PolicySpec(), KueueInstallation(config, kueue, error))
+    result = verdict(PolicySpec(), KueueInstallation(config, kueue, error), {})
     assert (result.status, result.reason) == (None, reason)
     assert error in result.message
 
@@ -250,6 +250,9 @@ KEYS = [
     "integrations",
     "frameworks",
     "enable",
+    "managedJobsNamespaceSelector",
+    "matchLabels",
+    "matchExpressions",
 ]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.text(max_size=4),
@@ -259,7 +262,7 @@ VALUES = st.recursive(
 
 @given(st.text() | VALUES.map(yaml.safe_dump))
 def test_every_file_has_a_verdict(text: str) -> None:
-    result = verdict(PolicySpec(), KueueInstallation(config_map(text), DEPLOYMENT))
+    result = verdict(PolicySpec(), KueueInstallation(config_map(text), DEPLOYMENT), {})
     assert result.status in (True, False, None)
     assert result.message
 

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
+import yaml
 
-from cede.api.objects import Json, condition
+from cede.api.objects import NAMESPACES, Json, condition
 from cede.api.policy import PolicyStatus
 from cede.api.reasons import PolicyReason, Reason, WriteReason
 from quota_controller.desired.conflicts import Problem, Problems
 from quota_controller.desired.desired_object import SHARED
 from quota_controller.desired.plan import Snapshot, make_plan
-from quota_controller.status.kueue_config import KueueInstallation
+from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation
 from quota_controller.status.policy import (
     KUEUE_CONFIGURED,
     SCHEDULER_LEADS,
@@ -108,6 +109,18 @@ def test_unreadable_settings_of_kueue_are_reported() -> None:
         "Unknown",
         "Kueue's settings cannot be read: 403 Forbidden: configmaps",
     )
+
+
+def test_the_labels_of_the_namespace_of_guards_are_those_in_the_cluster() -> None:
+    config = {"managedJobsNamespaceSelector": {"matchLabels": {"queued": "yes"}}}
+    config_map = {"data": {CONFIG_KEY: yaml.safe_dump(config)}}
+    current = replace(snapshot(), kueue=KueueInstallation(config_map, {}))
+    complaint = "does not select namespace cede-guard"
+    assert complaint in condition_of(status_of(current), KUEUE_CONFIGURED)["message"]
+    namespace = {"metadata": {"name": "cede-guard", "labels": {"queued": "yes"}}}
+    live = {**current.live, (NAMESPACES, ("", "cede-guard")): namespace}
+    labelled = replace(current, live=live)
+    assert complaint not in condition_of(status_of(labelled), KUEUE_CONFIGURED)["message"]
 
 
 def test_an_object_that_cannot_be_read_is_named() -> None:
