@@ -1,5 +1,6 @@
 """The scheduler may do all that its actions write, and its role says so."""
 
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -17,15 +18,11 @@ from cede.api.objects import (
 from scheduler import actions
 from tests.paths import TREE
 
-FILES = ("base/scheduler/rbac.yaml", "guard/guard.yaml")
-ROLES = [
-    document
-    for file in FILES
-    for document in yaml.safe_load_all((TREE / "deploy" / file).read_text())
-    if document["kind"] in ("ClusterRole", "Role")
-    and document["metadata"]["name"] == "cede-scheduler"
-]
-"""What it may do everywhere, and in the namespace of guards."""
+Right = tuple[str, str, str]
+"""(API group, resource, verb)"""
+BASE = "base/scheduler/rbac.yaml"
+GUARDS = "guard/guard.yaml"
+SUBJECT = {"kind": "ServiceAccount", "name": "cede-scheduler", "namespace": "cede-system"}
 GUARD_KINDS = (CLUSTER_QUEUES, LOCAL_QUEUES, JOBS)
 EVENT = (EVENTS, "create", "")
 WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
@@ -47,22 +44,44 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
 """What scheduler/apply.py writes for an action: the kind, the verb, and the subresource."""
 
 
+GUARD_ACTIONS = (actions.CreateGuard, actions.JoinGuard, actions.DeleteGuard)
+
+
 def test_every_action_is_in_the_table() -> None:
     assert set(WRITES) == set(get_args(actions.Action))
 
 
 @pytest.mark.parametrize("action", WRITES, ids=lambda action: action.__name__)
 def test_the_role_allows_what_an_action_writes(action: type[actions.Action]) -> None:
-    for kind, verb, subresource in WRITES[action]:
-        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
-        assert verb in verbs(kind.group, resource), f"{verb} {resource}"
+    assert written(action) <= allowed(BASE) | allowed(GUARDS)
 
 
-def verbs(group: str, resource: str) -> set[str]:
+def test_what_only_guards_need_is_with_the_guards_and_nothing_else_is() -> None:
+    for_guards = set[Right]().union(*map(written, GUARD_ACTIONS))
+    others = set[Right]().union(*map(written, WRITES.keys() - set(GUARD_ACTIONS)))
+    assert allowed(GUARDS) == for_guards - others
+    assert not allowed(BASE) & allowed(GUARDS)
+
+
+def written(action: type[actions.Action]) -> set[Right]:
     return {
-        verb
-        for role in ROLES
-        for rule in role["rules"]
-        if group in rule["apiGroups"] and resource in rule["resources"]
-        for verb in rule["verbs"]
+        (kind.group, f"{kind.plural}/{subresource}".rstrip("/"), verb)
+        for kind, verb, subresource in WRITES[action]
+    }
+
+
+def allowed(file: str) -> set[Right]:
+    """What roles of the file allow that are bound to the scheduler there."""
+    documents = list(yaml.safe_load_all((TREE / "deploy" / file).read_text()))
+    bound = [
+        (document["roleRef"]["kind"], document["roleRef"]["name"])
+        for document in documents
+        if SUBJECT in document.get("subjects", ())
+    ]
+    return {
+        (group, resource, verb)
+        for document in documents
+        if (document["kind"], document["metadata"]["name"]) in bound
+        for rule in document["rules"]
+        for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"])
     }
