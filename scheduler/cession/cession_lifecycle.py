@@ -59,8 +59,9 @@ class Occurrence(Reason):
         "NotReserved",
         f"For {RESERVATION_TIMEOUT_S:.0f} s all targets have been ready, and their capacity could "
         f"not be kept for the preemptor: its ClusterQueue could not be made StrictFIFO, Kueue has "
-        f"not read it or has not admitted a guard, or another Cession releases first. Targets that "
-        f"were not resized keep their size, and the scheduler plans again after a pause.",
+        f"not read it, has not admitted a guard or preempts by its own rules, or another Cession "
+        f"releases first. Targets that were not resized keep their size, and the scheduler plans "
+        f"again after a pause.",
     )
     CAPACITY_TAKEN = (
         "CapacityTaken",

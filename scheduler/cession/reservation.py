@@ -52,6 +52,10 @@ def prepare(
         # a StrictFIFO queue would keep out the preemptor of the other Cession
         return _nothing_kept(cession, snapshot)
     if needs_guard(cession, snapshot, now):
+        if snapshot.kueue_preempts:
+            # the quota_controller writes no private quota then, so the guard would only be in the
+            # way of Kueue's own preemption
+            return _nothing_kept(cession, snapshot)
         # what another Cession releases, a guard would keep that one from releasing
         is_alone = is_released or suffices(cession, snapshot, (), ready)
         if not all_ready or not is_alone:

@@ -2,8 +2,20 @@
 
 from dataclasses import replace
 
-from scheduler.actions import AmendCession
+import pytest
+
+from cede.api.private_quota import PrivateQuota
+from scheduler.actions import (
+    Action,
+    AmendCession,
+    CreateGuard,
+    DeleteGuard,
+    JoinGuard,
+    SetPrivateQuota,
+)
 from scheduler.plan import plan
+from scheduler.snapshot.snapshot import Snapshot
+from tests.builders.guards import KEEPS, LOW, SEATED, past_own, record
 from tests.builders.plans import POLICY, planned, resizes, robbed_after
 from tests.builders.scheduler import NOW, admitted, cession, pending, runtime_status, snapshot
 
@@ -37,3 +49,39 @@ def test_while_kueue_preempts_no_job_grows() -> None:
     piece = pending("gpt-2", "research", job_uid="job-uid-gpt", is_scale_up=True)
     late = snapshot(admitted=[growing], pending=[piece], kueue_preempts=True)
     assert [action.size for action in resizes(planned(late, NOW + 6))] == [4]
+
+
+def guard_steps(current: Snapshot) -> list[Action]:
+    kinds = (CreateGuard, JoinGuard, DeleteGuard, SetPrivateQuota)
+    return [action for action in planned(current) if isinstance(action, kinds)]
+
+
+WAITING = replace(past_own(target=LOW), cessions=(record(released=True),))
+RELEASED = replace(past_own(KEEPS), cessions=(record(released=True),))
+"""The guard keeps what `low` had."""
+
+
+@pytest.mark.parametrize(
+    ("current", "step", "instead"),
+    [
+        pytest.param(WAITING, CreateGuard, [], id="a guard is not made"),
+        pytest.param(
+            replace(WAITING, guards=(SEATED,)), JoinGuard, [DeleteGuard("c-1")], id="nor joins"
+        ),
+        pytest.param(RELEASED, SetPrivateQuota, [DeleteGuard("c-1")], id="nor is quota private"),
+    ],
+)
+def test_while_kueue_preempts_no_step_with_a_guard_is_new(
+    current: Snapshot, step: type[Action], instead: list[Action]
+) -> None:
+    assert [type(action) for action in guard_steps(current)] == [step]
+    assert guard_steps(replace(current, kueue_preempts=True)) == instead
+
+
+def test_while_kueue_preempts_private_quota_is_given_back() -> None:
+    private = PrivateQuota("c-1", NOW)
+    vision = replace(RELEASED.quota.queues["vision"], private=private)
+    quota = replace(RELEASED.quota, queues={**RELEASED.quota.queues, "vision": vision})
+    (back,) = guard_steps(replace(RELEASED, quota=quota, kueue_preempts=True))
+    assert isinstance(back, SetPrivateQuota)
+    assert back.note == ""
