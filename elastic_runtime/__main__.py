@@ -15,6 +15,7 @@ from pathlib import Path
 from elastic_runtime import contract
 from elastic_runtime.agent import external_command, job_report, local_job, settings
 from elastic_runtime.agent.agent import Agent
+from elastic_runtime.agent.console import CONSOLE, ConsoleHandler
 from elastic_runtime.contract import SizeRequest, Status
 from elastic_runtime.json_logging import JsonLineFormatter, log_to
 from elastic_runtime.launchers import launcher_mistakes
@@ -194,7 +195,7 @@ def missing_script(name: str, *, is_module: bool) -> str:
 def run_agent(
     parser: argparse.ArgumentParser, args: argparse.Namespace, script: Sequence[str]
 ) -> int:
-    handler = logging.StreamHandler(sys.stdout)
+    handler = ConsoleHandler()
     handler.setFormatter(JsonLineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
@@ -217,6 +218,8 @@ def run_agent(
                 "a --port and a --directory of its own"
             )
         raise
+    finally:
+        CONSOLE.flush()
 
 
 def pod_options(args: argparse.Namespace) -> list[str]:

@@ -7,10 +7,10 @@ console comes through a pipe, because each line gets the name.
 import asyncio
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from elastic_runtime.agent.console import CONSOLE
 from elastic_runtime.agent.settings import PodSettings
 
 log = logging.getLogger(__name__)
@@ -28,15 +28,14 @@ def open_streams(settings: PodSettings, local_rank: int) -> "tuple[OutputStream,
     """stdout and stderr of a worker that is about to start."""
     name = worker_name(settings.index, local_rank, settings.ranks)
     folder = settings.log_dir / name if settings.log_dir else None
-    consoles = (sys.stdout.buffer, sys.stderr.buffer)
-    # torchrun's numbers: 1 is stdout, 2 is stderr, 3 is both.
+    # The descriptors are torchrun's numbers: 1 is stdout, 2 is stderr, 3 is both.
     stdout, stderr = (
         OutputStream(
             folder / f"{stream}.log" if folder else None,
-            consoles[number] if settings.tee & (1 << number) else None,
+            descriptor if settings.tee & descriptor else None,
             f"[{name}]: ",
         )
-        for number, stream in enumerate(STREAMS)
+        for descriptor, stream in enumerate(STREAMS, 1)
     )
     return stdout, stderr
 
@@ -44,14 +43,14 @@ def open_streams(settings: PodSettings, local_rank: int) -> "tuple[OutputStream,
 class OutputStream:
     """`descriptor` is for the process. None: it writes where the agent writes."""
 
-    def __init__(self, path: Path | None, console: BinaryIO | None, prefix: str) -> None:
-        """`console`: gets every line too, after `prefix`."""
+    def __init__(self, path: Path | None, console: int | None, prefix: str) -> None:
+        """`console`: the descriptor that gets every line too, after `prefix`."""
         self._file = _append_to(path) if path else None
         self._console = console
         self._prefix = prefix.encode()
         self._read_end: int | None = None
         self.descriptor: int | None = None
-        if console:
+        if console is not None:
             self._read_end, self.descriptor = os.pipe()
         elif self._file:
             self.descriptor = self._file.fileno()
@@ -95,9 +94,8 @@ class OutputStream:
                 log.error("output is not logged any more", extra={"reason": str(error)})
                 self._file.close()
                 self._file = None
-        if self._console and lines:
-            self._console.write(b"".join(self._prefix + line for line in lines))
-            self._console.flush()
+        if self._console is not None and lines:
+            CONSOLE.write(self._console, [self._prefix + line for line in lines])
 
 
 def _append_to(path: Path) -> BinaryIO | None:

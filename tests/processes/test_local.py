@@ -230,6 +230,25 @@ def test_each_pod_of_a_local_job_has_its_log_and_its_name_on_the_console(tmp_pat
         assert (tmp_path / "logs" / pod / "stderr.log").read_text() == "oh\n"
 
 
+def test_a_job_ends_though_its_console_blocks(tmp_path: Path) -> None:
+    """Without the runtime too; its log has all."""
+    (tmp_path / "much.py").write_text("for number in range(100_000): print(number)")
+    command = [sys.executable, "-m", "elastic_runtime", "--port", str(free_port()), "--local", "1"]
+    # Nobody reads the pipe until the end.
+    with subprocess.Popen(
+        [*command, "--log-dir", "logs", "--tee", "1", "much.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(TREE)},
+        stdout=subprocess.PIPE,
+    ) as local_job:
+        try:
+            assert local_job.wait(60) == 0
+        finally:
+            # An agent that waits for its console ends too.
+            local_job.communicate()
+    assert len((tmp_path / "logs" / "0" / "stdout.log").read_text().splitlines()) == 100_000
+
+
 def test_the_command_runs_resizes_and_stops_a_local_job(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "train.py").write_text(SCRIPT)
