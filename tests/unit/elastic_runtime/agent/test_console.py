@@ -4,6 +4,9 @@ import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
 
 import pytest
 
@@ -11,12 +14,12 @@ from elastic_runtime.agent import console
 from elastic_runtime.agent.console import Console, ConsoleHandler
 
 
+@dataclass
 class Pipe:
     """A console that blocks until somebody reads."""
 
-    def __init__(self) -> None:
-        read_end, self.write_end = os.pipe()
-        self._reader = open(read_end, "rb")
+    write_end: int
+    _reader: BinaryIO
 
     def read_all(self) -> bytes:
         """Until the write end is closed."""
@@ -29,11 +32,17 @@ class Pipe:
         os.close(self.write_end)
 
 
+@contextmanager
+def open_pipe() -> Iterator[Pipe]:
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb") as reader:
+        yield Pipe(write_end, reader)
+
+
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    pipe = Pipe()
-    yield pipe
-    pipe.close_read_end()
+    with open_pipe() as pipe:
+        yield pipe
 
 
 def test_lines_for_two_streams_keep_their_order(pipe: Pipe) -> None:
@@ -82,8 +91,8 @@ def test_the_end_of_an_agent_does_not_wait_for_a_console_that_blocks(
 
 
 def test_a_console_that_is_gone_costs_only_its_lines(pipe: Pipe) -> None:
-    gone = Pipe()
-    gone.close_read_end()
+    with open_pipe() as gone:
+        pass
     console_of_both = Console()
     console_of_both.write(gone.write_end, [b"lost\n"])
     console_of_both.write(pipe.write_end, [b"kept\n"])

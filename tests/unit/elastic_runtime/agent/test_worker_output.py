@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,29 +16,24 @@ from elastic_runtime.agent.worker_process import spawn
 from tests.fakes.agents import pod_settings
 
 
+@dataclass
 class Target:
-    """A console of a test: the descriptor of a file, and what was written there."""
+    """A console of a test: its descriptor, and what was written there."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "wb", buffering=0)
-        self._path = path
-        self.descriptor = self._file.fileno()
+    descriptor: int
+    _path: Path
 
     def text(self) -> bytes:
         CONSOLE.flush()
         return self._path.read_bytes()
 
-    def close(self) -> None:
-        # Its number may be another file's next.
-        CONSOLE.flush()
-        self._file.close()
-
 
 @pytest.fixture
 def console(tmp_path: Path) -> Iterator[Target]:
-    target = Target(tmp_path / "console")
-    yield target
-    target.close()
+    with open(tmp_path / "console", "wb", buffering=0) as file:
+        yield Target(file.fileno(), tmp_path / "console")
+        # The descriptor may be another file's next.
+        CONSOLE.flush()
 
 
 async def copied(stream: OutputStream, *parts: bytes) -> None:
