@@ -19,7 +19,7 @@ async def undo(client: Client, live: LiveObjects) -> None:
     """Workloads that were stopped or set aside for a Cession may run again, no queue is StrictFIFO
     or has private quota, and no guard is left, so that Kueue's own preemption works. What fails is
     logged, and tried again in the next pass. A scheduler that comes back finds its Cessions and
-    plans anew."""
+    plans again."""
     await _logged(_activate_all(client))
     strict = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES and _is_strict(obj)]
     await gather_bounded(_logged(_restore(client, queue)) for queue in strict)
@@ -28,7 +28,7 @@ async def undo(client: Client, live: LiveObjects) -> None:
         if kind == CLUSTER_QUEUES and guarded:
             await _logged(_delete_guard(client, guarded, key))
         elif kind == CLUSTER_QUEUES and private_quota.read(obj):
-            await _logged(_forget_private_quota(client, obj))
+            await _logged(_remove_private_quota(client, obj))
 
 
 async def _activate_all(client: Client) -> None:
@@ -59,13 +59,13 @@ async def _restore(client: Client, queue: Json) -> None:
     log.info("queue restored", extra={"queue": metadata["name"]})
 
 
-async def _forget_private_quota(client: Client, queue: Json) -> None:
+async def _remove_private_quota(client: Client, queue: Json) -> None:
     """The plan writes the team's own quota once the note is gone."""
     metadata = queue["metadata"]
     note = {names.PRIVATE_QUOTA: None}
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": note}}
     await client.patch(CLUSTER_QUEUES, ("", metadata["name"]), body)
-    log.info("private quota forgotten", extra={"queue": metadata["name"]})
+    log.info("private quota removed", extra={"queue": metadata["name"]})
 
 
 async def _delete_guard(client: Client, cession: str, queue: Key) -> None:

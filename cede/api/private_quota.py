@@ -26,7 +26,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class PrivateQuota:
-    """What the note says."""
+    """The note as a value."""
 
     cession: str
     # Unix seconds

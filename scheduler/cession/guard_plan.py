@@ -61,7 +61,7 @@ def needs_guard(cession: Cession, snapshot: Snapshot, now: float) -> bool:
     is_released = cession.status.released
     guard = find_guard(cession.metadata.name, snapshot)
     if guard:
-        return not (guard.is_spent and is_released)
+        return not (guard.is_ended and is_released)
     if is_released and led_s(cession.status.reservedTime, snapshot.led_since, now) > GUARD_LIMIT_S:
         return False
     return not snapshot.quota.owns_with(cession.spec.preemptor.queue, request)
@@ -79,7 +79,7 @@ def ends_first(cession: Cession, snapshot: Snapshot, now: float) -> str:
     has_guard = find_guard(cession.metadata.name, snapshot) is not None
     for guard in snapshot.guards:
         name = guard.cession
-        is_gone = guard.is_deleted and not guard.is_seated
+        is_gone = guard.is_deleted and not guard.is_admitted
         overlaps = not guard.usage or bool(guard.usage.keys() & needs)
         is_other = name != cession.metadata.name and not is_gone and overlaps
         # of two guards that were made at once, the one of the older Cession stays
@@ -131,8 +131,8 @@ def all_released(cession: Cession, snapshot: Snapshot) -> bool:
 
 # --- private quota --------------------------------------------------------------------------------
 def give_private_quota(cession: Cession, snapshot: Snapshot, now: float) -> SetPrivateQuota | None:
-    """The preemptor fits into its queue, and no other queue sees into what. None if it has what it
-    needs, or if somebody else took what was released."""
+    """Afterwards the preemptor fits into its queue, and no other queue has more than before. None
+    if the queue has enough already, or if others use what was released."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
     request = needed_quota(cession, snapshot)
     if not snapshot.quota.fits(queue.name, request):
@@ -197,18 +197,18 @@ def give_back(cession: Cession, snapshot: Snapshot) -> SetPrivateQuota | DeleteG
 def end(snapshot: Snapshot, waiting: AbstractSet[str]) -> Iterator[SetPrivateQuota | DeleteGuard]:
     """Private quota goes when its preemptor does not wait any more, and then its guard; also if the
     guard is gone. `waiting` are the names of the Cessions whose preemptor waits."""
-    seated = {guard.cession for guard in snapshot.guards if guard.is_seated}
+    admitted = {guard.cession for guard in snapshot.guards if guard.is_admitted}
     private = set[str]()
     for queue in snapshot.quota.queues.values():
         if queue.private:
             private.add(queue.private.cession)
-            if queue.private.cession not in waiting & seated:
+            if queue.private.cession not in waiting & admitted:
                 yield _changed_back(queue, queue.private)
     for guard in snapshot.guards:
-        if guard.is_deleted and not guard.is_seated:
+        if guard.is_deleted and not guard.is_admitted:
             continue
         is_over = guard.cession not in waiting and guard.cession not in private
-        if guard.is_spent or (is_over and _is_settled(guard.cession, snapshot)):
+        if guard.is_ended or (is_over and _is_settled(guard.cession, snapshot)):
             yield DeleteGuard(guard.cession)
 
 

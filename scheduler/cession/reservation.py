@@ -71,15 +71,15 @@ def _with_queue(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     """The wait for Kueue begins once; Workloads that come before the preemptor later are set aside
     with the release, and do not put it off."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    parks = tuple(_set_aside(cession, hopeless_heads(cession, snapshot)))
+    aside = tuple(_set_aside(cession, hopeless_heads(cession, snapshot)))
     if queue.strategy != STRICT_FIFO:
         strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
-        return Reservation((strict, *parks))
+        return Reservation((strict, *aside))
     if not cession.status.reservedTime and not queue.is_observed:
-        return Reservation(parks)
+        return Reservation(aside)
     since = once(cession.status.reservedTime, now)
     may_release = led_s(since, snapshot.led_since, now) >= WAKE_S
-    return Reservation(parks, may_release, since)
+    return Reservation(aside, may_release, since)
 
 
 def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWorkload]:
@@ -142,23 +142,23 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     guard = find_guard(cession.metadata.name, snapshot)
     if guard and guard.is_deleted:
         return Reservation()
-    if guard is None or not (guard.is_seated or guard.in_cohort):
+    if guard is None or not (guard.is_admitted or guard.in_cohort):
         # also if only a part of it was made
         return Reservation((guard_plan.create(cession, snapshot),))
     if not guard.in_cohort:
         return Reservation((guard_plan.join(guard, cession, snapshot),))
-    if not guard.is_seated or not guard.is_observed:
+    if not guard.is_admitted or not guard.is_observed:
         return Reservation()
-    # only now: before the guard sits, a StrictFIFO queue would keep it out
+    # only now: before the guard is admitted, a StrictFIFO queue would keep it out
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
     strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
     # nobody is tried before the preemptor, not even by right: what the guard keeps is as large as
     # the preemptor
-    parks = tuple(_set_aside(cession, heads_before(cession, snapshot)))
-    actions: tuple[Action, ...] = parks
+    aside = tuple(_set_aside(cession, heads_before(cession, snapshot)))
+    actions: tuple[Action, ...] = aside
     if queue.strategy != STRICT_FIFO:
-        actions = (strict, *parks)
-    elif not parks:
+        actions = (strict, *aside)
+    elif not aside:
         actions = _private(cession, snapshot, now)
     return Reservation(actions, True, once(cession.status.reservedTime, now))
 

@@ -145,7 +145,7 @@ class Kueue:
         """If it was not deleted before. The quota_controller then changes private quota back."""
         if cession not in self.guards:
             return
-        self.guards[cession].is_seated = False
+        self.guards[cession].is_admitted = False
         for queue in self.queues.values():
             note = private_quota.parse(queue.private)
             if note and note.cession == cession:
@@ -159,7 +159,7 @@ class Kueue:
 
     def quota(self) -> Quota:
         guards = self.guards.values()
-        guarded = sum(g.accelerators for g in guards if g.in_cohort and g.is_seated)
+        guarded = sum(g.accelerators for g in guards if g.in_cohort and g.is_admitted)
         return Quota(self.queues, shares=self.settings.shares, guarded=guarded)
 
     def admit(self, workload: Workload, now: float) -> None:

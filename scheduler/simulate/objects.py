@@ -129,7 +129,7 @@ class Guard:
     accelerators: int
     in_cohort: bool = False
     # False when Kueue has ended it
-    is_seated: bool = True
+    is_admitted: bool = True
 
 
 @dataclass(slots=True, eq=False)

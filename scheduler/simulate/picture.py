@@ -87,9 +87,9 @@ class Picture:
 
 def _guard(cession: str, guard: SimulatedGuard) -> Guard:
     """Kueue admits it, and reads its queue, at once."""
-    usage = Counter({KEY: guard.accelerators * guard.is_seated})
+    usage = Counter({KEY: guard.accelerators * guard.is_admitted})
     return Guard(
-        cession, "", guard.in_cohort, is_observed=True, is_seated=guard.is_seated, usage=usage
+        cession, "", guard.in_cohort, is_observed=True, is_admitted=guard.is_admitted, usage=usage
     )
 
 

@@ -26,15 +26,15 @@ class Guard:
     # True if Kueue uses the queue's spec as it is now
     is_observed: bool = False
     # True if Kueue has admitted it
-    is_seated: bool = False
+    is_admitted: bool = False
     usage: Quota = field(default_factory=Quota)
-    # True if it was deleted, and Kueue has yet to let it go
+    # True if it was deleted, and is there until Kueue removes its finalizer
     is_deleted: bool = False
 
     @property
-    def is_spent(self) -> bool:
-        """Whether its time is over: Kueue has ended it."""
-        return self.in_cohort and not self.is_seated
+    def is_ended(self) -> bool:
+        """Whether Kueue has ended it: at its time limit, or by its own preemption."""
+        return self.in_cohort and not self.is_admitted
 
 
 def is_guard(queue: ClusterQueue) -> bool:
@@ -44,18 +44,18 @@ def is_guard(queue: ClusterQueue) -> bool:
 def read_guards(
     queues: Iterable[ClusterQueue], admitted: Iterable[AdmittedWorkload]
 ) -> tuple[Guard, ...]:
-    seated = {workload.queue: workload for workload in admitted}
+    by_queue = {workload.queue: workload for workload in admitted}
     guards = list[Guard]()
     for queue in queues:
         if is_guard(queue):
-            workload = seated.get(queue.metadata.name)
+            workload = by_queue.get(queue.metadata.name)
             guards.append(
                 Guard(
                     cession=queue.metadata.labels[names.GUARD],
                     version=queue.metadata.resourceVersion,
                     in_cohort=queue.spec.cohortName == names.COHORT,
                     is_observed=is_observed(queue),
-                    is_seated=workload is not None and workload.active,
+                    is_admitted=workload is not None and workload.active,
                     usage=workload.usage if workload else Quota(),
                     is_deleted=bool(queue.metadata.deletionTimestamp),
                 )

@@ -29,8 +29,8 @@ from tests.builders.scheduler import (
     snapshot,
 )
 
-SEATED = Guard("c-1", "9", is_observed=True, is_seated=True, usage=gpus(4))
-KEEPS = replace(SEATED, in_cohort=True)
+ADMITTED = Guard("c-1", "9", is_observed=True, is_admitted=True, usage=gpus(4))
+KEEPS = replace(ADMITTED, in_cohort=True)
 RELAXED = SetQueueingStrategy("vision", BEST_EFFORT_FIFO, "7")
 
 

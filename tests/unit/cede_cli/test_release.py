@@ -50,7 +50,9 @@ async def test_release_enables_kueues_preemption_in_our_queues_only(
     assert queue["spec"]["cohortName"] == "cede", "the other fields of the queue stay"
 
 
-async def test_release_takes_guards_and_private_quota_away(server: ApiServer, cede: Run) -> None:
+async def test_release_deletes_guards_and_changes_private_quota_back(
+    server: ApiServer, cede: Run
+) -> None:
     labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.GUARD: "c-1"}
     guard = {"metadata": {"name": "cede-guard-c-1", "labels": labels}, "spec": {}}
     server.put(CLUSTER_QUEUES, guard)

@@ -88,7 +88,7 @@ def give_private_quota(world: World) -> tuple[str, str]:
 
 
 async def test_private_quota_stays_only_while_a_scheduler_leads(world: World) -> None:
-    seat_guard(world)
+    make_guard(world)
     before, private = give_private_quota(world)
     await world.settle()
     assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == private
@@ -106,7 +106,7 @@ async def test_private_quota_ends_with_its_guard_whoever_leads(world: World) -> 
     assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == before
 
 
-def seat_guard(world: World) -> None:
+def make_guard(world: World) -> None:
     queue = {
         "metadata": {"name": "cede-guard-c-1", "labels": LABELS},
         "spec": {},
@@ -119,7 +119,7 @@ async def test_guards_stay_only_while_a_scheduler_leads(world: World) -> None:
     in_namespace = {"name": "c-1", "namespace": names.GUARD_NAMESPACE, "labels": LABELS}
     for kind in (JOBS, LOCAL_QUEUES):
         world.server.put(kind, {"metadata": in_namespace, "spec": {}})
-    seat_guard(world)
+    make_guard(world)
 
     key = (names.GUARD_NAMESPACE, "c-1")
     keys = ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", "cede-guard-c-1")))

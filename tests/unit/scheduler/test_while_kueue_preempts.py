@@ -15,7 +15,7 @@ from scheduler.actions import (
 )
 from scheduler.plan import plan
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.guards import KEEPS, LOW, SEATED, past_own, record
+from tests.builders.guards import ADMITTED, KEEPS, LOW, past_own, record
 from tests.builders.plans import POLICY, planned, resizes, robbed_after
 from tests.builders.scheduler import NOW, admitted, cession, pending, runtime_status, snapshot
 
@@ -66,7 +66,7 @@ RELEASED = replace(past_own(KEEPS), cessions=(record(released=True),))
     [
         pytest.param(WAITING, CreateGuard, [], id="a guard is not made"),
         pytest.param(
-            replace(WAITING, guards=(SEATED,)), JoinGuard, [DeleteGuard("c-1")], id="nor joins"
+            replace(WAITING, guards=(ADMITTED,)), JoinGuard, [DeleteGuard("c-1")], id="nor joins"
         ),
         pytest.param(RELEASED, SetPrivateQuota, [DeleteGuard("c-1")], id="nor is quota private"),
     ],

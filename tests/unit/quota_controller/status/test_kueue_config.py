@@ -100,7 +100,7 @@ def test_the_settings_of_the_local_cluster_fit_a_policy() -> None:
             DEPLOYMENT,
             "BlockAdmissionOn",
             "set it to false",
-            id="nobody is admitted while a guard sits",
+            id="nobody is admitted while there is a guard",
         ),
         pytest.param(
             {},

@@ -35,7 +35,7 @@ def test_with_private_quota_the_preemptor_fits_and_nobody_else_gets_more(
     quota = cohort_quota(vision, research)
     current = snapshot(quota, pending=[pending(pods=wanted)])
     made = guard_plan.create(cession(), current)
-    own = Guard("c-1", in_cohort=True, is_seated=True, usage=gpus(made.amounts.get(KEY, 0)))
+    own = Guard("c-1", in_cohort=True, is_admitted=True, usage=gpus(made.amounts.get(KEY, 0)))
     current = replace(current, guards=(own,))
     given_quota = guard_plan.give_private_quota(cession(), current, NOW)
     if given_quota is None:

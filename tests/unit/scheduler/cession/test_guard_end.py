@@ -15,7 +15,7 @@ from scheduler.cession.reservation import restore
 from scheduler.quota.cohort import CohortQuota
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.guards import KEEPS, LOW, SEATED, past_own, record, written
+from tests.builders.guards import ADMITTED, KEEPS, LOW, past_own, record, written
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,
@@ -57,15 +57,17 @@ def test_the_quota_is_changed_back_before_the_guard_is_deleted() -> None:
 def test_private_quota_ends_with_its_guard_while_the_preemptor_waits() -> None:
     """Without the guard, what is promised would be more than there is."""
     waiting = with_private(past_own(target=LOW, records=[record()]))
-    spent = replace(waiting, guards=(replace(KEEPS, is_seated=False),))
-    for current in (waiting, spent):
+    ended = replace(waiting, guards=(replace(KEEPS, is_admitted=False),))
+    for current in (waiting, ended):
         backs = [a for a in restore(current, [record()]) if isinstance(a, SetPrivateQuota)]
         assert [back.note for back in backs] == [""]
     kept = replace(waiting, guards=(KEEPS,))
     assert not [a for a in restore(kept, [record()]) if isinstance(a, SetPrivateQuota)]
 
 
-@pytest.mark.parametrize("guard", [Guard("c-1"), SEATED, KEEPS], ids=["made", "seated", "keeps"])
+@pytest.mark.parametrize(
+    "guard", [Guard("c-1"), ADMITTED, KEEPS], ids=["made", "admitted", "joined"]
+)
 def test_a_guard_without_a_cession_is_deleted_at_every_step(guard: Guard) -> None:
     """The Cession was cancelled or deleted."""
     assert list(restore(replace(snapshot(), guards=(guard,)), [])) == [DeleteGuard("c-1")]
@@ -76,12 +78,12 @@ def test_a_deleted_guard_is_waited_for_only_while_it_keeps_something() -> None:
     # its Job too, which somebody who deletes a queue by hand leaves
     assert list(restore(replace(snapshot(), guards=(deleted,)), [])) == [DeleteGuard("c-0")]
     assert guard_plan.ends_first(record(), past_own(deleted, target=LOW), NOW) == "c-0"
-    gone = replace(deleted, is_seated=False)
+    gone = replace(deleted, is_admitted=False)
     assert list(restore(replace(snapshot(), guards=(gone,)), [])) == []
     assert not guard_plan.ends_first(record(), past_own(gone, target=LOW), NOW)
 
 
 def test_a_guard_whose_time_is_over_is_deleted_while_the_preemptor_waits() -> None:
-    spent = replace(KEEPS, is_seated=False)
-    current = past_own(spent, target=LOW, records=[record()])
+    ended = replace(KEEPS, is_admitted=False)
+    current = past_own(ended, target=LOW, records=[record()])
     assert DeleteGuard("c-1") in list(restore(current, [record()]))

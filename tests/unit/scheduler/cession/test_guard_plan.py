@@ -20,7 +20,7 @@ from scheduler.cession.reservation import prepare
 from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.guards import KEEPS, LOW, RELAXED, SEATED, past_own, record, step
+from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,
@@ -106,7 +106,7 @@ def test_a_queue_is_not_strict_while_another_preemptor_has_a_guard() -> None:
 
 
 def test_of_two_guards_at_once_the_older_cession_keeps_its_own() -> None:
-    current, first, second = of_two_teams(SEATED, replace(SEATED, cession="c-2"))
+    current, first, second = of_two_teams(ADMITTED, replace(ADMITTED, cession="c-2"))
     assert not guard_plan.ends_first(first, current, NOW)
     assert step(current, second).actions == (DeleteGuard("c-2"),)
 
@@ -170,8 +170,8 @@ def test_no_guard_is_made_for_what_another_cession_releases() -> None:
 @pytest.mark.parametrize(
     ("guard", "expected"),
     [
-        pytest.param(replace(KEEPS, is_seated=False), None, id="Kueue has ended it"),
-        pytest.param(SEATED, JoinGuard("c-1", "9", (KEY,)), id="admitted, it joins the Cohort"),
+        pytest.param(replace(KEEPS, is_admitted=False), None, id="Kueue has ended it"),
+        pytest.param(ADMITTED, JoinGuard("c-1", "9", (KEY,)), id="admitted, it joins the Cohort"),
         pytest.param(replace(KEEPS, is_observed=False), None, id="Kueue has not read it"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_guard_of_which_only_a_part_was_made_is_completed() -> None:
 
 def test_the_queue_becomes_strict_only_behind_the_guard() -> None:
     """Before, a StrictFIFO queue would keep the guard out."""
-    early = step(past_own(SEATED, target=LOW, strategy="BestEffortFIFO"), record())
+    early = step(past_own(ADMITTED, target=LOW, strategy="BestEffortFIFO"), record())
     assert [type(action).__name__ for action in early.actions] == ["JoinGuard"]
     behind = step(past_own(KEEPS, target=LOW, strategy="BestEffortFIFO"), record())
     assert [type(action).__name__ for action in behind.actions] == ["SetQueueingStrategy"]

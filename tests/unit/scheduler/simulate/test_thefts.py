@@ -103,7 +103,7 @@ class Trial:
         )
 
     # --- a guard: a Workload that holds what is missing -------------------------------------------
-    def seat_guard(self, size: int) -> Job:
+    def admit_guard(self, size: int) -> Job:
         """Admitted from a quota of its own, which then goes: the cohort is short by its size."""
         self._set_quota("guard", nominal=size, lending_limit=0)
         guard = self.submit("guard", "guard", size)
@@ -200,7 +200,7 @@ def test_a_guard_with_private_quota_keeps_for_every_claim(claim: str, fair_shari
     for seed in range(RUNS):
         trial = Trial(claim, seed, fair_sharing=fair_sharing)
         trial.set_aside()
-        guard = trial.seat_guard(4)
+        guard = trial.admit_guard(4)
         trial.make_strict()
         trial.release_all()
         trial.give_private_quota(4)
@@ -213,7 +213,7 @@ def test_a_guard_alone_does_not_help_behind_a_hopeless_job(fair_sharing: bool) -
     """Seen: 10 of 10, the head tried first is the hopeless one."""
     for seed in range(RUNS):
         trial = Trial("behind a hopeless job", seed, fair_sharing=fair_sharing)
-        guard = trial.seat_guard(4)
+        guard = trial.admit_guard(4)
         trial.make_strict()
         trial.release_all()
         trial.cluster.end(guard)

@@ -20,37 +20,37 @@ def queue(cohort: str = "", observed: int = 3, guarded: str = "c-1") -> ClusterQ
     )
 
 
-SEATED = admitted("c-1", guard_queue("c-1"), size=4, allowed_sizes=())
+ADMITTED = admitted("c-1", guard_queue("c-1"), size=4, allowed_sizes=())
 
 
 def test_a_guard_without_quota() -> None:
     (guard,) = read_guards([queue()], [])
     assert guard == Guard("c-1", "9", is_observed=True)
-    assert not guard.is_spent
+    assert not guard.is_ended
 
 
 def test_a_guard_that_keeps_capacity() -> None:
-    (guard,) = read_guards([queue(names.COHORT)], [SEATED])
+    (guard,) = read_guards([queue(names.COHORT)], [ADMITTED])
     assert guard == Guard("c-1", "9", True, True, True, gpus(4))
 
 
 def test_a_queue_that_kueue_has_not_read() -> None:
-    (guard,) = read_guards([queue(observed=2)], [SEATED])
+    (guard,) = read_guards([queue(observed=2)], [ADMITTED])
     assert not guard.is_observed
 
 
 def test_a_guard_that_kueue_has_ended_is_spent() -> None:
     (guard,) = read_guards([queue(names.COHORT)], [])
-    assert guard.is_spent
+    assert guard.is_ended
 
 
 def test_other_queues_are_no_guards() -> None:
-    assert read_guards([queue(guarded="")], [SEATED]) == ()
+    assert read_guards([queue(guarded="")], [ADMITTED]) == ()
 
 
 def test_a_guard_that_is_being_deleted() -> None:
     made = queue(names.COHORT)
     metadata = replace(made.metadata, deletionTimestamp="2026-01-01T00:00:00Z")
     deleted = ClusterQueue(metadata, made.spec, made.status)
-    (guard,) = read_guards([deleted], [SEATED])
+    (guard,) = read_guards([deleted], [ADMITTED])
     assert guard.is_deleted

@@ -61,7 +61,7 @@ def test_a_guard_sits_outside_of_the_cohort_too() -> None:
     of_guard = cluster_queue("research", cohort="", labels={names.GUARD: "c-1"})
     current = taken(workload("a", 3, assigned=3, owners=[]), queues=[of_guard])
     (guard,) = current.guards
-    assert (guard.is_seated, guard.in_cohort, current.admitted) == (True, False, ())
+    assert (guard.is_admitted, guard.in_cohort, current.admitted) == (True, False, ())
 
 
 def test_a_written_shrink_counts_before_kueue_follows() -> None:
