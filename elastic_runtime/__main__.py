@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import errno
+import importlib.util
 import json
 import logging
 import os
@@ -179,17 +180,18 @@ def missing_script(name: str, *, is_module: bool) -> str:
     if not is_module:
         exists = Path(name).exists()
         return "" if exists else f"there is no {name} in {Path.cwd()}: check the path of the script"
-    folders: Sequence[str] | None = None
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        spec = PathFinder.find_spec(".".join(parts[:count]), folders)
+    top, *below = name.split(".")
+    # Also asks the finders of editable installs. One that is there knows all below.
+    spec = importlib.util.find_spec(top) if top else None
+    if spec and not PathFinder.find_spec(top):
+        return ""
+    for part in below:
+        # With its folders a module below is found as a top one is: its parent is not imported.
         folders = spec.submodule_search_locations if spec else None
-        if spec is None or (folders is None and count < len(parts)):
-            return (
-                f"there is no module {name}: check its name, and that it is installed or in "
-                f"{Path.cwd()}"
-            )
-    return ""
+        spec = PathFinder.find_spec(part, folders) if folders else None
+    if spec:
+        return ""
+    return f"there is no module {name}: check its name, and that it is installed or in {Path.cwd()}"
 
 
 def run_agent(

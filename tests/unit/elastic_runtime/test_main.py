@@ -4,11 +4,13 @@ import json
 import socket
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-from elastic_runtime.__main__ import main
+from elastic_runtime.__main__ import main, missing_script
 from tests.paths import TREE
 
 
@@ -72,6 +74,43 @@ def test_mistake_is_answered_in_one_line(tmp_path: Path, words: list[str], compl
     assert result.returncode != 0
     assert complaint in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+class EditableFinder:
+    """As setuptools installs one: it maps names to folders that are on no path."""
+
+    def __init__(self, names: dict[str, Path]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        path = self.names.get(name)
+        return spec_from_file_location(name, path) if path else None
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on no path, with modules that may not be imported."""
+    for name in ("installed/__init__.py", "installed/train.py", "space/inner/train.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("raise AssertionError('imported')")
+    names = {"installed": tmp_path / "installed" / "__init__.py"}
+    names["installed.elsewhere"] = tmp_path / "space" / "inner" / "train.py"
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, EditableFinder(names)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["installed", "installed.train", "installed.elsewhere"])
+def test_a_module_of_an_editable_install_can_be_run(project: Path, name: str) -> None:
+    assert missing_script(name, is_module=True) == ""
+
+
+def test_a_module_in_folders_without_init_files_can_be_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(project)
+    assert missing_script("space.inner.train", is_module=True) == ""
+    assert "there is no module space.inner.x" in missing_script("space.inner.x", is_module=True)
 
 
 def test_another_system_is_refused_with_what_works_there(
