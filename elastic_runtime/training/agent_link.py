@@ -20,7 +20,7 @@ from elastic_runtime.messages import (
     decode_agent_message,
     encode_line,
 )
-from elastic_runtime.training.failure_report import report_failures
+from elastic_runtime.training.failure_report import report_failures, without_secrets
 
 # A process has one agent, and one socket to it.
 _link: "AgentLink | None" = None
@@ -82,6 +82,8 @@ class AgentLink:
         threading.Thread(target=self._listen, daemon=True, name="agent").start()
 
     def send(self, message: WorkerMessage) -> None:
+        if isinstance(message, messages.Progress):
+            message = without_secrets(message)
         with self._sending:
             self._socket.sendall(encode_line(message))
 

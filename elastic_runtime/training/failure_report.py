@@ -5,15 +5,19 @@ that it works as soon as the script imports a name of elastic_runtime.
 """
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+from urllib.parse import unquote
 
 from elastic_runtime.agent.settings import AGENT_FD_ENV, AGENT_PID_ENV
-from elastic_runtime.messages import Failed, encode_line
+from elastic_runtime.messages import Failed, Progress, encode_line
 from elastic_runtime.mistake import Mistake
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -21,6 +25,20 @@ PACKAGE = str(Path(__file__).resolve().parents[1])
 MAX_REASON = 400
 # Characters. A shorter value of a variable may be part of any word.
 MIN_SECRET = 8
+# The same of what is named a password; "false" is none.
+MIN_PASSWORD = 6
+PASSWORDS = (
+    # //user:password@host
+    re.compile(r"//[^\s/:]*:([^\s/]+)@"),
+    # password=..., "token": "...", Authorization: Bearer ...
+    re.compile(
+        r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|credentials?|authorization)"
+        r"[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic)\s+)?([^\s\"',;&]+)",
+        re.IGNORECASE,
+    ),
+)
+# Sentences for the job's status.
+TEXTS = ("message", "save_message", "size_message", "failure")
 
 # The exception that was sent: the script's own hook may call ours again.
 _reported: BaseException | None = None
@@ -91,13 +109,34 @@ def one_line(error: BaseException) -> str:
     return " ".join(lines[:3]) + more
 
 
+def without_secrets(progress: Progress) -> Progress:
+    """As it may be sent: see `without_values`."""
+    texts = {name: getattr(progress, name) for name in TEXTS}
+    masked: dict[str, Any] = {
+        name: without_values(text, os.environ) for name, text in texts.items() if text
+    }
+    return replace(progress, **masked) if masked else progress
+
+
 def without_values(text: str, environment: Mapping[str, str]) -> str:
-    """`text` with `$NAME` for the value of each variable: it may be a password or a token.
+    """`text` with `$NAME` for the value of each variable, and for a password inside a value.
 
     The status, unlike a log, is kept and shown to others. A path that exists is no secret.
     """
-    by_length = sorted(environment.items(), key=lambda variable: -len(variable[1]))
-    for name, value in by_length:
-        if len(value) >= MIN_SECRET and value in text and not os.path.exists(value):
-            text = text.replace(value, f"${name}")
+    for secret, name in sorted(_secrets(environment), key=lambda pair: -len(pair[0])):
+        if secret in text and not os.path.exists(secret):
+            text = text.replace(secret, f"${name}")
     return text
+
+
+def _secrets(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What may not be sent, each with its variable."""
+    for name, value in environment.items():
+        if len(value) >= MIN_SECRET:
+            yield value, name
+        for pattern in PASSWORDS:
+            for password in pattern.findall(f"{name}={value}"):
+                # A library quotes it as it is in the address, or decoded.
+                for secret in {password, unquote(password)}:
+                    if len(secret) >= MIN_PASSWORD:
+                        yield secret, name

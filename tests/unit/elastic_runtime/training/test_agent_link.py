@@ -84,6 +84,15 @@ def record(generation: int, *members: int, **more: Any) -> Record:
     return Record(generation, members, tuple(f"i{member}" for member in members), **more)
 
 
+def test_a_report_for_the_status_has_no_values_of_the_environment(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_LOGIN", "s3://me:pa55word@store/bucket")
+    agent.link.send(messages.Progress(step=3, save_message="saving step 3 failed: pa55word"))
+    expected = messages.Progress(step=3, save_message="saving step 3 failed: $STORE_LOGIN")
+    assert agent.receive() == expected
+
+
 def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AGENT_FD_ENV, raising=False)
     assert agent_link.connect() is None

@@ -1,17 +1,21 @@
 """Why a script ends reaches its agent in one line, and a mistake is printed in one line."""
 
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from elastic_runtime.messages import Failed
+from elastic_runtime.messages import Failed, Progress
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.failure_report import (
     MAX_REASON,
+    TEXTS,
     describe,
     one_line,
     report_failures,
+    without_secrets,
     without_values,
 )
 
@@ -109,6 +113,49 @@ def test_short_values_and_the_longest_match() -> None:
     environment = {"A": "part", "B": "password", "C": "password-and-more"}
     text = "a part of password-and-more, and password"
     assert without_values(text, environment) == "a part of $C, and $B"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("postgresql://trainer:pa55word@db.example/runs", id="address"),
+        pytest.param("host=db user=trainer password=pa55word sslmode=require", id="settings"),
+        pytest.param("Server=db;Pwd='pa55word';", id="quoted"),
+        pytest.param('{"user": "trainer", "api_token": "pa55word"}', id="JSON"),
+        pytest.param("team=x,authorization=Bearer pa55word", id="header"),
+    ],
+)
+def test_a_password_inside_a_value_is_not_sent(value: str) -> None:
+    text = "db.example: password authentication of trainer failed with pa55word"
+    expected = text.replace("pa55word", "$LOGIN")
+    assert without_values(text, {"LOGIN": value}) == expected
+
+
+def test_a_password_is_found_as_it_is_and_as_the_address_has_it() -> None:
+    environment = {"PROXY": "http://me:pa%2F55word@proxy:3128"}
+    text = without_values("pa/55word, pa%2F55word", environment)
+    assert text == "$PROXY, $PROXY"
+
+
+def test_a_variable_that_is_named_a_password_may_be_shorter() -> None:
+    environment = {"DB_PASSWORD": "hunter2", "LEVEL": "verbose", "USE_TOKEN": "false"}
+    assert without_values("hunter2 verbose false", environment) == "$DB_PASSWORD verbose false"
+
+
+def test_what_a_worker_reports_for_the_status_has_no_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORE_LOGIN", "s3://me:pa55word@store/bucket")
+    texts: dict[str, Any] = {name: f"{name}: pa55word" for name in TEXTS}
+    sent = without_secrets(Progress(step=7, **texts))
+    assert [getattr(sent, name) for name in TEXTS] == [f"{name}: $STORE_LOGIN" for name in TEXTS]
+    assert sent.step == 7
+
+
+def test_every_text_of_a_report_is_looked_through() -> None:
+    """But for the digest of a checkpoint."""
+    texts = {field.name for field in fields(Progress) if "str" in str(field.type)}
+    assert texts - {"digest"} == {*TEXTS}
 
 
 def test_a_long_text_becomes_one_line() -> None:
