@@ -30,6 +30,12 @@ SECONDS_TO_OWNER = Histogram(
     "From the creation of a preemptor to its pods being ready.",
     buckets=SECONDS_OF_WAITING,
 )
+GUARDS = Gauge("cede_guards", "Guards that Kueue has admitted: each keeps capacity from all teams.")
+GUARD_SECONDS = Histogram(
+    "cede_guard_seconds",
+    "How long a guard was admitted.",
+    buckets=SECONDS_OF_WAITING,
+)
 STAGE_SECONDS = Histogram(
     "cede_cession_stage_seconds",
     "Of targets: opened to asked, asked to ceded, ceded to released. Of Cessions: last release to "
@@ -91,6 +97,8 @@ class CessionMetrics:
         self._before: dict[str, Cession] | None = None
         # by uid of the target
         self._at_stake: dict[str, _AtStake] = {}
+        # by Cession: Unix seconds since when its guard has been admitted
+        self._guarded_since: dict[str, float] = {}
 
     def note(self, current: Snapshot, observed: Mapping[str, Observed], now: float) -> None:
         """Counts what has happened since the last pass."""
@@ -106,11 +114,22 @@ class CessionMetrics:
             for target in cession.spec.targets
             if (at_stake := self._now_at_stake(cession, target, current, observed, now))
         }
+        self._note_guards(current, now)
         OPEN_CESSIONS.set(sum(1 for cession in current.cessions if cession.open))
         _set_by_queue(PENDING, (workload.queue for workload in current.pending), current)
         _set_by_queue(ADMITTED, (workload.queue for workload in current.admitted), current)
         elastic = [job for job in current.admitted if job.allowed_sizes]
         SILENT.set(sum(1 for job in elastic if job.runtime is None))
+
+    def _note_guards(self, current: Snapshot, now: float) -> None:
+        admitted = {guard.cession for guard in current.guards if guard.is_admitted}
+        for cession, since in self._guarded_since.items():
+            if cession not in admitted:
+                # what happened while another replica led is not known
+                GUARD_SECONDS.observe(max(0.0, now - max(since, current.led_since)))
+        before = self._guarded_since
+        self._guarded_since = {cession: before.get(cession, now) for cession in admitted}
+        GUARDS.set(len(admitted))
 
     def _count(self, cession: Cession, before: Cession | None) -> None:
         status = cession.status

@@ -7,13 +7,14 @@ without harm.
 4. Record the new status after all other actions.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import OPEN, Cession
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
+from cede.api.short_text import cut
 from scheduler.actions import Action
 from scheduler.cession.cession_lifecycle import (
     ADMISSION_TIMEOUT_S,
@@ -22,7 +23,7 @@ from scheduler.cession.cession_lifecycle import (
     RESERVATION_TIMEOUT_S,
     Occurrence,
 )
-from scheduler.cession.cession_record import next_status
+from scheduler.cession.cession_record import MAX_MESSAGE, next_status
 from scheduler.cession.preemptor_state import PreemptorState, find_preemptor
 from scheduler.cession.promises import needed_targets, suffices, takers
 from scheduler.cession.recording import recording
@@ -100,7 +101,8 @@ def advance(
     status = status.model_copy(update=news)
     is_open = status.phase in OPEN
     if is_waiting and is_open:
-        status = _with_wait(cession, status, progress, snapshot, now)
+        contradiction = _contradiction(cession, progress, snapshot, now)
+        status = _with_reasons(status, (contradiction, reservation.message))
     asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
     if is_waiting and is_open:
@@ -147,23 +149,27 @@ def _is_unrecorded_stop(progress: TargetProgress) -> bool:
     return progress.target.how == "Stop" and not progress.released and not progress.status.stopped
 
 
-def _with_wait(
-    cession: Cession,
-    status: CessionStatus,
-    progress: Sequence[TargetProgress],
-    snapshot: Snapshot,
-    now: float,
-) -> CessionStatus:
-    """With the reason in its message if a target is ready, and nothing is forced on it."""
+def _contradiction(
+    cession: Cession, progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
+) -> str:
+    """Why nothing is forced on a target that is ready; empty if it may be."""
     ready = [target for target in progress if target.needed and target.ready]
     if not any(waits_for_agreement(cession, target, snapshot, now) for target in ready):
-        return status
+        return ""
     queues = ", ".join(sorted({queue for queue, _ in snapshot.disagreements}))
-    message = (
-        f"{status.phase.sentence} What is in use in {queues} differs from Kueue's own count, so "
-        f"capacity may be free already: no job is forced until both agree, or for "
-        f"{DISAGREEMENT_LIMIT_S:.0f} s."
+    return (
+        f"What is in use in {queues} differs from Kueue's own count, so capacity may be free "
+        f"already: no job is forced until both agree, or for {DISAGREEMENT_LIMIT_S:.0f} s."
     )
+
+
+def _with_reasons(status: CessionStatus, reasons: Iterable[str]) -> CessionStatus:
+    """With the reasons after the sentence of its phase, and without those of an earlier pass."""
+    given = list(filter(None, reasons))
+    sentence = status.phase.sentence
+    if not given and not status.message.startswith(f"{sentence} "):
+        return status
+    message = cut(" ".join((sentence, *given)), MAX_MESSAGE)
     return status.model_copy(update={"message": message})
 
 

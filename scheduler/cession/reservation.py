@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
+from cede.api.objects import rfc3339, unix
+from cede.api.resources import describe_amounts
 from scheduler.actions import Action, SetPrivateQuota, SetQueueingStrategy, SetWorkloadActive
 from scheduler.cession import guard_plan
 from scheduler.cession.guard_plan import find_guard, needs_guard
@@ -25,6 +27,10 @@ WAKE_S = 1.2
 """A queue that becomes StrictFIFO does not wake its Workloads. Kueue does so up to 1 s later, and
 until then it keeps nothing for anybody (Kueue: pkg/cache/queue/inadmissible_workloads.go)."""
 
+AFTER_ANOTHER = "A guard is alone with its instance type, so this waits for the end of Cession"
+BEFORE_GUARD = "Nothing is released before Kueue has admitted a guard."
+WHILE_KUEUE_PREEMPTS = "No guard is made while Kueue preempts by its own rules."
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -36,6 +42,8 @@ class Reservation:
     may_release: bool = False
     # RFC 3339: since when Kueue keeps capacity for the preemptor; empty if it does not
     since: str = ""
+    # for the Cession's message: what the release waits for, or what a guard keeps
+    message: str = ""
 
 
 def prepare(
@@ -48,14 +56,15 @@ def prepare(
     """
     is_released = cession.status.released
     all_ready = all(ready.values())
-    if not is_released and guard_plan.ends_first(cession, snapshot, now):
+    first = "" if is_released else guard_plan.ends_first(cession, snapshot, now)
+    if first:
         # a StrictFIFO queue would keep out the preemptor of the other Cession
-        return _nothing_kept(cession, snapshot)
+        return _nothing_kept(cession, snapshot, f"{AFTER_ANOTHER} {first}.")
     if needs_guard(cession, snapshot, now):
         if snapshot.kueue_preempts:
             # the quota_controller writes no private quota then, so the guard would only be in the
             # way of Kueue's own preemption
-            return _nothing_kept(cession, snapshot)
+            return _nothing_kept(cession, snapshot, WHILE_KUEUE_PREEMPTS)
         # what another Cession releases, a guard would keep that one from releasing
         is_alone = is_released or suffices(cession, snapshot, (), ready)
         if not all_ready or not is_alone:
@@ -141,14 +150,14 @@ def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
 def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
     guard = find_guard(cession.metadata.name, snapshot)
     if guard and guard.is_deleted:
-        return Reservation()
+        return Reservation(message=BEFORE_GUARD)
     if guard is None or not (guard.is_admitted or guard.in_cohort):
         # also if only a part of it was made
-        return Reservation((guard_plan.create(cession, snapshot),))
+        return Reservation((guard_plan.create(cession, snapshot),), message=BEFORE_GUARD)
     if not guard.in_cohort:
-        return Reservation((guard_plan.join(guard, cession, snapshot),))
+        return Reservation((guard_plan.join(guard, cession, snapshot),), message=BEFORE_GUARD)
     if not guard.is_admitted or not guard.is_observed:
-        return Reservation()
+        return Reservation(message=BEFORE_GUARD)
     # only now: before the guard is admitted, a StrictFIFO queue would keep it out
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
     strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
@@ -160,14 +169,17 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
         actions = (strict, *aside)
     elif not aside:
         actions = _private(cession, snapshot, now)
-    return Reservation(actions, True, once(cession.status.reservedTime, now))
+    since = once(cession.status.reservedTime, now)
+    amounts = describe_amounts(guard.usage)
+    message = f"A guard keeps {amounts} for the preemptor since {rfc3339(unix(since))}."
+    return Reservation(actions, True, since, message)
 
 
-def _nothing_kept(cession: Cession, snapshot: Snapshot) -> Reservation:
+def _nothing_kept(cession: Cession, snapshot: Snapshot, message: str = "") -> Reservation:
     """What keeps capacity for the preemptor ends; a queue has one write in a pass."""
     back = guard_plan.give_back(cession, snapshot)
     relaxed = () if isinstance(back, SetPrivateQuota) else _relaxed(cession, snapshot)
-    return Reservation((back, *relaxed) if back else relaxed)
+    return Reservation((back, *relaxed) if back else relaxed, message=message)
 
 
 def _private(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:

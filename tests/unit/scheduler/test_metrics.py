@@ -1,6 +1,7 @@
 """What is counted when Cessions go on, and what is not counted twice."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
@@ -10,6 +11,7 @@ from cede.api.objects import rfc3339
 from elastic_runtime.contract import Status
 from scheduler.metrics import CessionMetrics
 from scheduler.snapshot.observations import Observed
+from tests.builders.guards import ADMITTED, KEEPS
 from tests.builders.scheduler import GPU, NOW, admitted, cession, pending, runtime_status, snapshot
 
 SAVED_AT = NOW - 100
@@ -103,6 +105,24 @@ def test_of_a_job_without_a_runtime_only_the_stop_counts() -> None:
     stops = value("cede_targets_total", how="Stop", ceded="false")
     note(cession(how="Stop"), STOPPED, runtime=None)
     assert (lost(), stops()) == (0, 1)
+
+
+def test_guards_are_counted_while_they_are_admitted_and_timed_at_their_end() -> None:
+    seconds = value("cede_guard_seconds_sum")
+    ended = value("cede_guard_seconds_count")
+    metrics = CessionMetrics()
+    for moment, guards in ((0, ()), (1, (ADMITTED,)), (3, (KEEPS,)), (4, ())):
+        metrics.note(replace(snapshot(), guards=guards), {}, NOW + moment)
+        assert REGISTRY.get_sample_value("cede_guards") == len(guards)
+    assert (seconds(), ended()) == (3, 1)
+
+
+def test_a_guard_is_timed_only_while_this_replica_leads() -> None:
+    seconds = value("cede_guard_seconds_sum")
+    metrics = CessionMetrics()
+    metrics.note(replace(snapshot(), guards=(KEEPS,)), {}, NOW)
+    metrics.note(snapshot(led_since=NOW + 98), {}, NOW + 100)
+    assert seconds() == 2
 
 
 def test_the_depth_of_each_queue_is_known() -> None:
