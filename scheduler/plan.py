@@ -10,17 +10,14 @@ from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordWorkloadEvent
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.cession_lifecycle import Occurrence
-from scheduler.cession.opening import Decision, amend, decide
+from scheduler.cession.opening import Claims, Decision, amend, decide
 from scheduler.cession.preemptor_state import find_preemptor
-from scheduler.cession.promises import after_cessions, target_uids
+from scheduler.cession.promises import target_uids
 from scheduler.cession.recording import end, recording
 from scheduler.cession.reservation import restore
 from scheduler.cession.stage_times import once
 from scheduler.cession.stopped_jobs import run_again
 from scheduler.faults import Fault, Faults
-from scheduler.preemption.admissions import after_admissions
-from scheduler.preemption.job_history import read_history
-from scheduler.preemption.targets import TargetChooser
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.missing_pods import shrink_missing
@@ -140,18 +137,17 @@ def _grown(
     """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
     unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
     promised = {need.flavor for cession in unserved for need in cession.spec.need}
-    claims = {cession.spec.preemptor.uid for cession in unserved}
-    grown = list(grow(snapshot, policy, now, promised=promised, claims=claims))
+    waiting = {cession.spec.preemptor.uid for cession in unserved}
+    grown = list(grow(snapshot, policy, now, promised=promised, claims=waiting))
     if snapshot.kueue_preempts:
         # a slice that cannot be admitted is withdrawn all the same
         return (action for action in grown if action.shrinks)
     if grown or not growable(snapshot, policy, now):
         return iter(grown)
-    after = after_admissions(after_cessions(snapshot, served), claims)
-    history = read_history(snapshot.cessions, now)
-    choose = TargetChooser(after, policy, history, now).choose
+    claims = Claims(snapshot, served, policy, now)
+    choose = claims.chooser_soon.choose
     queues = {cession.spec.preemptor.queue for cession in served}
-    return claim_growth(after, policy, now, choose, promised=promised, busy_queues=queues)
+    return claim_growth(claims.soon, policy, now, choose, promised=promised, busy_queues=queues)
 
 
 # --- mode Observe ---------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def decide(
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass."""
     queues = {cession.spec.preemptor.queue for cession in open_cessions}
-    claims = faults.guard("the preemptors", None, _Claims, snapshot, open_cessions, policy, now)
+    claims = faults.guard("the preemptors", None, Claims, snapshot, open_cessions, policy, now)
     if claims is None:
         return
     for preemptor in faults.guard_all("the preemptors", claims.preemptors, queues):
@@ -64,7 +64,7 @@ def decide(
             return
 
 
-class _Claims:
+class Claims:
     """Who may claim from whom, once all open Cessions are completed."""
 
     def __init__(
@@ -76,7 +76,6 @@ class _Claims:
         self._policy = policy
         self._fair_shares = policy.idleCompute == "FairShare"
         self._now = now
-        self._chooser = TargetChooser(self._after, policy, self._history, now)
 
     def preemptors(self, queues_with_open_cession: Collection[str]) -> Iterator[Preemptor]:
         return preemptors(
@@ -110,8 +109,8 @@ class _Claims:
         to it as well. A team that does not borrow yet owes nothing: Kueue may never admit what it
         seems about to."""
         own = preemptor.workload.queue
-        missing = self._soon.quota.missing(own, preemptor.request)
-        plan = self._chooser_soon.choose(replace(preemptor, missing=missing))
+        missing = self.soon.quota.missing(own, preemptor.request)
+        plan = self.chooser_soon.choose(replace(preemptor, missing=missing))
         others = {target.job.queue for target in plan.targets} - {own}
         if all(self._after.quota.borrows(name, missing) for name in others):
             return plan
@@ -119,15 +118,20 @@ class _Claims:
         return replace(plan, targets=(), why=why)
 
     @cached_property
-    def _soon(self) -> Snapshot:
+    def soon(self) -> Snapshot:
+        """The snapshot then, and with what Kueue is about to admit."""
         return after_admissions(self._after, self._served)
 
     @cached_property
-    def _chooser_soon(self) -> TargetChooser:
-        return TargetChooser(self._soon, self._policy, self._history, self._now)
+    def _chooser(self) -> TargetChooser:
+        return TargetChooser(self._after, self._policy, self._history, self._now)
+
+    @cached_property
+    def chooser_soon(self) -> TargetChooser:
+        return TargetChooser(self.soon, self._policy, self._history, self._now)
 
 
-def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: _Claims, now: float) -> Decision:
+def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: Claims, now: float) -> Decision:
     uid = preemptor.workload.uid
     if pause_left_s(snapshot, uid, now):
         why = f"{subject(preemptor)} stays pending: its last Cession failed a moment ago"
@@ -155,7 +159,7 @@ def amend(
     uids = target_uids([cession])
     rest = tuple(job for job in snapshot.admitted if job.identity not in uids)
     for current in (snapshot, replace(snapshot, admitted=rest)):
-        claims = _Claims(current, others, policy, now)
+        claims = Claims(current, others, policy, now)
         for preemptor in claims.claims_of(pending):
             plan = claims.choose(preemptor)
             # a job that has ceded may shrink further, but is not stopped as well

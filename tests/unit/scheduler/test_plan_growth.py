@@ -50,6 +50,15 @@ def test_an_elastic_owner_takes_its_own_quota_back() -> None:
     assert not [action for action in resizes(later) if action.job[1] == "speech"]
 
 
+def test_a_team_grows_within_its_own_before_others_borrow_it() -> None:
+    """`next` fits, and would be the first to borrow: Kueue admits the owner's slice before it."""
+    quota = cohort_quota(queue("vision", 8, used=4), queue("research", 8, used=8))
+    owner = admitted("speech", "vision", 4, desired_size=8, runtime=runtime_status(4, wanted=4))
+    other = admitted(size=8, runtime=runtime_status(8, wanted=8))
+    current = snapshot(quota, admitted=[owner, other], pending=[pending("next", "research", 4)])
+    assert [(a.job[1], a.size) for a in resizes(planned(current))] == [("speech", 8)]
+
+
 def test_in_mode_observe_no_growth_is_claimed() -> None:
     quota = cohort_quota(queue("vision", 8, used=2), queue("research", 0, used=6))
     owner = admitted("speech", "vision", 2, runtime=runtime_status(2, wanted=2))
