@@ -24,7 +24,7 @@ class Faults:
     def __init__(self) -> None:
         self.all = list[Fault]()
 
-    def guard(
+    def attempt(
         self, subject: str, otherwise: T, part: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """What `part` returns; `otherwise` if it raises, which becomes a fault."""
@@ -35,11 +35,11 @@ class Faults:
             self.all.append(Fault(subject, describe(error)))
             return otherwise
 
-    def guard_all(
+    def attempt_all(
         self, subject: str, part: Callable[P, Iterable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[T, ...]:
         """All that `part` yields; nothing if it raises."""
-        return self.guard(subject, (), lambda: tuple(part(*args, **kwargs)))
+        return self.attempt(subject, (), lambda: tuple(part(*args, **kwargs)))
 
 
 def describe(error: Exception) -> str:

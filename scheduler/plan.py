@@ -64,29 +64,29 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         _advanced(cession, snapshot, open_cessions, policy, now, faults) for cession in followed
     ]
     still_open = [cession for cession, step in zip(followed, steps, strict=True) if step.is_open]
-    decisions = faults.guard_all(
+    decisions = faults.attempt_all(
         "new Cessions", decide, snapshot, open_cessions, policy, now, faults
     )
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
     busy = target_uids(served)
-    overuse = faults.guard_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
+    overuse = faults.attempt_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
     busy |= {action.job_uid for action in overuse}
-    missing = faults.guard_all("missing pods", shrink_missing, snapshot, busy, now)
+    missing = faults.attempt_all("missing pods", shrink_missing, snapshot, busy, now)
     asked = {uid for step in steps for uid in step.asked}
     asked |= {action.job_uid for action in (*overuse, *missing)}
     actions = (
         # before the record says that the Cession has ended
-        *faults.guard_all("stopped jobs", run_again, snapshot, still_open),
+        *faults.attempt_all("stopped jobs", run_again, snapshot, still_open),
         *(action for step in steps for action in step.actions),
         *opened,
-        *faults.guard_all("reservations", restore, snapshot, still_open),
+        *faults.attempt_all("reservations", restore, snapshot, still_open),
         *overuse,
         *missing,
-        *faults.guard_all("sizes of runtimes", align_runtimes, snapshot, asked),
-        *faults.guard_all("growth", _grown, snapshot, served, policy, now),
-        *faults.guard_all("old Cessions", delete_ended, snapshot, now),
+        *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
+        *faults.attempt_all("growth", _grown, snapshot, served, policy, now),
+        *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )
     return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
 
@@ -102,12 +102,12 @@ def _advanced(
     """One pass for a Cession. One that cannot be advanced is closed."""
     subject = f"Cession {cession.metadata.name}"
     others = [other for other in open_cessions if other is not cession]
-    step = faults.guard(subject, None, _step, cession, snapshot, others, policy, now)
+    step = faults.attempt(subject, None, _step, cession, snapshot, others, policy, now)
     if step is not None:
         return step
     reason = faults.all[-1].reason
     broken = Occurrence.BROKEN
-    return Step(faults.guard_all(subject, end, cession, broken, now, reason))
+    return Step(faults.attempt_all(subject, end, cession, broken, now, reason))
 
 
 def _step(
@@ -155,18 +155,20 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """Every Cession ends, and all that was taken is given back; beyond that, no object changes.
     What would be done is recorded as events of the preemptors."""
     faults = Faults()
-    decisions = faults.guard_all("new Cessions", decide, snapshot, (), policy, now, faults)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, (), policy, now, faults)
     observing = Occurrence.OBSERVING
     ended = [
-        faults.guard_all(f"Cession {cession.metadata.name}", end, cession, observing, now)
+        faults.attempt_all(f"Cession {cession.metadata.name}", end, cession, observing, now)
         for cession in snapshot.cessions
         if not cession.ended
     ]
     actions = (
-        *faults.guard_all("stopped jobs", run_again, snapshot, ()),
+        *faults.attempt_all("stopped jobs", run_again, snapshot, ()),
         *chain.from_iterable(ended),
-        *faults.guard_all("reservations", restore, snapshot, ()),
-        *faults.guard_all("sizes of runtimes", align_runtimes, snapshot, (), only_asked_back=True),
+        *faults.attempt_all("reservations", restore, snapshot, ()),
+        *faults.attempt_all(
+            "sizes of runtimes", align_runtimes, snapshot, (), only_asked_back=True
+        ),
     )
     return _planned(actions, decisions, faults, OBSERVING)
 

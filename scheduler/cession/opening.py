@@ -52,13 +52,13 @@ def decide(
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass."""
     queues = {cession.spec.preemptor.queue for cession in open_cessions}
-    claims = faults.guard("the preemptors", None, Claims, snapshot, open_cessions, policy, now)
+    claims = faults.attempt("the preemptors", None, Claims, snapshot, open_cessions, policy, now)
     if claims is None:
         return
-    for preemptor in faults.guard_all("the preemptors", claims.preemptors, queues):
+    for preemptor in faults.attempt_all("the preemptors", claims.preemptors, queues):
         subject = f"Workload {'/'.join(preemptor.workload.key)}"
         broken = Decision(preemptor, f"{subject} cannot be planned for", is_broken=True)
-        decision = faults.guard(subject, broken, _decide, preemptor, snapshot, claims, now)
+        decision = faults.attempt(subject, broken, _decide, preemptor, snapshot, claims, now)
         yield decision
         if decision.opened:
             return

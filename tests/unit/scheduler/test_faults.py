@@ -12,12 +12,12 @@ def broken(text: str) -> Iterator[int]:
 
 def test_a_part_that_raises_yields_nothing_and_leaves_a_fault() -> None:
     faults = Faults()
-    assert faults.guard_all("growth", broken, "no such queue") == ()
+    assert faults.attempt_all("growth", broken, "no such queue") == ()
     assert faults.all == [Fault("growth", "ValueError in broken: no such queue")]
 
 
 def test_a_part_that_works_leaves_no_fault() -> None:
     faults = Faults()
-    assert faults.guard_all("growth", range, 3) == (0, 1, 2)
-    assert faults.guard("name", "", str.upper, "x") == "X"
+    assert faults.attempt_all("growth", range, 3) == (0, 1, 2)
+    assert faults.attempt("name", "", str.upper, "x") == "X"
     assert faults.all == []
