@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Awaitable
 
-from cede.api import names, private_quota
+from cede.api import guards, names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import MetadataOnly
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
     DEPLOYMENTS,
-    JOBS,
-    LOCAL_QUEUES,
     PODS,
     POLICIES,
     WORKLOADS,
@@ -103,14 +101,12 @@ async def _release(client: Client, steps: Steps) -> None:
     )
     within_queue = await _preempt_own_tasks(client)
     queues, _ = await client.list(CLUSTER_QUEUES, dict, labels=names.MANAGED_SELECTOR)
-    guards = {
-        queue["metadata"]["name"]: queue["metadata"]["labels"][names.GUARD]
-        for queue in queues
-        if queue["metadata"]["labels"].get(names.GUARD)
-    }
+    guarded = list[str]()
     for queue in queues:
         name = queue["metadata"]["name"]
-        if name in guards:
+        cession = queue["metadata"]["labels"].get(names.GUARD)
+        if cession:
+            guarded.append(cession)
             continue
         preemption = {
             "withinClusterQueue": within_queue.get(name, "LowerPriority"),
@@ -129,8 +125,8 @@ async def _release(client: Client, steps: Steps) -> None:
             f"ClusterQueue {name}: Kueue's own preemption",
         )
     # after private quota, which would be more than there is without them
-    for name, cession in guards.items():
-        await _delete_guard(client, steps, cession, name)
+    for cession in guarded:
+        await _delete_guard(client, steps, cession)
     for key in await _stopped_workloads(client):
         await steps.patch(
             WORKLOADS,
@@ -140,12 +136,11 @@ async def _release(client: Client, steps: Steps) -> None:
         )
 
 
-async def _delete_guard(client: Client, steps: Steps, cession: str, queue: str) -> None:
+async def _delete_guard(client: Client, steps: Steps, cession: str) -> None:
     """What it kept is free then; its preemptor waits in its queue like any other."""
-    key = (names.GUARD_NAMESPACE, cession)
-    for kind, kind_key in ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", queue))):
-        result = f"{kind.kind} {kind_key[1]}: deleted, it kept capacity for Cession {cession}"
-        await steps.run(client.delete(kind, kind_key), f"{kind.kind} {kind_key[1]}", result)
+    for kind, key in guards.objects(cession):
+        result = f"{kind.kind} {key[1]}: deleted, it kept capacity for Cession {cession}"
+        await steps.run(client.delete(kind, key), f"{kind.kind} {key[1]}", result)
 
 
 async def _preempt_own_tasks(client: Client) -> dict[str, str]:

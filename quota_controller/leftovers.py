@@ -4,9 +4,9 @@ import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from cede.api import names, private_quota
+from cede.api import guards, names, private_quota
 from cede.api.kueue import MetadataOnly
-from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Json, Key
+from cede.api.objects import CLUSTER_QUEUES, WORKLOADS, Json, Key
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
 from cede.kube.gather import gather_bounded
@@ -23,10 +23,10 @@ async def undo(client: Client, live: LiveObjects) -> None:
     await _logged(_activate_all(client))
     strict = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES and _is_strict(obj)]
     await gather_bounded(_logged(_restore(client, queue)) for queue in strict)
-    for (kind, key), obj in live.items():
+    for (kind, _), obj in live.items():
         guarded = (obj["metadata"].get("labels") or {}).get(names.GUARD)
         if kind == CLUSTER_QUEUES and guarded:
-            await _logged(_delete_guard(client, guarded, key))
+            await _logged(_delete_guard(client, guarded))
         elif kind == CLUSTER_QUEUES and private_quota.read(obj):
             await _logged(_remove_private_quota(client, obj))
 
@@ -68,11 +68,10 @@ async def _remove_private_quota(client: Client, queue: Json) -> None:
     log.info("private quota removed", extra={"queue": metadata["name"]})
 
 
-async def _delete_guard(client: Client, cession: str, queue: Key) -> None:
-    key = (names.GUARD_NAMESPACE, cession)
-    for kind, kind_key in ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, queue)):
+async def _delete_guard(client: Client, cession: str) -> None:
+    for kind, key in guards.objects(cession):
         with suppress(NotFound):
-            await client.delete(kind, kind_key)
+            await client.delete(kind, key)
     log.info("guard deleted", extra={"cession": cession})
 
 

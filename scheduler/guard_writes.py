@@ -2,9 +2,8 @@
 
 from contextlib import suppress
 
-from cede.api import names
+from cede.api import guards, names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json
-from cede.api.private_quota import guard_queue
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, NotFound
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
@@ -21,7 +20,7 @@ async def perform(client: Client, action: GuardAction) -> None:
         case JoinGuard():
             spec = guard_objects.joined(action.keys)
             body = {"metadata": {"resourceVersion": action.version}, "spec": spec}
-            await client.patch(CLUSTER_QUEUES, ("", guard_queue(action.cession)), body)
+            await client.patch(CLUSTER_QUEUES, ("", guards.queue_name(action.cession)), body)
         case DeleteGuard():
             await _delete(client, action.cession)
         case SetPrivateQuota():
@@ -47,7 +46,6 @@ async def _create(client: Client, action: CreateGuard) -> None:
 
 
 async def _delete(client: Client, cession: str) -> None:
-    """The queue last: as long as it is there, the next pass deletes the rest again."""
-    for kind, key in guard_objects.keys(cession):
+    for kind, key in guards.objects(cession):
         with suppress(NotFound):
             await client.delete(kind, key)

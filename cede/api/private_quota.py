@@ -45,12 +45,6 @@ class PrivateQuota:
         return changed_groups(groups, changes)
 
 
-def guard_queue(cession: str) -> str:
-    """The name of the ClusterQueue of a Cession's guard. Its other objects have the name of the
-    Cession."""
-    return f"{names.GUARD_NAMESPACE}-{cession}"
-
-
 def parse(text: str) -> PrivateQuota | None:
     """None if there is no note, or if it is not one of ours."""
     try:

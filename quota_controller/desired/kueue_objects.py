@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from cede.api import names, private_quota
+from cede.api import guards, names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.instance_type import InstanceType
 from cede.api.objects import (
@@ -198,7 +198,7 @@ def with_private_quota(queue: DesiredObject, live: LiveObjects) -> DesiredObject
     note = private_quota.read(live_queue)
     if not note:
         return queue
-    guard = live.get((CLUSTER_QUEUES, ("", private_quota.guard_queue(note.cession))), {})
+    guard = live.get((CLUSTER_QUEUES, ("", guards.queue_name(note.cession))), {})
     if not guard.get("status", {}).get("reservingWorkloads"):
         return queue
     spec = queue.body["spec"] | {"resourceGroups": live_queue["spec"]["resourceGroups"]}

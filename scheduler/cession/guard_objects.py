@@ -7,8 +7,8 @@ under its own preemption and at every timeout it ends a Job, but leaves a bare W
 from collections.abc import Iterable, Mapping
 
 from cede.api import names
-from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json, Key, Kind
-from cede.api.private_quota import guard_queue
+from cede.api.guards import queue_name
+from cede.api.objects import Json
 from cede.api.resources import FlavorResource, quantity
 
 NO_PREEMPTION = {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
@@ -19,7 +19,7 @@ def cluster_queue(cession: str, amounts: Mapping[FlavorResource, int]) -> Json:
     own = {"matchLabels": {"kubernetes.io/metadata.name": names.GUARD_NAMESPACE}}
     quotas = {key: {"nominalQuota": quantity(key[1], value)} for key, value in amounts.items()}
     return {
-        "metadata": {"name": guard_queue(cession), "labels": _labels(cession)},
+        "metadata": {"name": queue_name(cession), "labels": _labels(cession)},
         "spec": {
             "namespaceSelector": own,
             "preemption": NO_PREEMPTION,
@@ -54,7 +54,7 @@ def _group(flavor: str, resources: list[Json]) -> Json:
 
 
 def local_queue(cession: str) -> Json:
-    return {"metadata": _metadata(cession), "spec": {"clusterQueue": guard_queue(cession)}}
+    return {"metadata": _metadata(cession), "spec": {"clusterQueue": queue_name(cession)}}
 
 
 def job(cession: str, amounts: Mapping[FlavorResource, int], limit_s: int) -> Json:
@@ -84,12 +84,6 @@ def job(cession: str, amounts: Mapping[FlavorResource, int], limit_s: int) -> Js
     }
     spec = {"parallelism": 1, "completions": 1, "suspend": True, "template": {"spec": pod}}
     return {"metadata": metadata, "spec": spec}
-
-
-def keys(cession: str) -> tuple[tuple[Kind, Key], ...]:
-    """The objects of a guard, in the order in which they are deleted."""
-    key = (names.GUARD_NAMESPACE, cession)
-    return ((JOBS, key), (LOCAL_QUEUES, key), (CLUSTER_QUEUES, ("", guard_queue(cession))))
 
 
 def _metadata(cession: str) -> Json:

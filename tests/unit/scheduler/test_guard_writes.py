@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cede.api import names
+from cede.api.guards import queue_name
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json
-from cede.api.private_quota import guard_queue
 from cede.kube.errors import Conflict
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.guard_writes import perform
@@ -14,7 +14,7 @@ from tests.fakes.api_server import ApiServer
 
 GPU = "nvidia.com/gpu"
 KEY = ("a100", GPU)
-QUEUE = ("", guard_queue("c-1"))
+QUEUE = ("", queue_name("c-1"))
 CREATE = CreateGuard("c-1", {KEY: 4}, 120)
 
 

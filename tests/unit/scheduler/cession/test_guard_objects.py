@@ -1,7 +1,7 @@
 """The objects of a guard."""
 
 from cede.api import names
-from cede.api.private_quota import guard_queue
+from cede.api.guards import queue_name
 from scheduler.cession import guard_objects
 
 GPU = "nvidia.com/gpu"
@@ -43,4 +43,4 @@ def test_its_objects_show_their_cession() -> None:
         guard_objects.job("c-1", AMOUNTS, 120),
     ]
     assert all(body["metadata"]["labels"][names.GUARD] == "c-1" for body in bodies)
-    assert bodies[1]["spec"] == {"clusterQueue": guard_queue("c-1")}
+    assert bodies[1]["spec"] == {"clusterQueue": queue_name("c-1")}

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from cede.api import names
+from cede.api.guards import queue_name
 from cede.api.kueue import ClusterQueue, ClusterQueueSpec, ClusterQueueStatus
 from cede.api.objects import Condition, Meta
-from cede.api.private_quota import guard_queue
 from scheduler.snapshot.guards import Guard, read_guards
 from tests.builders.scheduler import admitted, gpus
 
@@ -14,13 +14,13 @@ def queue(cohort: str = "", observed: int = 3, guarded: str = "c-1") -> ClusterQ
     labels = {names.GUARD: guarded} if guarded else {}
     active = Condition(names.ACTIVE, "True", observedGeneration=observed)
     return ClusterQueue(
-        Meta(guard_queue("c-1"), generation=3, resourceVersion="9", labels=labels),
+        Meta(queue_name("c-1"), generation=3, resourceVersion="9", labels=labels),
         ClusterQueueSpec(cohortName=cohort),
         ClusterQueueStatus(conditions=(active,)),
     )
 
 
-ADMITTED = admitted("c-1", guard_queue("c-1"), size=4, allowed_sizes=())
+ADMITTED = admitted("c-1", queue_name("c-1"), size=4, allowed_sizes=())
 
 
 def test_a_guard_without_quota() -> None:
@@ -39,7 +39,7 @@ def test_a_queue_that_kueue_has_not_read() -> None:
     assert not guard.is_observed
 
 
-def test_a_guard_that_kueue_has_ended_is_spent() -> None:
+def test_a_guard_in_the_cohort_without_quota_was_ended_by_kueue() -> None:
     (guard,) = read_guards([queue(names.COHORT)], [])
     assert guard.is_ended
 
