@@ -10,7 +10,7 @@
 Kueue ends a guard by itself after GUARD_LIMIT_S.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import takewhile
@@ -71,26 +71,33 @@ def ends_first(cession: Cession, snapshot: Snapshot, now: float) -> str:
     """The Cession that must end before this one releases; empty if none has to. A guard keeps
     everybody out, so it is alone with its instance type."""
     opened = [other for other in snapshot.cessions if other.open]
-    names = {other.metadata.name for other in opened}
-    released = {other.metadata.name for other in opened if other.status.released}
-    earlier = takewhile(lambda other: other.metadata.name != cession.metadata.name, opened)
-    older = {other.metadata.name for other in earlier}
+    first = _with_other_guard(cession, opened, snapshot)
+    if first or not needs_guard(cession, snapshot, now):
+        return first
     needs = _needs(cession)
-    has_guard = find_guard(cession.metadata.name, snapshot) is not None
-    for guard in snapshot.guards:
-        name = guard.cession
-        is_gone = guard.is_deleted and not guard.is_admitted
-        overlaps = not guard.usage or bool(guard.usage.keys() & needs)
-        is_other = name != cession.metadata.name and not is_gone and overlaps
-        # of two guards that were made at once, the one of the older Cession stays
-        if is_other and (not has_guard or name in older | released or name not in names):
-            return name
-    if not needs_guard(cession, snapshot, now):
-        return ""
     for other in opened:
         is_other = other.metadata.name != cession.metadata.name
         if is_other and other.status.released and _needs(other) & needs:
             return other.metadata.name
+    return ""
+
+
+def _with_other_guard(cession: Cession, opened: Sequence[Cession], snapshot: Snapshot) -> str:
+    """The Cession, open or not, whose guard keeps something that this one needs. Of two guards that
+    were made at once, the one of the older Cession stays."""
+    name = cession.metadata.name
+    has_guard = find_guard(name, snapshot) is not None
+    younger = {other.metadata.name for other in opened if not other.status.released}
+    younger -= {
+        other.metadata.name for other in takewhile(lambda c: c.metadata.name != name, opened)
+    }
+    for guard in snapshot.guards:
+        is_gone = guard.is_deleted and not guard.is_admitted
+        # what a guard that is not admitted yet will use is not known
+        overlaps = not guard.usage or bool(guard.usage.keys() & _needs(cession))
+        goes = has_guard and guard.cession in younger
+        if guard.cession != name and not is_gone and overlaps and not goes:
+            return guard.cession
     return ""
 
 
@@ -112,9 +119,8 @@ def create(cession: Cession, snapshot: Snapshot) -> CreateGuard:
     return CreateGuard(cession.metadata.name, amounts, GUARD_LIMIT_S)
 
 
-def join(guard: Guard, cession: Cession, snapshot: Snapshot) -> JoinGuard:
-    keys = tuple(sorted(guard.usage or needed_quota(cession, snapshot)))
-    return JoinGuard(guard.cession, guard.version, keys)
+def join(guard: Guard) -> JoinGuard:
+    return JoinGuard(guard.cession, guard.version, tuple(sorted(guard.usage)))
 
 
 def all_released(cession: Cession, snapshot: Snapshot) -> bool:

@@ -155,7 +155,7 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
         # also if only a part of it was made
         return Reservation((guard_plan.create(cession, snapshot),), message=BEFORE_GUARD)
     if not guard.in_cohort:
-        return Reservation((guard_plan.join(guard, cession, snapshot),), message=BEFORE_GUARD)
+        return Reservation((guard_plan.join(guard),), message=BEFORE_GUARD)
     if not guard.is_admitted or not guard.is_observed:
         return Reservation(message=BEFORE_GUARD)
     # only now: before the guard is admitted, a StrictFIFO queue would keep it out
@@ -168,7 +168,7 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     if queue.strategy != STRICT_FIFO:
         actions = (strict, *aside)
     elif not aside:
-        actions = _private(cession, snapshot, now)
+        actions = _private_quota(cession, snapshot, now)
     since = once(cession.status.reservedTime, now)
     amounts = describe_amounts(guard.usage)
     message = f"A guard keeps {amounts} for the preemptor since {rfc3339(unix(since))}."
@@ -182,7 +182,7 @@ def _nothing_kept(cession: Cession, snapshot: Snapshot, message: str = "") -> Re
     return Reservation((back, *relaxed) if back else relaxed, message=message)
 
 
-def _private(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:
+def _private_quota(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:
     """Private quota once all targets have released."""
     if not guard_plan.all_released(cession, snapshot):
         return ()

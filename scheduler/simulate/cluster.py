@@ -107,7 +107,7 @@ class Cluster:
         self.kueue.set_quota(quota, self.now)
         self._changed()
 
-    def guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+    def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
         """Kueue admits a guard at once, and ends it after its limit."""
         if isinstance(action, CreateGuard) and action.cession not in self.kueue.guards:
             self.clock.after(action.limit_s, lambda: self._end_guard(action.cession))

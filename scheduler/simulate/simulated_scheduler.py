@@ -125,7 +125,7 @@ class SimulatedScheduler:
                 if workload:
                     self.cluster.set_active(workload, active=action.active, cession=action.cession)
             case CreateGuard() | JoinGuard() | DeleteGuard():
-                self.cluster.guard(action)
+                self.cluster.change_guard(action)
             case SetPrivateQuota():
                 queue = self.cluster.kueue.queues[action.queue]
                 if str(queue.version) == action.version:

@@ -8,7 +8,8 @@ from cede.api import private_quota
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from cede.api.private_quota import Original
+from cede.api.private_quota import Original, PrivateQuota
+from cede.api.resources import Resources
 from scheduler.actions import (
     CreateGuard,
     DeleteGuard,
@@ -17,10 +18,11 @@ from scheduler.actions import (
 )
 from scheduler.cession import guard_plan
 from scheduler.cession.reservation import prepare
-from scheduler.quota.cohort import STRICT_FIFO
+from scheduler.quota.cohort import STRICT_FIFO, ResourceGroup, ResourceQuota
+from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step
+from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step, written
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,
@@ -35,6 +37,9 @@ from tests.builders.scheduler import (
     snapshot,
 )
 
+ONE = Resources({GPU: 1})
+OTHER_KEY = ("h100", GPU)
+
 
 # --- who needs one --------------------------------------------------------------------------------
 def test_a_claim_within_its_own_needs_none() -> None:
@@ -44,6 +49,28 @@ def test_a_claim_within_its_own_needs_none() -> None:
 
 def test_a_claim_past_its_own_needs_one() -> None:
     assert guard_plan.needs_guard(record(), past_own(target=LOW), NOW)
+
+
+def test_a_growth_needs_none() -> None:
+    """Its job keeps the quota that it has."""
+    grows = replace(past_own(target=LOW), pending=(replace(pending(), is_scale_up=True),))
+    assert not guard_plan.needs_guard(record(), grows, NOW)
+
+
+def test_a_claim_for_one_resource_on_two_flavors_can_have_none() -> None:
+    """The guard is one pod, and Kueue gives it each resource from one flavor."""
+    claim = pending(pod_sets=(PodSetRequest("a", 3, ONE), PodSetRequest("b", 3, ONE)))
+    on_two = replace(
+        queue("vision"),
+        quotas={KEY: ResourceQuota(4), OTHER_KEY: ResourceQuota(4)},
+        groups=(ResourceGroup((GPU,), (FLAVOR, "h100")),),
+    )
+    made = cession("Asked")
+    needs = [made.spec.need[0], made.spec.need[0].model_copy(update={"flavor": "h100"})]
+    made = made.model_copy(update={"spec": made.spec.model_copy(update={"need": needs})})
+    current = snapshot(cohort_quota(on_two, queue("research", 8)), pending=[claim])
+    assert guard_plan.needed_quota(made, current) == {KEY: 3, OTHER_KEY: 3}
+    assert not guard_plan.needs_guard(made, replace(current, guards=(KEEPS,)), NOW)
 
 
 def test_a_claim_that_borrows_needs_one() -> None:
@@ -208,6 +235,21 @@ def test_private_quota_comes_when_all_targets_have_released() -> None:
     note = private_quota.parse(given.note)
     assert note
     assert (note.cession, note.originals) == ("c-1", (Original(FLAVOR, GPU, "4"),))
+
+
+def test_private_quota_is_written_again_only_if_it_is_too_small() -> None:
+    """The preemptor may request more than before."""
+    kept = past_own(KEEPS)
+    vision = replace(kept.quota.queues["vision"], private=PrivateQuota("c-1", NOW))
+    steps = []
+    for nominal in (8, 7):
+        given = replace(vision, written=written(nominal, 4))
+        quota = replace(kept.quota, queues={**kept.quota.queues, "vision": given})
+        steps.append(step(replace(kept, quota=quota), record(released=True)).actions)
+    assert [len(actions) for actions in steps] == [0, 1]
+    (again,) = steps[1]
+    assert isinstance(again, SetPrivateQuota)
+    assert again.resource_groups[0]["flavors"][0]["resources"][0]["nominalQuota"] == "8"
 
 
 def test_private_quota_comes_as_soon_as_a_stopped_job_is_inactive() -> None:

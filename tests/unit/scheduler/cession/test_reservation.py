@@ -91,6 +91,22 @@ def test_a_team_within_its_own_quota_goes_first_while_targets_are_not_ready() ->
     assert prepare(cession(), current, NOW, READY).may_release
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(pending("other", "research", 2, active=False), id="not active"),
+        pytest.param(pending("other", "research", 2, ineligible="on hold"), id="not tried"),
+        pytest.param(pending("other", "research", 8), id="past its team's own"),
+    ],
+)
+def test_the_queue_stays_strict_for_whom_kueue_would_not_admit_at_once(
+    other: PendingWorkload,
+) -> None:
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", 8, 2))
+    current = snapshot(quota, pending=[pending(), other])
+    assert prepare(cession(), current, NOW, NOT_READY).actions == ()
+
+
 # --- what waits before the preemptor --------------------------------------------------------------
 @pytest.mark.parametrize(
     ("before", "is_hopeless"),
