@@ -68,6 +68,7 @@ class Session:
         ValueError: names every mistake in the arguments.
     """
 
+    @session_checks.checks_arguments("Session")
     def __init__(
         self,
         model: torch.nn.Module,
@@ -193,8 +194,8 @@ class Session:
             a Loader for the loop over steps.
 
         Raises:
-            TypeError: for an option that decides on the order of samples or on randomness.
-            ValueError: for an empty dataset.
+            ValueError: for an empty dataset, one without a length, and an option that decides on
+                the order of samples or on randomness.
         """
         loader = Loader(self, dataset, **options)
         self._state.data.samples = loader.samples
@@ -217,6 +218,7 @@ class Session:
 
     # --- steps ------------------------------------------------------------------------------------
 
+    @session_checks.checks_arguments("session.steps")
     def steps(self, until: int) -> Iterator[Step]:
         """Yields the steps that remain until the job has committed `until` of them.
 
@@ -232,13 +234,11 @@ class Session:
         Raises:
             ValueError: for mistakes in the script.
         """
-        has_data = bool(self.samples or self._transaction.streams)
-        places = script_checks.parameter_places(self.model)
         script_checks.raise_mistakes(
             script_checks.start_mistakes(
                 self._places,
-                places,
-                has_data=has_data,
+                script_checks.parameter_places(self.model),
+                has_data=bool(self.samples or self._transaction.streams),
                 trains_elsewhere=self.model in _models_in_a_loop,
             )
         )
@@ -295,5 +295,3 @@ class Session:
                 self._generations.recover()
             case Outcome.RESIZE:
                 self._generations.resize()
-            case Outcome.COMMITTED:
-                pass

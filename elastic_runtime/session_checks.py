@@ -1,12 +1,91 @@
 """Mistakes in what a session is created with, each in one line that names its cure."""
 
-from collections.abc import Iterable, Iterator
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from elastic_runtime.mistake import Mistake
+
+P = ParamSpec("P")
+R = TypeVar("R")
+# What to use in place of an argument that other libraries have.
+OTHER_NAMES = {
+    "lr_schedulers=[...]": ("scheduler", "lr_scheduler", "schedulers", "schedules"),
+    "stateful=[...]": ("also", "state", "extra_state"),
+    "micro_batch_size=...": ("batch_size", "train_batch_size", "per_device_train_batch_size"),
+    "micro_batches=..., of one step over all workers": (
+        "accumulation_steps",
+        "grad_accum_steps",
+        "gradient_accumulation_steps",
+    ),
+    "samples=len(dataset)": ("data", "dataset", "train_dataset", "num_samples"),
+    "session.loader(dataset)": ("loader", "dataloader", "train_loader", "train_dataloader"),
+    "checkpoint=...": ("checkpoint_dir", "checkpoint_path", "output_dir", "save_dir"),
+    "session.steps(number)": ("steps", "max_steps", "num_steps", "until", "epochs", "num_epochs"),
+    "step.clip(norm) in the loop": ("clip", "grad_clip", "max_norm", "max_grad_norm"),
+    "model.to(device) before": ("device",),
+}
+# What to give for an argument that is missing.
+NEEDED = {
+    "model": "give it the model first",
+    "optimizer": "give it the optimizer of the model's parameters second",
+    "micro_batches": "give micro_batches=..., how many a step has at every size of the job",
+    "until": "give the step at which the job ends, such as 1000",
+}
+
+
+def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: a call of the method, by its `name`, with wrong arguments raises Mistake."""
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        # Without self.
+        parameters = [*inspect.signature(method).parameters.values()][1:]
+
+        @functools.wraps(method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if message := "; ".join(argument_mistakes(name, parameters, len(args) - 1, kwargs)):
+                raise Mistake(message)
+            return method(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def argument_mistakes(
+    name: str, parameters: Sequence[inspect.Parameter], by_position: int, named: Mapping[str, Any]
+) -> Iterator[str]:
+    """Of a call of `name`. `by_position`: how many arguments it got without a name."""
+    every = [parameter.name for parameter in parameters]
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    for wrong in named:
+        if wrong not in every:
+            yield f"{name} has no argument {wrong}: {_cure_of_name(wrong, every)}"
+    if by_position > len(positional):
+        yield (
+            f"{name} was given {by_position} arguments without names, and takes "
+            f"{' and '.join(positional)}: name the others, such as micro_batches=16"
+        )
+        return
+    given = {*positional[:by_position], *named}
+    for parameter in parameters:
+        if parameter.default is parameter.empty and parameter.name not in given:
+            yield f"{name} needs {parameter.name}: {NEEDED[parameter.name]}"
+
+
+def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
+    for cure, others in OTHER_NAMES.items():
+        if wrong in others:
+            return f"use {cure}"
+    similar = difflib.get_close_matches(wrong, names, 1)
+    return f"use {similar[0]}" if similar else f"remove it; it has {', '.join(names)}"
 
 
 def session_mistakes(

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from elastic_runtime.data import batch_assignment, random_state
+from elastic_runtime.mistake import Mistake
 
 # Options of DataLoader that decide on the order of samples or on randomness.
 SESSION_OPTIONS = frozenset(
@@ -194,17 +195,14 @@ class Loader:
 
     def __init__(self, session: DatasetPlan, dataset: Indexed, **options: Any) -> None:
         if refused := sorted(SESSION_OPTIONS & options.keys()):
-            raise TypeError(f"session.loader sets {', '.join(refused)} itself: leave it out")
+            raise Mistake(f"session.loader sets {', '.join(refused)} itself: leave it out")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            raise TypeError(
-                f"{type(dataset).__name__} has no length or no [index]: pass data that can only be "
-                f"iterated to session.streams"
-            )
+            is_loader = isinstance(dataset, DataLoader)
+            cure = "its dataset to session.loader" if is_loader else "it to session.streams"
+            raise Mistake(f"{type(dataset).__name__} has no length or no [index]: pass {cure}")
         self.samples = len(dataset)
         if not self.samples:
-            raise ValueError(
-                "the dataset is empty: session.loader needs one with at least 1 sample"
-            )
+            raise Mistake("the dataset is empty: session.loader needs one with at least 1 sample")
         self._session = session
         collate = options.pop("collate_fn", None) or default_collate
         self._dataset = RequestDataset(dataset, collate)
@@ -253,7 +251,7 @@ class Loader:
                 return samples
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(
+        raise Mistake(
             "a loader cannot be iterated by itself: use `for batch in loader.batches(step)` inside "
             "`for step in session.steps(...)`"
         )

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from elastic_runtime.mistake import Mistake
+
 # Step, length of the state, offset of this part, length of this part.
 HEADER = struct.Struct("<IIII")
 MAX_BLOCK_BYTES = 1 << 16
@@ -23,18 +25,18 @@ MAX_SLOT_BYTES = 1 << 10
 def encode(number: int, state: Any) -> bytes:
     """The state of stream `number` as bytes.
 
-    Raises TypeError if it would not be restored exactly.
+    Raises Mistake if it would not be restored exactly.
     """
     try:
         text = json.dumps(state)
         is_exact = json.loads(text) == state
     except (TypeError, ValueError) as error:
-        raise TypeError(
+        raise Mistake(
             f"state_dict() of stream {number} is not plain data ({error}): return what JSON can "
             f"hold"
         ) from error
     if not is_exact:
-        raise TypeError(
+        raise Mistake(
             f"state_dict() of stream {number} would be restored differently: use lists instead of "
             f"tuples, and strings as keys"
         )

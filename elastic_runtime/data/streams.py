@@ -26,6 +26,7 @@ from torch.utils.data import default_collate
 
 from elastic_runtime.data import batch_assignment, piggyback, random_state
 from elastic_runtime.data.map_dataset import BatchPlan, OneStep
+from elastic_runtime.mistake import Mistake
 
 # (number of the stream, how many there are, epoch) -> its samples
 OpenStream = Callable[[int, int, int], Iterable[Any]]
@@ -83,13 +84,13 @@ class Stream:
     def read(self, n: int) -> list[Any]:
         """The next `n` samples; after the last one of an epoch the next epoch begins.
 
-        Raises ValueError if an epoch has no samples.
+        Raises Mistake if an epoch has no samples.
         """
         samples = list(islice(self._samples, n))
         self.taken += len(samples)
         while len(samples) < n:
             if not self.taken:
-                raise ValueError(
+                raise Mistake(
                     f"stream {self._number} of {self._count} has no sample in epoch {self.epoch}: "
                     f"every stream needs at least one"
                 )
@@ -196,10 +197,10 @@ class Streams:
         return {"streams": self._session.micro_batches, "known": known}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Raises ValueError if the state has another number of streams."""
+        """Raises Mistake if the state has another number of streams."""
         micro_batches = self._session.micro_batches
         if micro_batches != state["streams"]:
-            raise ValueError(
+            raise Mistake(
                 f"micro_batches is {micro_batches} and the saved state has {state['streams']} "
                 f"streams: set micro_batches to {state['streams']}"
             )

@@ -9,6 +9,7 @@ from torch.distributed.tensor import DTensor
 
 from elastic_runtime import script_checks, session_checks
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.fsdp2_internals import Collective
@@ -81,7 +82,7 @@ class ShardedModel:
         fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
         unsharded = [name for name, p in self.model.named_parameters() if not is_sharded(p)]
         if unsharded:
-            raise ValueError(
+            raise Mistake(
                 f"wrap leaves {unsharded[0]} and {len(unsharded) - 1} more parameters unsharded: "
                 "call fully_shard(model, mesh=mesh) at its end"
             )

@@ -21,6 +21,7 @@ from elastic_runtime.messages import Failed, Progress, encode_line
 from elastic_runtime.mistake import Mistake
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
+TORCH = f"{os.sep}site-packages{os.sep}torch{os.sep}"
 # Characters of what is sent; a log has the whole traceback.
 MAX_REASON = 400
 # Characters. A shorter value of a variable may be part of any word.
@@ -37,6 +38,18 @@ PASSWORDS = (
         re.IGNORECASE,
     ),
 )
+# What torch says in a script that is ported only in part, and the cure.
+CURES = {
+    "Default process group has not been initialized": (
+        "the script uses torch.distributed, which only the session does here: remove the call, or "
+        "DistributedDataParallel; workers meet at the end of each step, and session.rank and "
+        "session.world are known in the loop"
+    ),
+    "environment variable RANK expected": (
+        "the script calls init_process_group, but the session connects the workers: remove the "
+        "call, and DistributedDataParallel"
+    ),
+}
 # Sentences for the job's status.
 TEXTS = ("message", "save_message", "size_message", "failure")
 
@@ -59,8 +72,10 @@ def report_failures(send: Callable[[Failed], object]) -> None:
             show(kind, error, trace)
             return
         _reported = error
-        is_mistake = isinstance(error, Mistake)
-        text = describe(error, trace)
+        cure = next((cure for text, cure in CURES.items() if text in str(error)), None)
+        cause = Mistake(cure) if cure else error
+        is_mistake = isinstance(cause, Mistake)
+        text = describe(cause, trace)
         reason = without_values(text, os.environ)[:MAX_REASON]
         # The agent may have ended.
         with suppress(OSError):
@@ -76,14 +91,19 @@ def report_failures(send: Callable[[Failed], object]) -> None:
 def report_early_failures() -> None:
     """The same before there is a link to the agent; nothing else is sent then.
 
-    Does nothing in a process that is no worker.
+    In a job of one a mistake is only printed. Does nothing in a process that a worker has started.
     """
     global _reports_early
-    if _reports_early or os.environ.get(AGENT_PID_ENV) != str(os.getppid()):
+    is_worker = os.environ.get(AGENT_PID_ENV) == str(os.getppid())
+    if _reports_early or (AGENT_FD_ENV in os.environ and not is_worker):
         return
     _reports_early = True
-    descriptor = int(os.environ[AGENT_FD_ENV])
-    report_failures(lambda failure: os.write(descriptor, encode_line(failure)))
+
+    def send(failure: Failed) -> None:
+        if is_worker:
+            os.write(int(os.environ[AGENT_FD_ENV]), encode_line(failure))
+
+    report_failures(send)
 
 
 def _may_heal(error: BaseException) -> bool:
@@ -94,7 +114,11 @@ def _may_heal(error: BaseException) -> bool:
 
 def describe(error: BaseException, trace: TracebackType | None) -> str:
     """One line: where in the script, and what."""
-    frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith(PACKAGE)]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(trace)
+        if not frame.filename.startswith(PACKAGE) and TORCH not in frame.filename
+    ]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     if isinstance(error, Mistake):
         return place + one_line(error)

@@ -1,5 +1,7 @@
 """A mistake in a script ends its job at once, with one line from every worker that met it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,11 @@ MISTAKES = [
         ("\nfor step in session", SECOND),
         "this process has a session already, and a job has one: put all networks into one model",
         id="two sessions",
+    ),
+    pytest.param(
+        ("    for batch in step:", "    torch.distributed.barrier()\n    for batch in step:"),
+        "the script uses torch.distributed, which only the session does here: remove the call",
+        id="a barrier left in",
     ),
     pytest.param(
         ("Linear(64, 64)", "Linear(64, 64, bias=False)"),
@@ -74,6 +81,22 @@ def test_a_failure_before_the_session_is_in_the_status_until_the_pod_trains(tmp_
         assert job.until(lambda s: s.step > 0).message == ""
     finally:
         job.kill()
+
+
+@pytest.mark.parametrize("call", ["Session(model)", "Session(model, optimizer, micro_batches=0)"])
+def test_a_job_of_one_prints_a_mistake_in_one_line_too(tmp_path: Path, call: str) -> None:
+    job = Job(tmp_path, SCRIPT.replace("session = Session(", f"{call}\nsession = Session("))
+    result = subprocess.run(
+        [sys.executable, "train.py", "1", "0"],
+        cwd=tmp_path,
+        env=job.env,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("elastic_runtime: train.py, line 17: ")
+    assert "micro_batches" in line
 
 
 @pytest.mark.parametrize(("change", "line"), MISTAKES)

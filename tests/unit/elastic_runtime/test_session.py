@@ -158,7 +158,7 @@ def generator() -> Iterator[int]:
 
 
 def test_a_stream_that_is_given_to_the_loader_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"generator has no length .*session.streams"):
+    with pytest.raises(ValueError, match=r"generator has no length .*session.streams"):
         small_session().loader(generator())  # type: ignore[arg-type]
 
 

@@ -1,10 +1,14 @@
 """Mistakes in what a session is created with are reported in one line that names the cure."""
 
+import inspect
+import re
 from typing import Any
 
 import pytest
 import torch
 
+from elastic_runtime import Session, session_checks
+from elastic_runtime.mistake import Mistake
 from tests.builders.sessions import small_model, small_session
 
 
@@ -104,3 +108,89 @@ def test_mistakes_in_the_arguments_are_reported(options: dict[str, Any], message
     with pytest.raises(ValueError, match=message) as raised:
         small_session(**options)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param(
+            {"scheduler": None}, "no argument scheduler: use lr_schedulers=[...]", id="scheduler"
+        ),
+        pytest.param(
+            {"batch_size": 8}, "no argument batch_size: use micro_batch_size=...", id="batch size"
+        ),
+        pytest.param({"steps": 8}, "no argument steps: use session.steps(number)", id="steps"),
+        pytest.param(
+            {"micro_batche": 8}, "no argument micro_batche: use micro_batches", id="misspelt"
+        ),
+        pytest.param(
+            {"quiet": True}, "no argument quiet: remove it; it has model, optimizer, ", id="unknown"
+        ),
+    ],
+)
+def test_an_argument_that_a_session_does_not_have_names_the_one_it_has(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Mistake, match=re.escape(message)):
+        small_session(**options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        pytest.param(
+            (None, None, 16, 4),
+            {},
+            "Session was given 4 arguments without names, and takes model and optimizer: name the "
+            "others, such as micro_batches=16",
+            id="positional",
+        ),
+        pytest.param(
+            (None, None),
+            {},
+            "Session needs micro_batches: give micro_batches=..., how many a step has at every "
+            "size of the job",
+            id="no micro_batches",
+        ),
+        pytest.param(
+            (),
+            {"optimizer": None, "micro_batches": 2},
+            "Session needs model: give it the model first",
+            id="no model",
+        ),
+        pytest.param(
+            (None,),
+            {"scheduler": None},
+            "Session has no argument scheduler: use lr_schedulers=[...]; Session needs optimizer: "
+            "give it the optimizer of the model's parameters second; Session needs micro_batches: "
+            "give micro_batches=..., how many a step has at every size of the job",
+            id="several",
+        ),
+    ],
+)
+def test_arguments_that_a_session_cannot_take_are_all_reported(
+    arguments: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    make: Any = Session
+    with pytest.raises(Mistake) as raised:
+        make(*arguments, **options)
+    assert str(raised.value) == message
+
+
+def test_steps_needs_its_end() -> None:
+    steps: Any = small_session().steps
+    with pytest.raises(Mistake, match=r"session.steps needs until: give the step at which the job"):
+        steps()
+
+
+def test_every_argument_that_must_be_given_has_its_sentence() -> None:
+    calls = [inspect.signature(Session), inspect.signature(Session.steps)]
+    parameters = {name: p for call in calls for name, p in call.parameters.items()}
+    needed = {name for name, p in parameters.items() if p.default is p.empty}
+    assert needed - {"self"} == {*session_checks.NEEDED}
+
+
+def test_what_is_named_in_place_of_another_argument_is_none_itself() -> None:
+    names = [name for others in session_checks.OTHER_NAMES.values() for name in others]
+    assert not {*names} & {*inspect.signature(Session).parameters}
+    assert len(names) == len({*names})

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime.data.piggyback import MAX_BLOCK_BYTES, MAX_SLOT_BYTES, StateExchange, encode
+from elastic_runtime.mistake import Mistake
 
 PLAIN_DATA = st.dictionaries(
     st.text(max_size=5),
@@ -81,5 +82,5 @@ def test_the_block_stays_small_whatever_the_number_of_streams(slots: int) -> Non
     ],
 )
 def test_a_state_that_would_be_restored_differently_is_refused(state: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(Mistake, match=message):
         encode(3, state)

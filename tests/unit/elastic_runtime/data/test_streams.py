@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.data.streams import Stream, Streams
+from elastic_runtime.mistake import Mistake
 from tests.builders.steps import Plan, Step
 
 # One for each micro-batch of a step.
@@ -181,7 +182,7 @@ def test_a_checkpoint_loaded_at_another_size_continues_where_it_was() -> None:
 
 def test_a_state_with_another_number_of_streams_is_refused() -> None:
     other = Streams(plan(micro_batches=7), without_state)
-    with pytest.raises(ValueError, match="micro_batches is 4 and the saved state has 7 streams"):
+    with pytest.raises(Mistake, match="micro_batches is 4 and the saved state has 7 streams"):
         Job(without_state).ranks[0].load_state_dict(other.state_dict())
 
 
@@ -197,7 +198,7 @@ def test_a_pass_that_does_not_contribute_moves_no_stream(owned: range) -> None:
 
 
 def test_an_empty_stream_is_refused() -> None:
-    with pytest.raises(ValueError, match="stream 0 of 4 has no sample in epoch 0"):
+    with pytest.raises(Mistake, match="stream 0 of 4 has no sample in epoch 0"):
         Job(lambda *_: []).train()
 
 

@@ -1,11 +1,13 @@
 """Why a script ends reaches its agent in one line, and a mistake is printed in one line."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from elastic_runtime.messages import Failed, Progress
 from elastic_runtime.mistake import Mistake
@@ -43,6 +45,40 @@ def test_a_mistake_is_one_line(sent: list[Failed], capsys: pytest.CaptureFixture
     assert failure.reason.startswith("test_failure_report.py, line ")
     assert failure.reason.endswith(": samples is 0: give the length of the dataset")
     assert capsys.readouterr().err == f"elastic_runtime: {failure.reason}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "cure"),
+    [
+        pytest.param(torch.distributed.barrier, "remove the call, or Dist", id="barrier"),
+        pytest.param(torch.distributed.get_rank, "session.rank and session.world are", id="rank"),
+        pytest.param(
+            lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1)),
+            "or DistributedDataParallel; workers meet at the end of each step",
+            id="DDP",
+        ),
+        pytest.param(
+            lambda: torch.distributed.init_process_group("gloo"),
+            "the script calls init_process_group, but the session connects the workers: remove",
+            id="init_process_group",
+        ),
+    ],
+)
+def test_torchs_own_error_for_what_a_port_leaves_in_becomes_a_line_with_the_cure(
+    sent: list[Failed],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    call: Callable[[], object],
+    cure: str,
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ValueError, match="not") as raised:
+        call()
+    sys.excepthook(raised.type, raised.value, raised.tb)
+    [failure] = sent
+    assert failure.is_mistake
+    assert failure.reason.startswith("test_failure_report.py, line "), "not torch's own"
+    assert cure in capsys.readouterr().err
 
 
 def test_another_exception_keeps_its_traceback(
