@@ -224,8 +224,8 @@ def _history(
                 yield (
                     f"Cession {summary.name}, {durations.describe(summary.age_s)} ago, for "
                     f"{summary.preemptor}: {target.fromSize} → {target.toSize} pods. "
-                    f"{_as_target(cession, target.uid)} Reason: {summary.why}"
-                ).rstrip()
+                    f"{_as_target(cession, target.uid)} Reason: {summary.why}."
+                )
 
 
 def _as_preemptor(cession: Cession, now: float) -> str:
@@ -233,7 +233,7 @@ def _as_preemptor(cession: Cession, now: float) -> str:
     ready = f" Its pods were ready after {summary.seconds} s." if summary.seconds else ""
     return (
         f"Cession {summary.name}, {durations.describe(summary.age_s)} ago, is {summary.phase}: "
-        f"{summary.targets}.{ready} Reason: {summary.why} {summary.message}"
+        f"{summary.targets}.{ready} Reason: {summary.why}. {summary.message}"
     ).rstrip()
 
 

@@ -64,6 +64,11 @@ EVICTED = condition(names.EVICTED, True, "killed")
             id="a Cession is under way",
         ),
         pytest.param(
+            {"cessions": [cession("Asked", message="A guard keeps 4 nvidia.com/gpu.")]},
+            "Reason: because. A guard keeps 4 nvidia.com/gpu.",
+            id="what a guard keeps for it",
+        ),
+        pytest.param(
             {"workloads": [workload(PENDING, EVICTED)]},
             "It was evicted 60 s ago (Reason): killed.",
             id="evicted",
@@ -185,7 +190,7 @@ def test_a_target_reads_for_whom_and_how_far(progress: dict[str, Any], sentence:
     assert "It is elastic with the allowed sizes 2-8. Its desired size is 8 pods" in text
     assert "Cession c-1, 0 s ago, for vision/claim: 8 → 4 pods." in text
     assert sentence in text
-    assert text.endswith("Reason: because")
+    assert text.endswith("Reason: because.")
 
 
 def test_sizes_that_are_not_valid_are_reported() -> None:
