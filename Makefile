@@ -34,7 +34,8 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py
-	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/e2e/test_missing_pods.py
+	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
+		tests/e2e/test_missing_pods.py
 	@CEDE_TRADING_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py

@@ -1,0 +1,145 @@
+"""A guard, and private quota, when the scheduler dies at any step, and when it does not come back.
+
+With CEDE_LONG_FAULTS, as in `make test-long`, the scheduler stays away for minutes.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.integration.admin import Admin
+from tests.integration.claims import (
+    CASES,
+    OWNER,
+    TEAMS,
+    Case,
+    allocate,
+    arrivals,
+    cession_of_claim,
+    claims,
+    fill,
+    governed_teams,
+    left_over,
+    robbed_by,
+    wait_for_cessions,
+    waiting,
+)
+
+pytestmark = pytest.mark.cluster
+NAMESPACE = ("-n", names.SYSTEM_NAMESPACE)
+DEPLOYMENT = (*NAMESPACE, f"deployment/{names.SCHEDULER}")
+PODS = (*NAMESPACE, "pod", "-l", f"app.kubernetes.io/name={names.SCHEDULER}")
+AT_ONCE = ("--force", "--grace-period=0")
+PAST_ITS_OWN = next(case for case in CASES if case.name == "past its own")
+# Kueue ends a guard after 120 s; then the quota_controller changes back what is left.
+ENDED_S = 240
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Any) -> Iterator[Admin]:
+    with governed_teams(cluster) as admin:
+        yield admin
+
+
+@pytest.fixture
+def case(admin: Admin) -> Iterator[Case]:
+    """All accelerators are in use, and a claim is there past its team's own quota."""
+    allocate(admin, PAST_ITS_OWN)
+    fill(admin, PAST_ITS_OWN)
+    admin.submit(*claims(admin, PAST_ITS_OWN))
+    wait_for_cessions(admin, PAST_ITS_OWN)
+    yield PAST_ITS_OWN
+    admin.delete_jobs(*TEAMS)
+
+
+@pytest.fixture
+def without_scheduler(admin: Admin) -> Iterator[Callable[[], None]]:
+    """Called, it takes the scheduler away until the end of the test."""
+    kubectl = admin.cluster.kubectl
+
+    def take_away() -> None:
+        kubectl("scale", *DEPLOYMENT, "--replicas=0")
+        kubectl("delete", *PODS, *AT_ONCE)
+
+    yield take_away
+    kubectl("scale", *DEPLOYMENT, "--replicas=1")
+    kubectl("rollout", "status", *DEPLOYMENT, "--timeout=60s")
+
+
+def guard_is_made(admin: Admin) -> bool:
+    return bool(guard_queues(admin))
+
+
+def guard_is_in_the_cohort(admin: Admin) -> bool:
+    return any(queue["spec"].get("cohortName") for queue in guard_queues(admin))
+
+
+def targets_release(admin: Admin) -> bool:
+    return bool(cession_of_claim(admin, OWNER)["status"].get("released"))
+
+
+def quota_is_private(admin: Admin) -> bool:
+    queue = admin.cluster_queue(OWNER)
+    return names.PRIVATE_QUOTA in queue["metadata"].get("annotations", {})
+
+
+STEPS = (guard_is_made, guard_is_in_the_cohort, targets_release, quota_is_private)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
+    admin: Admin, case: Case, step: Callable[[Admin], bool]
+) -> None:
+    wait_for_step(admin, step)
+    admin.cluster.kubectl("delete", *PODS, *AT_ONCE)
+    with arrivals(admin, case.arrives):
+        admin.submit(*waiting(admin, OWNER))
+        admin.wait_for_admission(OWNER, "claim")
+    assert robbed_by(admin) == set()
+    admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", 30)
+
+
+@pytest.mark.skipif("CEDE_LONG_FAULTS" not in os.environ, reason="part of make test-long")
+@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.__name__)
+def test_without_a_scheduler_a_guard_ends_and_kueue_preempts_by_itself(
+    admin: Admin,
+    case: Case,
+    without_scheduler: Callable[[], None],
+    step: Callable[[Admin], bool],
+) -> None:
+    wait_for_step(admin, step)
+    without_scheduler()
+    admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", ENDED_S)
+    admin.cluster.until(lambda: is_admitted(admin), "Kueue to admit the claim", ENDED_S)
+
+
+def test_cede_release_takes_a_guard_and_private_quota_away(
+    admin: Admin, case: Case, without_scheduler: Callable[[], None]
+) -> None:
+    wait_for_step(admin, guard_is_in_the_cohort)
+    without_scheduler()
+    kubeconfig = str(admin.cluster.kubeconfig)
+    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", 30)
+
+
+def wait_for_step(admin: Admin, step: Callable[[Admin], bool]) -> None:
+    """Until the step is made; at the end the claim may be admitted before it is seen."""
+    admin.cluster.until(lambda: step(admin) or is_admitted(admin), step.__name__, 60)
+
+
+def is_admitted(admin: Admin) -> bool:
+    return "claim" in admin.admitted_jobs(OWNER)
+
+
+def guard_queues(admin: Admin) -> list[Json]:
+    listing = admin.cluster.kubectl_json("get", "clusterqueues", "-l", names.GUARD)
+    return list(listing["items"])
