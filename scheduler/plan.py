@@ -22,7 +22,7 @@ from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
-from scheduler.resizing.upkeep import align_runtimes, delete_ended
+from scheduler.resizing.upkeep import align_runtimes, delete_ended, start_small
 from scheduler.snapshot.snapshot import Snapshot
 
 OBSERVING = "mode Observe"
@@ -85,6 +85,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *overuse,
         *missing,
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
+        *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
         *faults.attempt_all("growth", _grown, snapshot, served, policy, now),
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )

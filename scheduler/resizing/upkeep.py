@@ -1,9 +1,9 @@
-"""PURE. What must hold whatever happened before: runtimes know the size of their Job, and old
-records are deleted."""
+"""PURE. What must hold whatever happened before: runtimes know the size of their Job, stopped jobs
+wait at their smallest size, and old records are deleted."""
 
 from collections.abc import Collection, Iterator
 
-from scheduler.actions import DeleteCession, RequestSize
+from scheduler.actions import DeleteCession, RequestSize, ResizeJob
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -29,6 +29,17 @@ def _has_other_size(job: AdmittedWorkload) -> bool:
     if not job.allowed_sizes or not job.address or job.runtime is None:
         return False
     return job.runtime.wanted != job.parallelism
+
+
+def start_small(snapshot: Snapshot) -> Iterator[ResizeJob]:
+    """A job that grew before it was stopped would wait for room for all its pods, and its team's
+    own quota may be too small for them. Like a new job it starts with the fewest, and grows. It
+    keeps its place: Kueue changes the counts of its Workload (pkg/workloadslicing,
+    EnsureWorkloadSlices)."""
+    for waiting in snapshot.waiting_jobs:
+        size = waiting.smallest_size
+        why = "it starts at its smallest size"
+        yield ResizeJob(waiting.job, waiting.uid, waiting.version, size, shrinks=False, why=why)
 
 
 def delete_ended(snapshot: Snapshot, now: float) -> Iterator[DeleteCession]:

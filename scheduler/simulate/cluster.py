@@ -140,13 +140,14 @@ class Cluster:
         if shrinks:
             job.shrunk_at = self.now
             job.shrinks += 1
-        if job.workload.reserved_since is None or job.workload.is_evicting:
+        if job.workload.reserved_since is None:
             job.workload.count = size
-        elif size < job.workload.count:
+            self.kueue.submit(job.workload)
+        elif size < job.workload.count and not job.workload.is_evicting:
             self.kueue.shrink(job.workload, size, self.now)
             job.ready = min(job.ready, size)
             self._train(job, min(job.training, job.ready))
-        elif size > job.workload.count:
+        elif size > job.workload.count and not job.workload.is_evicting:
             self._slices += 1
             name = f"{job.spec.name}-{self._slices}"
             job.scale_up = Workload(name, job, size, self.now, replaces=job.workload)
@@ -272,6 +273,8 @@ class Cluster:
     def _is_evicted(self, workload: Workload) -> None:
         workload.is_evicting = False
         self.kueue.release(workload, self.now)
+        if workload.job.is_elastic:
+            workload.count = workload.job.parallelism
         if workload.job.ended is None:
             self.kueue.submit(workload)
         self._changed()

@@ -22,6 +22,7 @@ from scheduler.snapshot.cluster_quota import as_before, read_quotas
 from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.waiting_jobs import WaitingJob
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 FLAVOR = "accelerator"
@@ -53,6 +54,7 @@ class Picture:
             quota=quota_of(kueue.queues, self._cluster.now, shares=kueue.settings.shares),
             pending=tuple(pending),
             admitted=admitted,
+            waiting_jobs=tuple(_waiting_jobs(self._cluster.jobs.values())),
             finished=frozenset(job.workload.uid for job in self._cluster.ended),
             cessions=tuple(cessions),
             guards=tuple(_guard(cession, guard) for cession, guard in kueue.guards.items()),
@@ -153,6 +155,14 @@ def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
         ineligible=_why_ineligible(workload, queue),
         queued_at=workload.created,
     )
+
+
+def _waiting_jobs(jobs: Iterable[Job]) -> Iterable[WaitingJob]:
+    for job in jobs:
+        sizes = job.spec.sizes
+        if sizes and job.workload.reserved_since is None and job.parallelism > sizes[0]:
+            key = (job.spec.team, job.spec.name)
+            yield WaitingJob(key, job.uid, str(job.version), job.parallelism, sizes[0])
 
 
 def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> AdmittedWorkload:

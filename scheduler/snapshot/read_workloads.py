@@ -167,13 +167,13 @@ def _per_pod(usage: Quota, size: int) -> Quota:
 
 def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWorkload:
     notes = job.metadata.annotations
-    allowed_sizes = _allowed_sizes(job)
+    sizes_of_job = allowed_sizes(job)
     noted_size = sizes.parse_one(notes.get(names.DESIRED_SIZE, ""))
     parallelism = job.spec.parallelism
     size = admitted.size
     usage = admitted.usage
     # a shrink counts from the moment it is written; Kueue follows a moment later
-    if allowed_sizes and 0 < parallelism < size:
+    if sizes_of_job and 0 < parallelism < size:
         size = parallelism
         usage = admitted.quota_for(size)
     return replace(
@@ -183,7 +183,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         job_version=job.metadata.resourceVersion,
         started=unix(job.status.startTime) or admitted.reserved_since,
         parallelism=parallelism,
-        allowed_sizes=allowed_sizes,
+        allowed_sizes=sizes_of_job,
         desired_size=parallelism if noted_size is None else noted_size,
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=_unix_or_zero(notes.get(names.SHRUNK_AT, "")),
@@ -193,7 +193,8 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
     )
 
 
-def _allowed_sizes(job: Job) -> tuple[int, ...]:
+def allowed_sizes(job: Job) -> tuple[int, ...]:
+    """Ascending; empty if the Job is not elastic."""
     text = job.metadata.annotations.get(names.SIZES, "")
     if not text or job.metadata.annotations.get(names.ELASTIC_JOB) != "true":
         return ()

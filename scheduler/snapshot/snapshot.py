@@ -35,6 +35,7 @@ from scheduler.snapshot.pod_index import Owner, PodIndex, controller_uid
 from scheduler.snapshot.read_workloads import (
     read_admitted,
 )
+from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
 from scheduler.snapshot.workload_index import Facts, WorkloadIndex
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -74,6 +75,8 @@ class Snapshot:
     # in Kueue's order, also those that Kueue would not try now
     pending: tuple[PendingWorkload, ...] = ()
     admitted: tuple[AdmittedWorkload, ...] = ()
+    # elastic ones that wait at more than their smallest size
+    waiting_jobs: tuple[WaitingJob, ...] = ()
     # uids of Workloads
     finished: frozenset[str] = frozenset()
     # oldest first
@@ -166,11 +169,13 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     )
     admitted = tuple(workload for workload in of_all_queues if workload.queue in quota.queues)
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
+    pending = _pending(objects, memory, replaced, quota.queues)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     current = Snapshot(
         quota=quota,
-        pending=_pending(objects, memory, replaced, quota.queues),
+        pending=pending,
         admitted=admitted,
+        waiting_jobs=read_waiting(objects.jobs, pending),
         finished=frozenset(memory.workloads.finished.values()),
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),

@@ -113,20 +113,25 @@ def allocate(admin: Admin, case: Case) -> None:
 def fill(admin: Admin, case: Case) -> None:
     """All accelerators are in use, by jobs that cannot shrink and by an elastic one."""
     team, sizes, size = case.elastic
-    rigid = [admin.job(*job, "sweep") for job in case.rigid]
-    admin.submit(*rigid, elastic_job(team, sizes, size))
+    admin.submit(*(admin.job(*job, "sweep") for job in case.rigid))
+    submit_elastic(admin, team, sizes, size)
     for owner, job, _ in case.rigid:
         admin.wait_for_admission(owner, job)
-    admin.wait_for_admission(team, "elastic")
-    patch = json.dumps({"spec": {"parallelism": size, "completions": size}})
-    resize = ("patch", "job", "elastic", "-n", team, "--type=merge", "-p", patch)
-    admin.cluster.kubectl(*resize, *AS_SCHEDULER)
 
     def is_full() -> bool:
         queues = [admin.cluster_queue(name) for name in TEAMS]
         return sum(used(queue) for queue in queues) == ACCELERATORS
 
     admin.cluster.until(is_full, "all accelerators to be in use", TIMEOUT_S)
+
+
+def submit_elastic(admin: Admin, team: str, sizes: str, size: int) -> None:
+    """The job `elastic` is admitted and has grown to this size."""
+    admin.submit(elastic_job(team, sizes, size))
+    admin.wait_for_admission(team, "elastic")
+    patch = json.dumps({"spec": {"parallelism": size, "completions": size}})
+    resize = ("patch", "job", "elastic", "-n", team, "--type=merge", "-p", patch)
+    admin.cluster.kubectl(*resize, *AS_SCHEDULER)
     is_ready = f"--for=jsonpath={{.status.ready}}={size}"
     admin.cluster.kubectl("wait", "job/elastic", "-n", team, is_ready, f"--timeout={TIMEOUT_S}s")
 

@@ -1,5 +1,6 @@
 """Cede preempts while it leads, and Kueue by its own rules whenever it does not."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from cede.api import names
-from tests.integration.admin import Admin, condition_of, governed
+from tests.integration.admin import TIMEOUT_S, Admin, condition_of, governed
+from tests.integration.claims import submit_elastic
 
 pytestmark = pytest.mark.cluster
 OWNER = "gov-owner"
@@ -71,6 +73,50 @@ def test_while_cede_leads_kueue_itself_preempts_nothing(admin: Admin) -> None:
     cessions = admin.cluster.kubectl_json("get", "cessions")["items"]
     targets = [target for cession in cessions for target in cession["spec"]["targets"]]
     assert ("borrower", "Stop") in {(target["job"], target["how"]) for target in targets}
+
+
+def test_an_elastic_job_that_is_stopped_waits_at_its_smallest_size(
+    governed_cluster: Admin,
+) -> None:
+    """Whoever stops it, and with the same Workload: its place in the queue stays."""
+    admin = governed_cluster
+    admin.apply_policy()
+    wait_until_cede_leads(admin)
+    submit_elastic(admin, BORROWER, "2-4", 4)
+    before = slice_of(admin, "elastic")
+    try:
+        set_active(admin, before, active=False)
+        admin.cluster.until(lambda: pods_of(admin, before) == 2, "fewer pods", TIMEOUT_S)
+        set_active(admin, before, active=True)
+        admin.wait_for_admission(BORROWER, "elastic")
+        assert slice_of(admin, "elastic") == before
+    finally:
+        admin.delete_jobs(BORROWER)
+
+
+def slice_of(admin: Admin, job: str) -> str:
+    """The job's only Workload that Kueue has not finished."""
+    items = admin.cluster.kubectl_json("get", "workloads", "-n", BORROWER)["items"]
+    (name,) = (
+        item["metadata"]["name"]
+        for item in items
+        if item["metadata"]["ownerReferences"][0]["name"] == job
+        and not condition_of(item, "Finished")
+    )
+    return str(name)
+
+
+def set_active(admin: Admin, workload: str, *, active: bool) -> None:
+    patch = json.dumps({"spec": {"active": active}})
+    args = ("patch", "workload", workload, "-n", BORROWER, "--type=merge", "-p", patch)
+    admin.cluster.kubectl(*args)
+
+
+def pods_of(admin: Admin, workload: str) -> int:
+    """For how many pods it asks."""
+    body = admin.cluster.kubectl_json("get", "workload", workload, "-n", BORROWER)
+    (pod_set,) = body["spec"]["podSets"]
+    return int(pod_set["count"])
 
 
 def test_in_mode_observe_kueue_preempts_by_its_own_rules(admin: Admin) -> None:

@@ -16,6 +16,7 @@ from cede.api.objects import Json
 from tests.integration.admin import Admin
 from tests.integration.claims import (
     CASES,
+    CLASSES,
     OWNER,
     TEAMS,
     Case,
@@ -33,7 +34,6 @@ from tests.integration.claims import (
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = ("-n", names.SYSTEM_NAMESPACE)
-DEPLOYMENT = (*NAMESPACE, f"deployment/{names.SCHEDULER}")
 PODS = (*NAMESPACE, "pod", "-l", f"app.kubernetes.io/name={names.SCHEDULER}")
 AT_ONCE = ("--force", "--grace-period=0")
 PAST_ITS_OWN = next(case for case in CASES if case.name == "past its own")
@@ -50,26 +50,13 @@ def admin(cluster: Any) -> Iterator[Admin]:
 @pytest.fixture
 def case(admin: Admin) -> Iterator[Case]:
     """All accelerators are in use, and a claim is there past its team's own quota."""
+    admin.apply_policy(priorityClasses=CLASSES)
     allocate(admin, PAST_ITS_OWN)
     fill(admin, PAST_ITS_OWN)
     admin.submit(*claims(admin, PAST_ITS_OWN))
     wait_for_cessions(admin, PAST_ITS_OWN)
     yield PAST_ITS_OWN
     admin.delete_jobs(*TEAMS)
-
-
-@pytest.fixture
-def without_scheduler(admin: Admin) -> Iterator[Callable[[], None]]:
-    """Called, it takes the scheduler away until the end of the test."""
-    kubectl = admin.cluster.kubectl
-
-    def take_away() -> None:
-        kubectl("scale", *DEPLOYMENT, "--replicas=0")
-        kubectl("delete", *PODS, *AT_ONCE)
-
-    yield take_away
-    kubectl("scale", *DEPLOYMENT, "--replicas=1")
-    kubectl("rollout", "status", *DEPLOYMENT, "--timeout=60s")
 
 
 def guard_is_made(admin: Admin) -> bool:
@@ -108,22 +95,16 @@ def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
 @pytest.mark.skipif("CEDE_LONG_FAULTS" not in os.environ, reason="part of make test-long")
 @pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.__name__)
 def test_without_a_scheduler_a_guard_ends_and_kueue_preempts_by_itself(
-    admin: Admin,
-    case: Case,
-    without_scheduler: Callable[[], None],
-    step: Callable[[Admin], bool],
+    admin: Admin, case: Case, step: Callable[[Admin], bool]
 ) -> None:
     wait_for_step(admin, step)
-    without_scheduler()
-    admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", ENDED_S)
-    admin.cluster.until(lambda: is_admitted(admin), "Kueue to admit the claim", ENDED_S)
+    with admin.cluster.switched_off(names.SCHEDULER):
+        admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", ENDED_S)
+        admin.cluster.until(lambda: is_admitted(admin), "Kueue to admit the claim", ENDED_S)
 
 
-def test_cede_release_takes_a_guard_and_private_quota_away(
-    admin: Admin, case: Case, without_scheduler: Callable[[], None]
-) -> None:
+def test_cede_release_takes_a_guard_and_private_quota_away(admin: Admin, case: Case) -> None:
     wait_for_step(admin, guard_is_in_the_cohort)
-    without_scheduler()
     kubeconfig = str(admin.cluster.kubeconfig)
     command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
     done = subprocess.run(command, text=True, capture_output=True, check=False)

@@ -1,7 +1,17 @@
-"""Runtimes know the size of their Job, and old records are deleted."""
+"""Runtimes know the size of their Job, stopped jobs wait at their smallest, and old records are
+deleted."""
+
+from dataclasses import replace
 
 from cede.api.objects import Meta
-from scheduler.resizing.upkeep import MAX_ENDED_CESSIONS, RETENTION_S, align_runtimes, delete_ended
+from scheduler.resizing.upkeep import (
+    MAX_ENDED_CESSIONS,
+    RETENTION_S,
+    align_runtimes,
+    delete_ended,
+    start_small,
+)
+from scheduler.snapshot.waiting_jobs import WaitingJob
 from tests.builders.scheduler import NOW, admitted, cession, runtime_status, snapshot
 
 ASKED = runtime_status(4, wanted=4, cession="c-1")
@@ -18,6 +28,13 @@ def test_only_what_a_cession_asked_is_asked_back_in_mode_observe() -> None:
     current = snapshot(admitted=[admitted(runtime=ASKED), new])
     requests = list(align_runtimes(current, (), only_asked_back=True))
     assert [request.job[1] for request in requests] == ["gpt"]
+
+
+def test_a_job_that_waits_for_quota_starts_at_its_smallest_size() -> None:
+    waiting = WaitingJob(("research", "gpt"), "uid", "3", size=5, smallest_size=2)
+    (action,) = start_small(replace(snapshot(), waiting_jobs=(waiting,)))
+    # not as a shrink: it may grow as soon as it trains
+    assert (action.job_uid, action.version, action.size, action.shrinks) == ("uid", "3", 2, False)
 
 
 def test_old_records_are_deleted_unless_their_preemptor_is_still_waited_for() -> None:

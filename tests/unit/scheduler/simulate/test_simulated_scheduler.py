@@ -28,6 +28,21 @@ def test_a_borrower_grows_and_shrinks_for_the_owner_without_loss() -> None:
     assert cession.status.phase in (CessionPhase.ADMITTED, CessionPhase.COMPLETED)
 
 
+def test_an_elastic_job_that_was_stopped_waits_at_its_smallest_size() -> None:
+    """It trained on more than its team owns, and others have borrowed since."""
+    world = cluster()
+    scheduler_of(world)
+    gpt = world.submit(job_spec("gpt", "research", 8, sizes=tuple(range(2, 9))))
+    run(world, 100)
+    assert gpt.training == 8
+    world.evict(gpt.workload)
+    borrower = world.submit(job_spec("borrower", "vision", 6, priority=100))
+    run(world, 5)
+    assert (borrower.workload.reserved_since is not None, gpt.ready) == (True, 0)
+    run(world, 60)
+    assert gpt.training >= 2
+
+
 def test_nothing_happens_while_no_scheduler_leads() -> None:
     world = cluster()
     scheduler = scheduler_of(world)
