@@ -273,8 +273,7 @@ class Cluster:
     def _is_evicted(self, workload: Workload) -> None:
         workload.is_evicting = False
         self.kueue.release(workload, self.now)
-        if workload.job.is_elastic:
-            workload.count = workload.job.parallelism
+        workload.count = workload.job.parallelism
         if workload.job.ended is None:
             self.kueue.submit(workload)
         self._changed()
