@@ -1,5 +1,5 @@
-"""PURE. The note on a ClusterQueue whose quota is changed for a moment: for whom, since when, and
-what its quota was."""
+"""PURE. The note on a ClusterQueue whose quota is changed for a moment: for whom, and what its
+quota was."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,8 +29,6 @@ class PrivateQuota:
     """The note as a value."""
 
     cession: str
-    # Unix seconds
-    since: float
     originals: tuple[Original, ...] = ()
 
     def text(self) -> str:
@@ -53,7 +51,7 @@ def parse(text: str) -> PrivateQuota | None:
         for original in originals:
             for value in (original.nominal, original.lending_limit):
                 amount(original.resource, value or 0)
-        return PrivateQuota(str(note["cession"]), float(note["since"]), originals)
+        return PrivateQuota(str(note["cession"]), originals)
     except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 

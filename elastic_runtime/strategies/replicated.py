@@ -44,8 +44,7 @@ class Replicated:
         self._buckets.check(is_first=is_first)
 
     def parameter_mistakes(self) -> Iterable[str]:
-        state = self._state
-        return parameter_checks.parameter_mistakes(self._known, state.model, state.optimizer)
+        return parameter_checks.parameter_mistakes(self._known, self._state.optimizer)
 
     def end_backward(self) -> None:
         self._buckets.end_backward()

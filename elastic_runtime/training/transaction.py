@@ -62,18 +62,16 @@ class StepTransaction:
     def commit(self, step: Step) -> Outcome:
         parts = self._parts
         orders = self._orders()
-        digests = self._own_digest()
+        votes = self._with_digest(orders)
         if step.broken or not self._reduce(step):
             return Outcome.FAILED
         self.gradients_reduced = True
         if parts.lifecycle.group:
             try:
-                # One message.
-                votes = torch.cat([orders, digests])
                 parts.lifecycle.group.all_reduce(votes).wait()
-                orders, digests = votes[: orders.numel()], votes[orders.numel() :]
             except PeerLost:
                 return Outcome.FAILED
+        orders, digests = votes[: orders.numel()], votes[orders.numel() :]
         if digests.numel():
             self._check_replicas(digests)
         self.apply()
@@ -104,19 +102,20 @@ class StepTransaction:
             return torch.cat([orders, self.streams.pack_states(step)])
         return orders
 
-    def _own_digest(self) -> torch.Tensor:
-        """(2 * world,), or (0,) in most steps."""
+    def _with_digest(self, orders: torch.Tensor) -> torch.Tensor:
+        """One message: the orders, and in few steps (2 * world,) for the digests of all ranks."""
         lifecycle = self._parts.lifecycle
         state = self._parts.state
         if not lifecycle.group or not replica_check.is_due(state.step):
-            return torch.zeros(0)
+            return orders
         parameters = state.model.parameters()
         try:
-            return replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
+            digests = replica_check.own_digest(parameters, lifecycle.rank, lifecycle.world)
         except Exception as error:  # noqa: BLE001
             # A job that trains must not end for a check.
             self._parts.warn_once(parameter_checks.NOT_COMPARED % type(error).__name__)
-            return replica_check.no_digest(lifecycle.world)
+            digests = replica_check.no_digest(lifecycle.world)
+        return torch.cat([orders, digests])
 
     def _check_replicas(self, digests: torch.Tensor) -> None:
         """The leading rank reports replicas that differ, and when they are equal again.

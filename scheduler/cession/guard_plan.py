@@ -136,7 +136,7 @@ def all_released(cession: Cession, snapshot: Snapshot) -> bool:
 
 
 # --- private quota --------------------------------------------------------------------------------
-def give_private_quota(cession: Cession, snapshot: Snapshot, now: float) -> SetPrivateQuota | None:
+def give_private_quota(cession: Cession, snapshot: Snapshot) -> SetPrivateQuota | None:
     """Afterwards the preemptor fits into its queue, and no other queue has more than before. None
     if the queue has enough already, or if others use what was released."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
@@ -152,7 +152,7 @@ def give_private_quota(cession: Cession, snapshot: Snapshot, now: float) -> SetP
         Original(flavor, resource, *_texts(resource, queue.quota((flavor, resource))))
         for flavor, resource in changes
     )
-    note = PrivateQuota(cession.metadata.name, now, originals).text()
+    note = PrivateQuota(cession.metadata.name, originals).text()
     texts = {key: _texts(key[1], quota) for key, quota in changes.items()}
     groups = private_quota.changed_groups(private_quota.as_json(queue.written), texts)
     return SetPrivateQuota(queue.name, queue.version, tuple(groups), note)

@@ -168,7 +168,7 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     if queue.strategy != STRICT_FIFO:
         actions = (strict, *aside)
     elif not aside:
-        actions = _private_quota(cession, snapshot, now)
+        actions = _private_quota(cession, snapshot)
     since = once(cession.status.reservedTime, now)
     amounts = describe_amounts(guard.usage)
     message = f"A guard keeps {amounts} for the preemptor since {rfc3339(unix(since))}."
@@ -182,11 +182,11 @@ def _nothing_kept(cession: Cession, snapshot: Snapshot, message: str = "") -> Re
     return Reservation((back, *relaxed) if back else relaxed, message=message)
 
 
-def _private_quota(cession: Cession, snapshot: Snapshot, now: float) -> tuple[Action, ...]:
+def _private_quota(cession: Cession, snapshot: Snapshot) -> tuple[Action, ...]:
     """Private quota once all targets have released."""
     if not guard_plan.all_released(cession, snapshot):
         return ()
-    action = guard_plan.give_private_quota(cession, snapshot, now)
+    action = guard_plan.give_private_quota(cession, snapshot)
     return (action,) if action else ()
 
 

@@ -14,7 +14,7 @@ WRITTEN = (
         (FlavorQuotas("a100", (ResourceQuota(GPU, "4", "2"), ResourceQuota("cpu", "8"))),),
     ),
 )
-NOTE = PrivateQuota("c-1", 100.0, (Original("a100", GPU, "4"),))
+NOTE = PrivateQuota("c-1", (Original("a100", GPU, "4"),))
 
 
 def test_the_way_back_is_in_the_note() -> None:

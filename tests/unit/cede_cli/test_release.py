@@ -62,7 +62,7 @@ async def test_release_deletes_guards_and_changes_private_quota_back(
     resource = {"name": names.GPU, "nominalQuota": "8", "lendingLimit": "0"}
     flavor = {"name": "a100", "resources": [resource]}
     queue["spec"]["resourceGroups"] = [{"coveredResources": [names.GPU], "flavors": [flavor]}]
-    note = PrivateQuota("c-1", 1.0, (Original("a100", names.GPU, "4"),)).text()
+    note = PrivateQuota("c-1", (Original("a100", names.GPU, "4"),)).text()
     queue["metadata"]["annotations"] = {names.PRIVATE_QUOTA: note}
     server.put(CLUSTER_QUEUES, queue)
     assert (await cede("release"))[0] == 0

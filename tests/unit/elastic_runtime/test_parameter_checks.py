@@ -58,6 +58,8 @@ def wrap(model: torch.nn.Module, mesh: DeviceMesh) -> None:
     fully_shard(model, mesh=mesh)
 
 
+# Sharded knows how many there were.
+OTHERS = "parameter that the model did not have when|model has other parameters than when"
 STRATEGIES: dict[str, Callable[[], Strategy | None]] = {
     "replicated": lambda: None,
     "deterministic": Deterministic,
@@ -74,8 +76,8 @@ def strategy(request: pytest.FixtureRequest) -> Iterator[Strategy | None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(add_a_layer, "the model has other parameters than when", id="added"),
-        pytest.param(replace_a_layer, "the model has other parameters than when", id="replaced"),
+        pytest.param(add_a_layer, OTHERS, id="added"),
+        pytest.param(replace_a_layer, OTHERS, id="replaced"),
         pytest.param(
             give_the_optimizer_more, "the optimizer was given a parameter", id="of no model"
         ),
@@ -118,6 +120,28 @@ def test_a_parameter_may_be_frozen_later(strategy: Strategy | None) -> None:
         model[1].bias.requires_grad_(False)
 
     assert train(freeze, strategy).step == 2
+
+
+class CountingModel(torch.nn.Sequential):
+    walks = 0
+
+    def named_parameters(self, *args: Any, **options: Any) -> Iterator[Any]:
+        self.walks += 1
+        return super().named_parameters(*args, **options)
+
+
+@pytest.mark.parametrize("strategy", ["replicated", "deterministic"], indirect=True)
+def test_a_step_does_not_walk_through_the_modules(strategy: Strategy | None) -> None:
+    """It would take a millisecond for a thousand parameters."""
+    model = CountingModel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = Session(model, optimizer, samples=8, micro_batches=2, strategy=strategy)
+    walks = list[int]()
+    for step in session.steps(4):
+        walks.append(model.walks)
+        for _ in step:
+            step.backward(model(torch.ones(1, 4)).square().mean())
+    assert walks == walks[:1] * 4
 
 
 @pytest.mark.parametrize("rank", [0, 1])

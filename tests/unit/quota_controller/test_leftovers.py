@@ -80,7 +80,7 @@ def give_private_quota(world: World) -> tuple[str, str]:
     flavor = queue["spec"]["resourceGroups"][0]["flavors"][0]["name"]
     before = dict(first_resource(queue))
     original = Original(flavor, before["name"], before["nominalQuota"], before.get("lendingLimit"))
-    note = PrivateQuota("c-1", 1.0, (original,)).text()
+    note = PrivateQuota("c-1", (original,)).text()
     queue["metadata"].setdefault("annotations", {})[names.PRIVATE_QUOTA] = note
     first_resource(queue)["nominalQuota"] = "99"
     world.server.put(CLUSTER_QUEUES, queue)

@@ -79,7 +79,7 @@ def test_while_kueue_preempts_no_step_with_a_guard_is_new(
 
 
 def test_while_kueue_preempts_private_quota_is_given_back() -> None:
-    private = PrivateQuota("c-1", NOW)
+    private = PrivateQuota("c-1")
     vision = replace(RELEASED.quota.queues["vision"], private=private)
     quota = replace(RELEASED.quota, queues={**RELEASED.quota.queues, "vision": vision})
     (back,) = guard_steps(replace(RELEASED, quota=quota, kueue_preempts=True))

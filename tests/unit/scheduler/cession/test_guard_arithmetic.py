@@ -11,7 +11,7 @@ from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.cluster_quota import as_before, read_quotas
 from scheduler.snapshot.guards import Guard
 from tests.builders.guards import written
-from tests.builders.scheduler import KEY, NOW, cession, cohort_quota, gpus, pending, queue, snapshot
+from tests.builders.scheduler import KEY, cession, cohort_quota, gpus, pending, queue, snapshot
 
 
 @given(
@@ -37,7 +37,7 @@ def test_with_private_quota_the_preemptor_fits_and_nobody_else_gets_more(
     made = guard_plan.create(cession(), current)
     own = Guard("c-1", in_cohort=True, is_admitted=True, usage=gpus(made.amounts.get(KEY, 0)))
     current = replace(current, guards=(own,))
-    given_quota = guard_plan.give_private_quota(cession(), current, NOW)
+    given_quota = guard_plan.give_private_quota(cession(), current)
     if given_quota is None:
         assert not quota.fits("vision", gpus(wanted))
         return

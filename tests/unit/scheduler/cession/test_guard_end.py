@@ -24,7 +24,7 @@ from tests.builders.scheduler import (
     snapshot,
 )
 
-PRIVATE = PrivateQuota("c-1", NOW, (Original(FLAVOR, GPU, "4"),))
+PRIVATE = PrivateQuota("c-1", (Original(FLAVOR, GPU, "4"),))
 
 
 def with_private(current: Snapshot, *, is_observed: bool = True) -> Snapshot:

@@ -240,7 +240,7 @@ def test_private_quota_comes_when_all_targets_have_released() -> None:
 def test_private_quota_is_written_again_only_if_it_is_too_small() -> None:
     """The preemptor may request more than before."""
     kept = past_own(KEEPS)
-    vision = replace(kept.quota.queues["vision"], private=PrivateQuota("c-1", NOW))
+    vision = replace(kept.quota.queues["vision"], private=PrivateQuota("c-1"))
     steps = []
     for nominal in (8, 7):
         given = replace(vision, written=written(nominal, 4))
