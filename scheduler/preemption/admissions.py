@@ -24,11 +24,10 @@ def after_admissions(snapshot: Snapshot, counted: Collection[str] = ()) -> Snaps
         name = workload.queue
         if name not in room:
             room[name] = _room(working, name)
-        if workload.uid in counted or workload.kind in failed:
+        if workload.kind in failed or workload.uid in counted or not _is_tried(workload, snapshot):
             continue
-        if not _may_fit(workload, room[name]) or not _is_tried(workload, snapshot):
-            continue
-        usage = assign(workload.pod_sets, name, working)
+        may_fit = _may_fit(workload, room[name])
+        usage = assign(workload.pod_sets, name, working) if may_fit else None
         if usage is None:
             failed.add(workload.kind)
         else:
