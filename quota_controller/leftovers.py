@@ -23,12 +23,16 @@ async def undo(client: Client, live: LiveObjects) -> None:
     await _logged(_activate_all(client))
     strict = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES and _is_strict(obj)]
     await gather_bounded(_logged(_restore(client, queue)) for queue in strict)
-    for (kind, _), obj in live.items():
-        guarded = (obj["metadata"].get("labels") or {}).get(names.GUARD)
-        if kind == CLUSTER_QUEUES and guarded:
+    queues = [obj for (kind, _), obj in live.items() if kind == CLUSTER_QUEUES]
+    private = [queue for queue in queues if private_quota.read(queue)]
+    await gather_bounded(_logged(_remove_private_quota(client, queue)) for queue in private)
+    if private:
+        # the next pass writes the teams' own quota: without guards, private quota is too much
+        return
+    for queue in queues:
+        guarded = (queue["metadata"].get("labels") or {}).get(names.GUARD)
+        if guarded:
             await _logged(_delete_guard(client, guarded))
-        elif kind == CLUSTER_QUEUES and private_quota.read(obj):
-            await _logged(_remove_private_quota(client, obj))
 
 
 async def _activate_all(client: Client) -> None:

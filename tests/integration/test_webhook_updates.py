@@ -2,11 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from cede.api import names
 from cede.api.objects import Json
 from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import (
@@ -29,6 +30,13 @@ WRITING_VERBS = [
     pytest.param(("replace",), id="replace"),
 ]
 PATCH_SIX = ("--type=merge", "-p", '{"spec": {"parallelism": 6}}')
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_scheduler(cluster: Any) -> Iterator[None]:
+    """It would set the jobs that the tests resize, and that wait, to their smallest size."""
+    with cluster.switched_off(names.SCHEDULER):
+        yield
 
 
 @pytest.fixture
