@@ -1,6 +1,8 @@
 """What an admin and users of teams do with kubectl in the tests of governance, on fake nodes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -101,6 +103,13 @@ class Admin:
             "delete", "computeallocation", *teams, "--wait=true", "--ignore-not-found"
         )
         self.cluster.kubectl("delete", "namespace", *teams, "--wait=false", "--ignore-not-found")
+
+    def release(self) -> None:
+        """`cede release`, which has done its writes when it ends."""
+        kubeconfig = str(self.cluster.kubeconfig)
+        command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
+        done = subprocess.run(command, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
 
     # --- queues -----------------------------------------------------------------------------------
     def cluster_queue(self, name: str) -> Json:

@@ -58,21 +58,22 @@ WITHIN_OWN = Case(
     elastic=(BORROWER, "2-4", 4),
     claims={OWNER: (4, "training")},
 )
+PAST_ITS_OWN = Case(
+    "past its own",
+    owned=(4, 2, 2),
+    rigid=(
+        (OWNER, "rigid-1", 1),
+        (OWNER, "rigid-2", 1),
+        (BORROWER, "other-1", 2),
+        (LENDER, "other-2", 1),
+    ),
+    elastic=(OWNER, "2-3", 3),
+    claims={OWNER: (3, "inference")},
+)
 CASES = (
     WITHIN_OWN,
     replace(WITHIN_OWN, name="behind a hopeless job", hopeless=8),
-    Case(
-        "past its own",
-        owned=(4, 2, 2),
-        rigid=(
-            (OWNER, "rigid-1", 1),
-            (OWNER, "rigid-2", 1),
-            (BORROWER, "other-1", 2),
-            (LENDER, "other-2", 1),
-        ),
-        elastic=(OWNER, "2-3", 3),
-        claims={OWNER: (3, "inference")},
-    ),
+    PAST_ITS_OWN,
     Case(
         "borrowing",
         owned=(1, 1, 1),

@@ -5,8 +5,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -174,9 +172,6 @@ def test_cede_release_lets_a_stopped_job_run_again(
     admin: Admin, without_quota_controller: None, abandoned: Rigid
 ) -> None:
     assert abandoned.is_marked()
-    kubeconfig = str(admin.cluster.kubeconfig)
-    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    admin.release()
     assert not abandoned.is_marked()
     abandoned.wait_for_admission()

@@ -1,8 +1,6 @@
 """Cede preempts while it leads, and Kueue by its own rules whenever it does not."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,8 +129,5 @@ def test_without_a_leader_kueue_preempts_after_the_watchdogs_time(admin: Admin) 
 
 
 def test_after_cede_release_kueue_preempts_by_its_own_rules(admin: Admin) -> None:
-    kubeconfig = str(admin.cluster.kubeconfig)
-    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    admin.release()
     assert_kueue_preempts(admin)

@@ -4,8 +4,6 @@ With CEDE_LONG_FAULTS, as in `make test-long`, the scheduler stays away for minu
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,9 +13,9 @@ from cede.api import names
 from cede.api.objects import Json
 from tests.integration.admin import POLICY, Admin
 from tests.integration.claims import (
-    CASES,
     CLASSES,
     OWNER,
+    PAST_ITS_OWN,
     TEAMS,
     Case,
     allocate,
@@ -36,7 +34,6 @@ pytestmark = pytest.mark.cluster
 NAMESPACE = ("-n", names.SYSTEM_NAMESPACE)
 PODS = (*NAMESPACE, "pod", "-l", f"app.kubernetes.io/name={names.SCHEDULER}")
 AT_ONCE = ("--force", "--grace-period=0")
-PAST_ITS_OWN = next(case for case in CASES if case.name == "past its own")
 # The next leader comes before the quota_controller's watchdog undoes what the last one left.
 PATIENT = POLICY["preemption"] | {"watchdogSeconds": 60}
 # Kueue ends a guard after 120 s; then the quota_controller changes back what is left.
@@ -107,10 +104,7 @@ def test_without_a_scheduler_a_guard_ends_and_kueue_preempts_by_itself(
 
 def test_cede_release_takes_a_guard_and_private_quota_away(admin: Admin, case: Case) -> None:
     wait_for_step(admin, guard_is_in_the_cohort)
-    kubeconfig = str(admin.cluster.kubeconfig)
-    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", kubeconfig]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    admin.release()
     admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", 30)
 
 
