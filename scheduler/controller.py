@@ -175,6 +175,8 @@ class Controller:
         clock = asyncio.get_running_loop().time
         while True:
             try:
+                if not self._clock.leads:
+                    self._metrics.stand_by()
                 # a leader follows them in every pass
                 if clock() - self._followed_at >= QUIET_INTERVAL_S:
                     await self._root_key.refresh()

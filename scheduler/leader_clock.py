@@ -30,10 +30,15 @@ class LeaderClock:
         """Unix seconds by this clock: since when this process leads without a gap."""
         return self._led_since + self._offset
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process has begun a pass lately."""
+        return self._monotonic() - self._last_pass <= MAX_GAP_S
+
     def note_pass(self) -> None:
         """This process leads, and makes a pass."""
         now = self._monotonic()
-        if now - self._last_pass > MAX_GAP_S:
+        if not self.leads:
             self._led_since = now
         self._last_pass = now
 

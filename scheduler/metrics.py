@@ -1,7 +1,8 @@
 """The scheduler's metrics for Prometheus, taken from what each pass shows.
 
 What happened is read off the Cessions: whatever replica did it, and however often a write was
-repeated, it counts once. The first pass of a process counts nothing that happened before it.
+repeated, it counts once. The first pass of a lead counts nothing that happened before it. Only the
+replica that leads shows Cessions, guards and queues.
 """
 
 from collections import Counter as Amounts
@@ -120,6 +121,15 @@ class CessionMetrics:
         _set_by_queue(ADMITTED, (workload.queue for workload in current.admitted), current)
         elastic = [job for job in current.admitted if job.allowed_sizes]
         SILENT.set(sum(1 for job in elastic if job.runtime is None))
+
+    def stand_by(self) -> None:
+        """Another replica may lead from now on: this one shows nothing, so that sums over replicas
+        are right, and what happens meanwhile is not counted here."""
+        self._before = None
+        for gauge in (OPEN_CESSIONS, GUARDS, SILENT, SNAPSHOT_AGE):
+            gauge.set(0)
+        for by_queue in (PENDING, ADMITTED):
+            by_queue.clear()
 
     def _note_guards(self, current: Snapshot, now: float) -> None:
         admitted = {guard.cession for guard in current.guards if guard.is_admitted}

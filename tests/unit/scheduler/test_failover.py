@@ -16,7 +16,8 @@ from cede.kube.errors import NotFound, Unreachable
 from scheduler.__main__ import run
 from scheduler.apply import ACTIONS
 from scheduler.controller import KINDS, Controller
-from scheduler.leader_clock import LeaderClock
+from scheduler.leader_clock import MAX_GAP_S, LeaderClock
+from scheduler.metrics import ADMITTED
 from scheduler.root_key import ROOT_SECRET
 from tests.fakes.api_server import ApiServer
 from tests.fakes.runtime import Runtime, loopback_address
@@ -96,6 +97,25 @@ async def test_the_first_pass_knows_every_runtime_that_answers(server: ApiServer
     async with Runtime(ADDRESS, "research", uid, 8), controlling(server) as controller:
         await controller.reconcile()
     assert requests.get() == before + 1
+
+
+async def test_a_replica_that_lost_the_lead_shows_no_queues(server: ApiServer) -> None:
+    """A sum over replicas would count their Workloads twice."""
+    teams = TwoTeams(server)
+    teams.job("vision", "inference", 4)
+
+    def shown() -> set[str]:
+        [family] = ADMITTED.collect()
+        return {sample.labels["queue"] for sample in family.samples}
+
+    async with controlling(server) as controller:
+        await controller.reconcile()
+        assert "vision" in shown()
+        listening = asyncio.create_task(controller.listen())
+        controller._clock._last_pass -= MAX_GAP_S + 1
+        await teams.until(lambda: not shown(), "no queue is shown")
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
 
 
 async def test_without_a_root_key_no_pass_is_whole(server: ApiServer) -> None:

@@ -45,6 +45,9 @@ def test_after_a_gap_without_passes_a_new_lead_begins() -> None:
         machine.run(10)
         clock.note_pass()
     assert clock.led_since == 5000
+    assert clock.leads
     machine.run(16)
+    assert not clock.leads
     clock.note_pass()
+    assert clock.leads
     assert clock.led_since == clock.now() == 5056

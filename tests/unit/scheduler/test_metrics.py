@@ -74,6 +74,15 @@ def test_what_ended_before_the_first_pass_counts_not() -> None:
     assert ended() == 0
 
 
+def test_what_ended_while_another_replica_led_counts_not() -> None:
+    ended = value("cede_cessions_total", outcome="Completed", reason="ReclaimOwnQuota")
+    metrics = CessionMetrics()
+    metrics.note(snapshot(cessions=[cession()]), OBSERVED, NOW)
+    metrics.stand_by()
+    metrics.note(snapshot(cessions=[COMPLETED]), OBSERVED, NOW + 60)
+    assert ended() == 0
+
+
 @pytest.mark.parametrize(
     ("stage", "seconds"),
     [("asked", 1), ("ceded", 2), ("released", 1), ("admitted", 2), ("ready", 3)],
