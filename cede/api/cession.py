@@ -124,14 +124,6 @@ class CessionSpec(BaseModel):
         default=1,
         description="How often targets were chosen: 1, and 1 more each time targets were added.",
     )
-    reserved: bool = Field(
-        default=True,
-        description=(
-            "True if Kueue keeps the released capacity for the preemptor, so that each target is "
-            "resized as soon as it has ceded. If false, all targets are resized together at the "
-            "end."
-        ),
-    )
     why: str = Field(
         default="", max_length=2048, description="The plan and its reason in one sentence."
     )

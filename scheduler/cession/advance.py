@@ -126,19 +126,17 @@ def _observe(
 def _release_ready(
     cession: Cession, progress: Sequence[TargetProgress], snapshot: Snapshot, now: float
 ) -> list[TargetProgress]:
-    """Capacity that Kueue does not reserve for the preemptor is released all at once: when all
-    targets are ready, and the stops among them are recorded."""
+    """All capacity is released at once: when all targets are ready, and the stops among them are
+    recorded. What one job released earlier would lie idle until the slowest is ready, and keep
+    other teams out."""
     needed = [target for target in progress if target.needed]
-    ready = [
-        target
+    if not all(
+        target.ready and not waits_for_agreement(cession, target, snapshot, now)
         for target in needed
-        if target.ready and not waits_for_agreement(cession, target, snapshot, now)
-    ]
-    is_burst = not cession.spec.reserved
-    if is_burst and len(ready) < len(needed):
+    ):
         return list(progress)
-    first = [target for target in ready if is_burst and _is_unrecorded_stop(target)]
-    chosen = {target.target.uid for target in first or ready}
+    first = [target for target in needed if _is_unrecorded_stop(target)]
+    chosen = {target.target.uid for target in first or needed}
     return [
         release(cession, target, snapshot, now) if target.target.uid in chosen else target
         for target in progress

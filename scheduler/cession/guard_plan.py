@@ -13,7 +13,6 @@ Kueue ends a guard by itself after GUARD_LIMIT_S.
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import takewhile
 
 from cede.api import private_quota
 from cede.api.cession import Cession
@@ -51,12 +50,7 @@ def needs_guard(cession: Cession, snapshot: Snapshot, now: float) -> bool:
     """Whether Kueue's own reservation is not enough: the preemptor's queue exceeds its nominal
     quota with it."""
     request = needed_quota(cession, snapshot)
-    resources = [resource for _, resource in request]
-    if not request or len(resources) > len(set(resources)):
-        # one guard cannot use a resource on two flavors
-        return False
-    if any(flavor in snapshot.placed_flavors for flavor, _ in request):
-        # Kueue would look for nodes for the guard's pod, and there are none yet
+    if not request or _excludes_guards(request, snapshot):
         return False
     is_released = cession.status.released
     guard = find_guard(cession.metadata.name, snapshot)
@@ -65,6 +59,21 @@ def needs_guard(cession: Cession, snapshot: Snapshot, now: float) -> bool:
     if is_released and led_s(cession.status.reservedTime, snapshot.led_since, now) > GUARD_LIMIT_S:
         return False
     return not snapshot.quota.owns_with(cession.spec.preemptor.queue, request)
+
+
+def _excludes_guards(request: Quota, snapshot: Snapshot) -> bool:
+    """Whether one guard cannot use all of it: a resource on two flavors, or a flavor where Kueue
+    would look for nodes for the guard's pod, and there are none yet."""
+    resources = [resource for _, resource in request]
+    is_placed = any(flavor in snapshot.placed_flavors for flavor, _ in request)
+    return is_placed or len(resources) > len(set(resources))
+
+
+def is_unprotected(cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether neither Kueue's own reservation nor a guard keeps what is released."""
+    request = needed_quota(cession, snapshot)
+    owns = snapshot.quota.owns_with(cession.spec.preemptor.queue, request)
+    return not owns and _excludes_guards(request, snapshot)
 
 
 def ends_first(cession: Cession, snapshot: Snapshot, now: float) -> str:
@@ -86,17 +95,17 @@ def _with_other_guard(cession: Cession, opened: Sequence[Cession], snapshot: Sna
     """The Cession, open or not, whose guard keeps something that this one needs. Of two guards that
     were made at once, the one of the older Cession stays."""
     name = cession.metadata.name
-    has_guard = find_guard(name, snapshot) is not None
-    younger = {other.metadata.name for other in opened if not other.status.released}
-    younger -= {
-        other.metadata.name for other in takewhile(lambda c: c.metadata.name != name, opened)
-    }
+    yields_to_us = set[str]()
+    if find_guard(name, snapshot):
+        names = [other.metadata.name for other in opened]
+        younger = opened[names.index(name) + 1 :] if name in names else ()
+        yields_to_us = {other.metadata.name for other in younger if not other.status.released}
     for guard in snapshot.guards:
         is_gone = guard.is_deleted and not guard.is_admitted
         # what a guard that is not admitted yet will use is not known
         overlaps = not guard.usage or bool(guard.usage.keys() & _needs(cession))
-        goes = has_guard and guard.cession in younger
-        if guard.cession != name and not is_gone and overlaps and not goes:
+        is_other = guard.cession != name and guard.cession not in yields_to_us
+        if is_other and overlaps and not is_gone:
             return guard.cession
     return ""
 
@@ -119,6 +128,12 @@ def create(cession: Cession, snapshot: Snapshot) -> CreateGuard:
     return CreateGuard(cession.metadata.name, amounts, GUARD_LIMIT_S)
 
 
+def is_large_enough(guard: Guard, cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether it keeps all that the preemptor requests now."""
+    wanted = create(cession, snapshot).amounts
+    return all(guard.usage[key] >= amount for key, amount in wanted.items())
+
+
 def join(guard: Guard) -> JoinGuard:
     return JoinGuard(guard.cession, guard.version, tuple(sorted(guard.usage)))
 
@@ -129,9 +144,10 @@ def all_released(cession: Cession, snapshot: Snapshot) -> bool:
     changed = {t.uid for t in cession.status.targets if t.stopped or t.releasedTime}
     for target in cession.spec.targets:
         job = find_job(target, snapshot)
-        counts = job is not None and job.active and not 0 < job.size <= target.toSize
-        if target.uid in changed and counts:
-            return False
+        if target.uid in changed and job is not None and job.active:
+            is_followed = all(job.usage[key] >= used for key, used in job.counted.items())
+            if not (0 < job.size <= target.toSize and is_followed):
+                return False
     return True
 
 

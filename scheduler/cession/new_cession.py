@@ -31,7 +31,6 @@ def new_cession(plan: PreemptionPlan, attempt: int) -> api.Cession:
             need=_need(plan.preemptor)[:MAX_NEEDS],
             targets=[_target(target) for target in plan.targets],
             why=cut(plan.why, MAX_WHY),
-            reserved=plan.preemptor.reserved,
         ),
     )
 

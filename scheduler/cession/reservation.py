@@ -7,15 +7,22 @@ before the preemptor without a chance are set inactive for the while. Where that
 guard keeps the capacity: scheduler/cession/guard_plan.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cede.api.cession import Cession
 from cede.api.objects import rfc3339, unix
 from cede.api.resources import describe_amounts
-from scheduler.actions import Action, SetPrivateQuota, SetQueueingStrategy, SetWorkloadActive
+from scheduler.actions import (
+    Action,
+    DeleteGuard,
+    SetPrivateQuota,
+    SetQueueingStrategy,
+    SetWorkloadActive,
+)
 from scheduler.cession import guard_plan
 from scheduler.cession.guard_plan import find_guard, needs_guard
+from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.cession.promises import suffices
 from scheduler.cession.stage_times import led_s, once
 from scheduler.quota.assignments import assignments
@@ -26,9 +33,12 @@ from scheduler.snapshot.workloads import PendingWorkload
 WAKE_S = 1.2
 """A queue that becomes StrictFIFO does not wake its Workloads. Kueue does so up to 1 s later, and
 until then it keeps nothing for anybody (Kueue: pkg/cache/queue/inadmissible_workloads.go)."""
+HOLD_S = 5.0
+"""A release takes 1 to 2 s. What takes longer gives way to teams within their own quota."""
 
 AFTER_ANOTHER = "A guard is alone with its instance type, so this waits for the end of Cession"
 BEFORE_GUARD = "Nothing is released before Kueue has admitted a guard."
+UNPROTECTED = "No guard can keep what is released, so another job may take it."
 WHILE_KUEUE_PREEMPTS = "No guard is made while Kueue preempts by its own rules."
 
 
@@ -42,7 +52,7 @@ class Reservation:
     may_release: bool = False
     # RFC 3339: since when Kueue keeps capacity for the preemptor; empty if it does not
     since: str = ""
-    # for the Cession's message: what the release waits for, or what a guard keeps
+    # for the Cession's message: what the release waits for, what a guard keeps, or that none can
     message: str = ""
 
 
@@ -52,10 +62,14 @@ def prepare(
     """The reservation for a preemptor that is pending. `restore` ends it.
 
     `ready`: by the uid of every target that is needed, whether it could release now. What keeps
-    capacity for one team keeps other teams even out of their own, so it waits until all could.
+    capacity for one team keeps other teams even out of their own. So it waits until all could, and
+    ends when a release takes long while such a team waits.
     """
     is_released = cession.status.released
     all_ready = all(ready.values())
+    gives_way = (not all_ready or _is_slow(cession, snapshot, now)) and _has_bystander(
+        cession, snapshot
+    )
     first = "" if is_released else guard_plan.ends_first(cession, snapshot, now)
     if first:
         # a StrictFIFO queue would keep out the preemptor of the other Cession
@@ -67,20 +81,34 @@ def prepare(
             return _nothing_kept(cession, snapshot, WHILE_KUEUE_PREEMPTS)
         # what another Cession releases, a guard would keep that one from releasing
         is_alone = is_released or suffices(cession, snapshot, (), ready)
-        if not all_ready or not is_alone:
+        if gives_way or not all_ready or not is_alone:
             return _nothing_kept(cession, snapshot)
         return _with_guard(cession, snapshot, now)
-    if not all_ready and not is_released and _bystander(cession, snapshot):
+    if gives_way:
         return Reservation(_relaxed(cession, snapshot))
-    return _with_queue(cession, snapshot, now)
+    return _with_queue(cession, snapshot, now, all_ready)
+
+
+def _is_slow(cession: Cession, snapshot: Snapshot, now: float) -> bool:
+    """Whether a job was resized or stopped some time ago and uses its quota still."""
+    return any(
+        led_s(target.resizeRequestedTime or target.stopRequestedTime, snapshot.led_since, now)
+        > HOLD_S
+        for target in cession.status.targets
+        if not target.releasedTime
+    )
 
 
 # --- Kueue keeps it for a StrictFIFO queue --------------------------------------------------------
-def _with_queue(cession: Cession, snapshot: Snapshot, now: float) -> Reservation:
+def _with_queue(cession: Cession, snapshot: Snapshot, now: float, all_ready: bool) -> Reservation:
     """The wait for Kueue begins once; Workloads that come before the preemptor later are set aside
-    with the release, and do not put it off."""
+    with the release, and do not put it off. For the growth of a job nobody is set aside while
+    others save."""
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
-    aside = tuple(_set_aside(cession, hopeless_heads(cession, snapshot)))
+    pending = find_preemptor(cession, snapshot).pending
+    grows = pending is not None and pending.is_scale_up
+    heads = () if grows and not all_ready else hopeless_heads(cession, snapshot)
+    aside = tuple(_set_aside(cession, heads))
     if queue.strategy != STRICT_FIFO:
         strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
         return Reservation((strict, *aside))
@@ -88,7 +116,8 @@ def _with_queue(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
         return Reservation(aside)
     since = once(cession.status.reservedTime, now)
     may_release = led_s(since, snapshot.led_since, now) >= WAKE_S
-    return Reservation(aside, may_release, since)
+    message = UNPROTECTED if guard_plan.is_unprotected(cession, snapshot) else ""
+    return Reservation(aside, may_release, since, message)
 
 
 def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWorkload]:
@@ -117,7 +146,7 @@ def _is_within_own(workload: PendingWorkload, quota: CohortQuota) -> bool:
 
 
 def _set_aside(
-    cession: Cession, workloads: Iterator[PendingWorkload]
+    cession: Cession, workloads: Iterable[PendingWorkload]
 ) -> Iterator[SetWorkloadActive]:
     why = f"it waits before {cession.spec.preemptor.workload}, for which capacity is released"
     for workload in workloads:
@@ -131,8 +160,8 @@ def _relaxed(cession: Cession, snapshot: Snapshot) -> tuple[Action, ...]:
     return (SetQueueingStrategy(queue.name, BEST_EFFORT_FIFO, queue.version),)
 
 
-def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
-    """A Workload of another team that fits into its team's own quota, and would wait."""
+def _has_bystander(cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether a Workload of another team fits into its team's own quota, and would wait."""
     for workload in snapshot.pending:
         queue = snapshot.quota.queues[workload.queue]
         if queue.name == cession.spec.preemptor.queue or workload.is_scale_up:
@@ -142,8 +171,8 @@ def _bystander(cession: Cession, snapshot: Snapshot) -> PendingWorkload | None:
         for request in assignments(workload.pod_sets, queue):
             owned = snapshot.quota.owns_with(queue.name, request)
             if owned and snapshot.quota.fits(queue.name, request):
-                return workload
-    return None
+                return True
+    return False
 
 
 # --- a guard keeps it -----------------------------------------------------------------------------
@@ -158,18 +187,24 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
         return Reservation((guard_plan.join(guard),), message=BEFORE_GUARD)
     if not guard.is_admitted or not guard.is_observed:
         return Reservation(message=BEFORE_GUARD)
+    if not cession.status.released and not guard_plan.is_large_enough(guard, cession, snapshot):
+        # the preemptor requests more than before
+        return Reservation((DeleteGuard(guard.cession),), message=BEFORE_GUARD)
     # only now: before the guard is admitted, a StrictFIFO queue would keep it out
     queue = snapshot.quota.queues[cession.spec.preemptor.queue]
     strict = SetQueueingStrategy(queue.name, STRICT_FIFO, queue.version)
     # nobody is tried before the preemptor, not even by right: what the guard keeps is as large as
     # the preemptor
     aside = tuple(_set_aside(cession, heads_before(cession, snapshot)))
-    actions: tuple[Action, ...] = aside
-    if queue.strategy != STRICT_FIFO:
-        actions = (strict, *aside)
-    elif not aside:
-        actions = _private_quota(cession, snapshot)
     since = once(cession.status.reservedTime, now)
+    # the queue has one write in a pass; however many arrive, they put private quota off only once
+    is_put_off = aside and led_s(since, snapshot.led_since, now) <= HOLD_S
+    if queue.strategy != STRICT_FIFO:
+        actions: tuple[Action, ...] = (strict, *aside)
+    elif is_put_off:
+        actions = aside
+    else:
+        actions = (*aside, *_private_quota(cession, snapshot))
     amounts = describe_amounts(guard.usage)
     message = f"A guard keeps {amounts} for the preemptor since {rfc3339(unix(since))}."
     return Reservation(actions, True, since, message)

@@ -35,9 +35,6 @@ class Preemptor:
     # for a job that grows: only what it needs in addition
     request: Quota
     missing: Quota
-    # True if it is the first of its queue and within its team's own quota: under StrictFIFO, Kueue
-    # keeps released capacity for it. For others all is released at once
-    reserved: bool = True
     kind: ClaimKind = ClaimKind.OWN_QUOTA
 
     @property
@@ -71,7 +68,6 @@ def preemptors(
     stopped = _stopped_for_others(snapshot, history or JobHistory())
     done = set(queues_with_open_cession)
     examined = set[str]()
-    with_head = set[str]()
     for workload in snapshot.pending if stopped else first_of_each_kind(snapshot.pending):
         queue = snapshot.quota.queues[workload.queue]
         # an ineligible one Kueue would not try: it neither claims nor comes before those behind it
@@ -81,8 +77,6 @@ def preemptors(
             yield from _growth(quota, queue, workload)
             continue
         was_stopped = workload.identity in stopped
-        is_head = queue.name not in with_head
-        with_head.add(queue.name)
         # one that was stopped may not take from everybody, so it speaks for itself only
         kind = workload.identity + workload.kind if was_stopped else workload.kind
         if kind in examined:
@@ -99,7 +93,7 @@ def preemptors(
             for request in assignments(workload.pod_sets, queue)
             if not quota.fits(queue.name, request)
         ]
-        for claim in _claims(quota, queue, workload, requests, is_head, fair_shares):
+        for claim in _claims(quota, queue, workload, requests, fair_shares):
             if claim.kind is ClaimKind.OWN_QUOTA or not was_stopped:
                 yield claim
 
@@ -123,31 +117,30 @@ def _claims(
     queue: Queue,
     workload: PendingWorkload,
     requests: Iterable[Quota],
-    is_head: bool,
     fair_shares: bool,
 ) -> Iterator[Preemptor]:
     """On each choice of flavors, in the queue's order of preference: first those that its team owns
     beside all that it uses, as Kueue prefers them (pkg/scheduler/flavorassigner, isPreferred), then
     those that lower classes of its team use.
 
-    Kueue tries a Workload that would borrow after those that would not. So nothing is kept for a
-    claim beyond its team's own quota before its own team has released its part.
+    Kueue tries a Workload that would borrow after those that would not. So Kueue keeps
+    nothing for a claim beyond its team's own quota before its own team has released its part.
     """
     owned = [request for request in requests if queue.owns(request)]
     for request in owned:
         if quota.owns_with(queue.name, request):
             missing = quota.missing(queue.name, request)
-            yield Preemptor(workload, request, missing, reserved=is_head)
+            yield Preemptor(workload, request, missing)
     for request in owned:
         if not quota.owns_with(queue.name, request):
             missing = quota.missing(queue.name, request)
             kind = ClaimKind.PRIORITY_IN_TEAM
-            yield Preemptor(workload, request, missing, reserved=False, kind=kind)
+            yield Preemptor(workload, request, missing, kind=kind)
     for request in requests:
         if fair_shares and not quota.owns_with(queue.name, request):
             missing = quota.missing(queue.name, request)
             kind = ClaimKind.FAIR_SHARE
-            yield Preemptor(workload, request, missing, reserved=False, kind=kind)
+            yield Preemptor(workload, request, missing, kind=kind)
 
 
 # --- growth ---------------------------------------------------------------------------------------
@@ -156,5 +149,5 @@ def _growth(quota: WorkingQuota, queue: Queue, workload: PendingWorkload) -> Ite
     for request in assignments(workload.pod_sets, queue):
         missing = quota.missing(queue.name, request)
         if missing and quota.owns_with(queue.name, request):
-            yield Preemptor(workload, request, missing, reserved=False, kind=ClaimKind.GROWTH)
+            yield Preemptor(workload, request, missing, kind=ClaimKind.GROWTH)
             return

@@ -101,4 +101,4 @@ def _preemptor(
         pod_sets=(pod_set,),
         queued_at=now,
     )
-    return Preemptor(workload, request, missing, reserved=False, kind=ClaimKind.GROWTH)
+    return Preemptor(workload, request, missing, kind=ClaimKind.GROWTH)

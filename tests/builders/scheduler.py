@@ -239,8 +239,6 @@ def cession(
     to_size: int = 4,
     how: str = "Shrink",
     grace_s: int = 30,
-    *,
-    reserved: bool = True,
     **status: object,
 ) -> Cession:
     """`gpt` of research is the target, `claim` of vision the preemptor, for which capacity has been
@@ -269,7 +267,6 @@ def cession(
         "reason": CessionReason.RECLAIM_OWN_QUOTA,
         "need": [{"flavor": FLAVOR, "resource": GPU, "amount": "4"}],
         "targets": [target],
-        "reserved": reserved,
         "why": "because",
     }
     metadata = {"name": "c-1", "generation": 1, "creationTimestamp": rfc3339(NOW)}

@@ -115,19 +115,19 @@ def test_a_new_leader_gives_the_full_grace_period_again() -> None:
     assert "ResizeJob" not in kinds(actions)
 
 
-def test_a_long_grace_period_of_one_target_does_not_delay_another() -> None:
-    record = cession("Asked", targets=[REQUESTED])
+def test_a_long_grace_period_of_one_target_is_not_anothers() -> None:
+    record = cession("Asked")
     slow = {"job": "bert", "uid": "job-uid-bert", "graceSeconds": 600}
     record.spec.targets.append(record.spec.targets[0].model_copy(update=slow))
-    jobs = [admitted(), admitted("bert")]
-    strict = queue("vision", 8, strategy="StrictFIFO")
-    quota = cohort_quota(strict, queue("research", 12, used=20))
-    current = snapshot(quota, admitted=jobs, pending=[pending(pods=8)])
-    assert [resize.job[1] for resize in resizes(record, current)] == ["gpt"]
+    quota = cohort_quota(queue("vision", 8), queue("research", 12, used=20))
+    current = snapshot(quota, admitted=[admitted(), admitted("bert")], pending=[pending(pods=8)])
+    requests = [action for action in advance(record, current) if isinstance(action, RequestSize)]
+    assert {request.job[1]: request.deadline_s for request in requests} == {"gpt": 30, "bert": 600}
 
 
-def test_without_a_reservation_all_targets_are_resized_together() -> None:
-    record = cession("Asked", reserved=False)
+def test_all_targets_are_resized_together() -> None:
+    """What the first released would lie idle until the last is ready."""
+    record = cession("Asked")
     other = record.spec.targets[0].model_copy(update={"job": "bert", "uid": "job-uid-bert"})
     record.spec.targets.append(other)
     bert = admitted("bert", runtime=ASKED)
@@ -144,7 +144,7 @@ def test_without_a_reservation_all_targets_are_resized_together() -> None:
 
 def test_a_burst_waits_until_its_stops_are_recorded() -> None:
     """Then resizes and stops happen in one pass."""
-    record = cession("Asked", reserved=False)
+    record = cession("Asked")
     stop = {"job": "rigid", "uid": "job-uid-rigid", "toSize": 0, "how": "Stop"}
     record.spec.targets.append(record.spec.targets[0].model_copy(update=stop))
     rigid = admitted("rigid", allowed_sizes=(), address="")

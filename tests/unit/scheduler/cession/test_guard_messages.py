@@ -11,7 +11,7 @@ from scheduler.cession.advance import advance
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.guards import ADMITTED, KEEPS, LOW, past_own, record
-from tests.builders.scheduler import NOW, cession
+from tests.builders.scheduler import FLAVOR, NOW, cession, cohort_quota, pending, queue, snapshot
 
 ASKED = "A target accepted its new size and finishes its step."
 
@@ -43,6 +43,15 @@ def test_it_says_what_the_guard_keeps_and_since_when() -> None:
 def test_it_says_for_whose_guard_it_waits() -> None:
     other = replace(KEEPS, cession="c-0")
     assert message(record(), waiting(other)).endswith("so this waits for the end of Cession c-0.")
+
+
+def test_it_says_that_no_guard_can_keep_what_is_released() -> None:
+    current = replace(waiting(), placed_flavors=frozenset({FLAVOR}))
+    assert message(record(), current).endswith("so another job may take it.")
+    quota = cohort_quota(queue("vision", strategy="StrictFIFO"), queue("research", used=8))
+    within_own = snapshot(quota, pending=[pending()], admitted=LOW)
+    within_own = replace(within_own, placed_flavors=frozenset({FLAVOR}))
+    assert "another job" not in message(record(), within_own)
 
 
 def test_it_says_that_no_guard_is_made_while_kueue_preempts() -> None:

@@ -15,9 +15,10 @@ from scheduler.actions import (
     DeleteGuard,
     JoinGuard,
     SetPrivateQuota,
+    SetWorkloadActive,
 )
 from scheduler.cession import guard_plan
-from scheduler.cession.reservation import prepare
+from scheduler.cession.reservation import HOLD_S, prepare
 from scheduler.quota.cohort import STRICT_FIFO, ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.guards import Guard
@@ -173,6 +174,17 @@ def test_the_guard_is_as_large_as_the_preemptor() -> None:
     assert not made.may_release
 
 
+def test_a_guard_that_the_preemptor_has_outgrown_is_made_again_before_the_release() -> None:
+    current = past_own(KEEPS, target=LOW)
+    idle = cohort_quota(current.quota.queues["vision"], queue("research", 8, 4))
+    more = replace(current, pending=(pending(pods=5),), quota=idle)
+    kept = step(more, record())
+    assert (kept.actions, kept.may_release) == ((DeleteGuard("c-1"),), False)
+    assert DeleteGuard("c-1") not in step(more, record(released=True)).actions
+    less = replace(current, pending=(pending(pods=3),))
+    assert step(less, record()).may_release
+
+
 def test_the_guard_covers_what_the_team_exceeds_its_own_quota_by() -> None:
     other = admitted("other", "vision", size=2, allowed_sizes=())
     current = past_own(target=(*LOW, other))
@@ -235,6 +247,29 @@ def test_private_quota_comes_when_all_targets_have_released() -> None:
     note = private_quota.parse(given.note)
     assert note
     assert (note.cession, note.originals) == ("c-1", (Original(FLAVOR, GPU, "4"),))
+
+
+def test_private_quota_waits_until_kueue_counts_the_smaller_job() -> None:
+    """A shrink that is written frees nothing before Kueue follows."""
+    shrunk = admitted("low", "vision", size=2)
+    made = record(released=True)
+    to_two = made.spec.targets[0].model_copy(update={"toSize": 2, "how": "Shrink"})
+    made = made.model_copy(update={"spec": made.spec.model_copy(update={"targets": [to_two]})})
+    for counted, is_free in ((gpus(4), False), (gpus(2), True)):
+        job = replace(shrunk, counted=counted)
+        current = replace(past_own(KEEPS, target=[job]), pending=(pending(pods=2),))
+        assert guard_plan.all_released(made, current) is is_free
+
+
+def test_private_quota_is_put_off_once_by_those_who_come_before_the_preemptor() -> None:
+    """Others could put it off for ever."""
+    current = past_own(KEEPS)
+    first = replace(current, pending=(pending("urgent", pods=1), *current.pending))
+    since = rfc3339(NOW - HOLD_S - 1, micro=True)
+    early = step(first, record(True, rfc3339(NOW, micro=True))).actions
+    assert [type(action) for action in early] == [SetWorkloadActive]
+    late = step(first, record(True, since)).actions
+    assert [type(action) for action in late] == [SetWorkloadActive, SetPrivateQuota]
 
 
 def test_private_quota_is_written_again_only_if_it_is_too_small() -> None:

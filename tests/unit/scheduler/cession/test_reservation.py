@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from scheduler.actions import SetQueueingStrategy, SetWorkloadActive
-from scheduler.cession.reservation import WAKE_S, hopeless_heads, prepare, restore
+from scheduler.actions import DeleteGuard, SetQueueingStrategy, SetWorkloadActive
+from scheduler.cession.reservation import HOLD_S, WAKE_S, hopeless_heads, prepare, restore
+from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
 from tests.builders.scheduler import (
@@ -14,6 +16,7 @@ from tests.builders.scheduler import (
     RESERVED,
     cession,
     cohort_quota,
+    gpus,
     pending,
     queue,
     snapshot,
@@ -91,6 +94,30 @@ def test_a_team_within_its_own_quota_goes_first_while_targets_are_not_ready() ->
     assert prepare(cession(), current, NOW, READY).may_release
 
 
+@pytest.mark.parametrize("is_guarded", [False, True])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_team_within_its_own_quota_goes_first_when_a_release_takes_long(
+    is_guarded: bool, is_slow: bool
+) -> None:
+    """After an earlier release too: a resize may have no effect, or a target came later."""
+    since = NOW - (HOLD_S + 1 if is_slow else 1)
+    target = TargetStatus(uid="job-uid-gpt", resizeRequestedTime=rfc3339(since))
+    done = TargetStatus(uid="job-uid-bert", releasedTime=rfc3339(NOW))
+    pods = 6 if is_guarded else 4
+    quota = cohort_quota(
+        queue("vision", strategy="StrictFIFO"), queue("research", 8, 2), queue("third", used=8)
+    )
+    current = snapshot(quota, pending=[pending(pods=pods), pending("other", "research", 2)])
+    guard = Guard("c-1", is_observed=True, is_admitted=True, in_cohort=True, usage=gpus(6))
+    current = replace(current, guards=(guard,) * is_guarded)
+    kept = prepare(cession("Asked", targets=[done, target]), current, NOW, READY)
+    assert kept.may_release is not is_slow
+    assert (BEST_EFFORT in kept.actions) is is_slow
+    assert (DeleteGuard("c-1") in kept.actions) is (is_slow and is_guarded)
+    without = replace(current, pending=current.pending[:1])
+    assert prepare(cession("Asked", targets=[done, target]), without, NOW, READY).may_release
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -133,6 +160,15 @@ def test_who_exceeds_the_rest_of_its_teams_own_quota_is_set_aside() -> None:
 def test_who_waits_behind_the_preemptor_is_left_alone() -> None:
     current = snapshot(pending=[pending(), pending("x", pods=6)])
     assert not list(hopeless_heads(cession(), current))
+
+
+def test_nobody_is_set_aside_for_a_growth_while_others_save() -> None:
+    """A waiting job would pay for a running one. When all can release it is set aside for a moment:
+    Kueue would try it first and nobody else."""
+    current = waiting("StrictFIFO", pending("x", pods=6))
+    grows = replace(current, pending=(current.pending[0], replace(pending(), is_scale_up=True)))
+    assert not prepare(cession(), grows, NOW, NOT_READY).actions
+    assert prepare(cession(), grows, NOW, READY).actions
 
 
 def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:

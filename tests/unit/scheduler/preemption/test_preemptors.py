@@ -15,12 +15,9 @@ from scheduler.snapshot.workloads import PendingWorkload
 from tests.builders.scheduler import GPU, admitted, cohort_quota, gpus, pending, queue, snapshot
 
 
-def names_of(snapshot: Snapshot, *queues_with_open_cession: str) -> list[tuple[str, bool]]:
-    """(preemptor, whether Kueue will reserve for it), in order."""
-    return [
-        (preemptor.workload.name, preemptor.reserved)
-        for preemptor in preemptors(snapshot, queues_with_open_cession)
-    ]
+def names_of(snapshot: Snapshot, *queues_with_open_cession: str) -> list[str]:
+    """The preemptors in order."""
+    return [preemptor.workload.name for preemptor in preemptors(snapshot, queues_with_open_cession)]
 
 
 # of research, which owns four
@@ -30,32 +27,30 @@ FULL = (admitted(size=8),)
 @pytest.mark.parametrize(
     ("workloads", "expected"),
     [
-        pytest.param([pending("a", pods=4)], [("a", True)], id="within the team's own quota"),
+        pytest.param([pending("a", pods=4)], ["a"], id="within the team's own quota"),
         pytest.param([pending("a", pods=5)], [], id="not above the team's own quota"),
         pytest.param(
             [pending("a", pods=5), pending("b", pods=4)],
-            [("b", False)],
+            ["b"],
             id="behind one that may not preempt",
         ),
         pytest.param(
             [*(pending(f"x{pods}", pods=pods) for pods in range(5, 25)), pending("b", pods=4)],
-            [("b", False)],
+            ["b"],
             id="behind any number of those",
         ),
         pytest.param(
             [pending("a", pods=4), pending("b", pods=3)],
-            [("a", True), ("b", False)],
-            id="Kueue reserves for the first only",
+            ["a", "b"],
+            id="each that requests something else",
         ),
         pytest.param(
             [pending("a", pods=4), pending("b", pods=4)],
-            [("a", True)],
+            ["a"],
             id="the first speaks for all that request the same",
         ),
         pytest.param([pending("a", active=False)], [], id="not an inactive Workload"),
-        pytest.param(
-            [pending("a", is_scale_up=True)], [("a", False)], id="a growth within its team's own"
-        ),
+        pytest.param([pending("a", is_scale_up=True)], ["a"], id="a growth within its team's own"),
         pytest.param(
             [pending("a", pods=5, is_scale_up=True)], [], id="not a growth beyond its team's own"
         ),
@@ -66,12 +61,12 @@ FULL = (admitted(size=8),)
         ),
         pytest.param(
             [pending("a", queue="research", pods=2)],
-            [("a", False)],
-            id="a team that borrows, within the team: Kueue tries who borrows last",
+            ["a"],
+            id="a team that borrows, within the team",
         ),
     ],
 )
-def test_preemptors(workloads: list[PendingWorkload], expected: list[tuple[str, bool]]) -> None:
+def test_preemptors(workloads: list[PendingWorkload], expected: list[str]) -> None:
     assert names_of(snapshot(admitted=FULL, pending=workloads)) == expected
 
 
@@ -79,7 +74,7 @@ def test_a_workload_that_kueue_would_not_try_claims_nothing_and_silences_nobody(
     gated = pending("a", pods=4, ineligible="it has an admission gate")
     small = pending("b", pods=1, ineligible="Kueue waits before it tries it again")
     workloads = [gated, small, pending("c", pods=4)]
-    assert names_of(snapshot(admitted=[admitted(size=7)], pending=workloads)) == [("c", True)]
+    assert names_of(snapshot(admitted=[admitted(size=7)], pending=workloads)) == ["c"]
 
 
 def test_only_a_team_that_borrows_exceeds_its_nominal_quota() -> None:
@@ -99,7 +94,7 @@ def test_behind_a_workload_that_fits_nothing_preempts_in_this_pass() -> None:
 def test_behind_a_workload_that_fits_and_that_kueue_passes_over_others_preempt() -> None:
     workloads = [pending("a", pods=2), pending("b", pods=4)]
     current = snapshot(admitted=[admitted(size=6)], pending=workloads, overdue=frozenset({"uid-a"}))
-    assert names_of(current) == [("b", False)]
+    assert names_of(current) == ["b"]
 
 
 def test_a_queue_with_an_open_cession_has_no_second_preemptor() -> None:
