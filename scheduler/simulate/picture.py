@@ -89,9 +89,14 @@ class Picture:
 
 def _guard(cession: str, guard: SimulatedGuard) -> Guard:
     """Kueue admits it, and reads its queue, at once."""
-    usage = Counter({KEY: guard.accelerators * guard.is_admitted})
     return Guard(
-        cession, "", guard.in_cohort, is_observed=True, is_admitted=guard.is_admitted, usage=usage
+        cession,
+        in_cohort=guard.in_cohort,
+        is_observed=True,
+        is_admitted=guard.is_admitted,
+        usage=Counter({KEY: guard.accelerators * guard.is_admitted}),
+        nominal=Counter({KEY: guard.accelerators * (not guard.in_cohort)}),
+        is_stopped=not guard.is_admitted,
     )
 
 

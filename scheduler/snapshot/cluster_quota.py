@@ -8,10 +8,10 @@ from cede.api import names, private_quota
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import ClusterQueue, Cohort
 from cede.api.kueue import ResourceGroup as KueueResourceGroup
+from cede.api.objects import condition
 from cede.api.private_quota import PrivateQuota
 from cede.api.resources import FlavorResource, Quota, amount
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
-from scheduler.snapshot.guards import is_guard, is_observed
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -42,6 +42,17 @@ def read_cohort_quota(
             preempts_own = name not in never_preempt_own
             ours[name] = kept.get(name, _read_queue, queue, preempts_own, *usages[name])
     return CohortQuota(queues=ours, cohort_nominal=_cohort_nominal(cohorts))
+
+
+def is_guard(queue: ClusterQueue) -> bool:
+    return bool(queue.metadata.labels.get(names.GUARD))
+
+
+def is_observed(queue: ClusterQueue) -> bool:
+    """Kueue writes the condition after it has put the spec into its cache (Kueue:
+    pkg/controller/core/clusterqueue_controller.go)."""
+    active = condition(queue.status.conditions, names.ACTIVE)
+    return active is not None and active.observedGeneration >= queue.metadata.generation
 
 
 def _cohort_nominal(cohorts: Iterable[Cohort]) -> Quota:

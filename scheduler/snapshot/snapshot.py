@@ -181,7 +181,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         disagreement=distrusted(disagreements, objects.believed),
         disagreements=disagreements,
         led_since=objects.led_since,
-        guards=read_guards(objects.cluster_queues, of_all_queues),
+        guards=read_guards(objects.cluster_queues, of_all_queues, memory.workloads.waiting),
         placed_flavors=frozenset(
             flavor.metadata.name for flavor in objects.resource_flavors if flavor.spec.topologyName
         ),

@@ -2,7 +2,7 @@
 that changed are read again."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cede.api import names
@@ -27,6 +27,10 @@ class Facts(NamedTuple):
     # of its pods
     owner: Owner
     local_queue: Key
+
+
+WaitingIndex = Mapping[Key, Mapping[Key, tuple[Workload, Facts]]]
+"""By LocalQueue, by the key of the Workload."""
 
 
 class WorkloadIndex:

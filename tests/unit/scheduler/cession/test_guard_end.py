@@ -7,10 +7,13 @@ import pytest
 from cede.api import private_quota
 from cede.api.private_quota import Original, PrivateQuota
 from scheduler.actions import (
+    Action,
+    CreateGuard,
     DeleteGuard,
     SetPrivateQuota,
 )
 from scheduler.cession import guard_plan
+from scheduler.cession.advance import advance
 from scheduler.cession.reservation import restore
 from scheduler.quota.cohort import CohortQuota
 from scheduler.snapshot.guards import Guard
@@ -21,6 +24,7 @@ from tests.builders.scheduler import (
     GPU,
     NOW,
     admitted,
+    gpus,
     snapshot,
 )
 
@@ -87,3 +91,27 @@ def test_a_guard_whose_time_is_over_is_deleted_while_the_preemptor_waits() -> No
     ended = replace(KEEPS, is_admitted=False)
     current = past_own(ended, target=LOW, records=[record()])
     assert DeleteGuard("c-1") in list(restore(current, [record()]))
+
+
+@pytest.mark.parametrize(
+    ("made_for", "expected"),
+    [
+        pytest.param(3, DeleteGuard, id="another size"),
+        pytest.param(4, CreateGuard, id="the same size"),
+    ],
+)
+def test_what_a_dead_leader_made_of_a_guard_is_completed_only_at_the_same_size(
+    made_for: int, expected: type[Action]
+) -> None:
+    """Kueue would never admit the Job of 4 into a queue of 3."""
+    part = Guard("c-1", "9", is_observed=True, nominal=gpus(made_for))
+    actions = advance(record(), past_own(part, target=LOW), NOW).actions
+    assert [type(a) for a in actions if isinstance(a, CreateGuard | DeleteGuard)] == [expected]
+
+
+def test_a_guard_that_kueue_stopped_before_it_joined_goes_and_is_made_again() -> None:
+    stopped = Guard("c-1", "9", is_observed=True, is_stopped=True, nominal=gpus(4))
+    current = past_own(stopped, target=LOW, records=[record()])
+    assert DeleteGuard("c-1") in list(restore(current, [record()]))
+    gone = replace(current, guards=())
+    assert any(isinstance(a, CreateGuard) for a in advance(record(), gone, NOW).actions)

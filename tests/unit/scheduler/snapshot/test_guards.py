@@ -34,6 +34,11 @@ def test_a_guard_that_keeps_capacity() -> None:
     assert guard == Guard("c-1", "9", True, True, True, gpus(4))
 
 
+def test_a_guard_that_kueue_stops_has_ended_while_it_still_has_quota() -> None:
+    (guard,) = read_guards([queue()], [replace(ADMITTED, active=False)])
+    assert guard.is_ended
+
+
 def test_a_queue_that_kueue_has_not_read() -> None:
     (guard,) = read_guards([queue(observed=2)], [ADMITTED])
     assert not guard.is_observed

@@ -64,6 +64,18 @@ def test_a_guard_sits_outside_of_the_cohort_too() -> None:
     assert (guard.is_admitted, guard.in_cohort, current.admitted) == (True, False, ())
 
 
+def test_a_guard_that_kueue_stopped_has_ended_wherever_its_queue_is() -> None:
+    """Kueue stops it at its time limit, also outside of the Cohort, and never admits it again."""
+    labels = {names.GUARD: "c-1"}
+    of_guard = cluster_queue("cede-guard-c-1", cohort="", labels=labels)
+    for active in (True, False):
+        waiting = workload("a", 3, active=active)
+        metadata = replace(waiting.metadata, namespace=names.GUARD_NAMESPACE)
+        waiting = replace(waiting, metadata=metadata, spec=replace(waiting.spec, queueName="c-1"))
+        (guard,) = taken(waiting, queues=[of_guard]).guards
+        assert guard.is_ended is not active
+
+
 def test_a_written_shrink_counts_before_kueue_follows() -> None:
     current = taken(workload("a", 8, assigned=8), gpt=job(4))
     assert only(current).size == 4
