@@ -49,6 +49,8 @@ class Case:
     arrives: str = BORROWER
     # accelerators of a job that waits before the owner's claim
     hopeless: int = 0
+    # True if that job arrives while targets save, and is more urgent than the claim
+    hopeless_is_late: bool = False
 
 
 WITHIN_OWN = Case(
@@ -73,6 +75,7 @@ PAST_ITS_OWN = Case(
 CASES = (
     WITHIN_OWN,
     replace(WITHIN_OWN, name="behind a hopeless job", hopeless=8),
+    replace(WITHIN_OWN, name="behind a late hopeless job", hopeless=8, hopeless_is_late=True),
     PAST_ITS_OWN,
     Case(
         "borrowing",
@@ -126,9 +129,9 @@ def fill(admin: Admin, case: Case) -> None:
     admin.cluster.until(is_full, "all accelerators to be in use", TIMEOUT_S)
 
 
-def submit_elastic(admin: Admin, team: str, sizes: str, size: int) -> None:
+def submit_elastic(admin: Admin, team: str, sizes: str, size: int, grace: str = "2s") -> None:
     """The job `elastic` is admitted and has grown to this size."""
-    admin.submit(elastic_job(team, sizes, size))
+    admin.submit(elastic_job(team, sizes, size, grace))
     admin.wait_for_admission(team, "elastic")
     patch = json.dumps({"spec": {"parallelism": size, "completions": size}})
     resize = ("patch", "job", "elastic", "-n", team, "--type=merge", "-p", patch)
@@ -137,7 +140,7 @@ def submit_elastic(admin: Admin, team: str, sizes: str, size: int) -> None:
     admin.cluster.kubectl("wait", "job/elastic", "-n", team, is_ready, f"--timeout={TIMEOUT_S}s")
 
 
-def elastic_job(team: str, sizes: str, size: int) -> Json:
+def elastic_job(team: str, sizes: str, size: int, grace: str) -> Json:
     """On fake nodes nobody answers for it: it is resized when its grace period is over."""
     pod = {
         "restartPolicy": "Never",
@@ -145,7 +148,7 @@ def elastic_job(team: str, sizes: str, size: int) -> Json:
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "c", "image": "none", "resources": {"limits": {names.GPU: "1"}}}],
     }
-    annotations = {"cede.dev/sizes": sizes, names.GRACE: "2s"}
+    annotations = {"cede.dev/sizes": sizes, names.GRACE: grace}
     labels = {names.PRIORITY_CLASS: "training"}
     return {
         "apiVersion": "batch/v1",
@@ -167,9 +170,14 @@ def elastic_job(team: str, sizes: str, size: int) -> Json:
 
 def submit_hopeless(admin: Admin, case: Case) -> None:
     """A job that its team could never have, before its claim."""
-    if case.hopeless:
+    if case.hopeless and not case.hopeless_is_late:
         admin.submit(admin.job(OWNER, "hopeless", case.hopeless, "training"))
         admin.wait_until_pending(OWNER, "hopeless")
+
+
+def submit_late_hopeless(admin: Admin, case: Case) -> None:
+    if case.hopeless and case.hopeless_is_late:
+        admin.submit(admin.job(OWNER, "hopeless", case.hopeless, "urgent"))
 
 
 def claims(admin: Admin, case: Case) -> Iterator[Json]:

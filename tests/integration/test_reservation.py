@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from cede.api.objects import Json, unix
-from tests.integration.admin import Admin
+from tests.integration.admin import TIMEOUT_S, Admin
 from tests.integration.claims import (
     BORROWER,
     CASES,
+    LENDER,
     OWNER,
     TEAMS,
     Case,
@@ -26,7 +27,9 @@ from tests.integration.claims import (
     governed_teams,
     left_over,
     robbed_by,
+    submit_elastic,
     submit_hopeless,
+    submit_late_hopeless,
     wait_for_cessions,
     waiting,
 )
@@ -58,6 +61,7 @@ def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) 
         admin.submit(*claims(admin, case))
         wait_for_cessions(admin, case)
         with arrivals(admin, case.arrives):
+            submit_late_hopeless(admin, case)
             admin.submit(*waiting(admin, OWNER))
             for team in case.claims:
                 admin.wait_for_admission(team, "claim")
@@ -69,6 +73,29 @@ def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) 
         admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", 10)
     finally:
         admin.delete_jobs(*TEAMS)
+
+
+def test_a_team_within_its_own_quota_does_not_wait_while_a_target_of_another_claim_saves(
+    admin: Admin,
+) -> None:
+    """It lends nothing, and a StrictFIFO queue of another team keeps it out all the same."""
+    admin.apply_team(OWNER, 4)
+    admin.apply_team(BORROWER, 2)
+    admin.apply_team(LENDER, 2, sharing={"strategy": "DontLend"})
+    submit_elastic(admin, BORROWER, "2-6", 6, grace="10m")
+    try:
+        admin.submit(admin.job(OWNER, "claim", 4, "training"))
+        admin.cluster.until(lambda: is_strict(admin, OWNER), "a StrictFIFO queue", TIMEOUT_S)
+        admin.submit(admin.job(LENDER, "bystander", 2, "training"))
+        admin.wait_for_admission(LENDER, "bystander")
+        assert not cession_of_claim(admin, OWNER)["status"].get("releasedTime")
+        admin.cluster.until(lambda: is_strict(admin, OWNER), "it to be StrictFIFO again", TIMEOUT_S)
+    finally:
+        admin.delete_jobs(*TEAMS)
+
+
+def is_strict(admin: Admin, team: str) -> bool:
+    return bool(admin.cluster_queue(team)["spec"]["queueingStrategy"] == "StrictFIFO")
 
 
 def test_the_scheduler_makes_and_deletes_no_queue_but_those_of_guards(admin: Admin) -> None:
