@@ -11,7 +11,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.integration.admin import POLICY, Admin
+from tests.integration.admin import POLICY, Admin, condition_of
 from tests.integration.claims import (
     CLASSES,
     OWNER,
@@ -38,6 +38,8 @@ AT_ONCE = ("--force", "--grace-period=0")
 PATIENT = POLICY["preemption"] | {"watchdogSeconds": 60}
 # Kueue ends a guard after 120 s; then the quota_controller changes back what is left.
 ENDED_S = 240
+# A scheduler that came back twice within 10 minutes takes nothing for 5 × watchdogSeconds.
+TRUSTED_AGAIN_S = 5 * PATIENT["watchdogSeconds"] + 30
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,7 @@ def admin(cluster: Any) -> Iterator[Admin]:
 def case(admin: Admin) -> Iterator[Case]:
     """All accelerators are in use, and a claim is there past its team's own quota."""
     admin.apply_policy(priorityClasses=CLASSES, preemption=PATIENT)
+    admin.cluster.until(lambda: scheduler_leads(admin), "Cede to preempt", TRUSTED_AGAIN_S)
     allocate(admin, PAST_ITS_OWN)
     fill(admin, PAST_ITS_OWN)
     admin.submit(*claims(admin, PAST_ITS_OWN))
@@ -92,11 +95,12 @@ def test_a_scheduler_that_dies_at_any_step_leaves_the_claim_what_was_released(
 
 
 @pytest.mark.skipif("CEDE_LONG_FAULTS" not in os.environ, reason="part of make test-long")
-@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("step", STEPS[1:3], ids=lambda step: step.__name__)
 def test_without_a_scheduler_a_guard_ends_and_kueue_preempts_by_itself(
     admin: Admin, case: Case, step: Callable[[Admin], bool]
 ) -> None:
     wait_for_step(admin, step)
+    assert guard_is_made(admin), "the claim was admitted before the scheduler was off"
     with admin.cluster.switched_off(names.SCHEDULER):
         admin.cluster.until(lambda: left_over(admin) == [], "nothing to be left over", ENDED_S)
         admin.cluster.until(lambda: is_admitted(admin), "Kueue to admit the claim", ENDED_S)
@@ -111,6 +115,11 @@ def test_cede_release_takes_a_guard_and_private_quota_away(admin: Admin, case: C
 def wait_for_step(admin: Admin, step: Callable[[Admin], bool]) -> None:
     """Until the step is made; at the end the claim may be admitted before it is seen."""
     admin.cluster.until(lambda: step(admin) or is_admitted(admin), step.__name__, 60)
+
+
+def scheduler_leads(admin: Admin) -> bool:
+    policy = admin.cluster.kubectl_json("get", "clusterpolicy", names.POLICY_NAME)
+    return condition_of(policy, "SchedulerLeads").get("status") == "True"
 
 
 def is_admitted(admin: Admin) -> bool:
