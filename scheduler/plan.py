@@ -9,6 +9,7 @@ from cede.api.policy import PolicySpec
 from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordWorkloadEvent
 from scheduler.cession.advance import Step, advance
+from scheduler.cession.attempts import paused_growth
 from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.cession.opening import Claims, Decision, amend, decide
 from scheduler.cession.preemptor_state import find_preemptor
@@ -148,7 +149,15 @@ def _grown(
     claims = Claims(snapshot, served, policy, now)
     choose = claims.chooser_soon.choose
     queues = {cession.spec.preemptor.queue for cession in served}
-    return claim_growth(claims.soon, policy, now, choose, promised=promised, busy_queues=queues)
+    return claim_growth(
+        claims.soon,
+        policy,
+        now,
+        choose,
+        promised=promised,
+        busy_queues=queues,
+        paused=paused_growth(snapshot, now),
+    )
 
 
 # --- mode Observe ---------------------------------------------------------------------------------

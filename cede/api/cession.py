@@ -33,6 +33,13 @@ class Preemptor(BaseModel):
         max_length=253,
         description="The Job that owns the Workload; empty if another kind of object owns it.",
     )
+    growingJob: str = Field(
+        default="",
+        max_length=64,
+        description=(
+            "The uid of the Job, if it runs and would grow with this Workload; empty otherwise."
+        ),
+    )
     queue: str = Field(
         max_length=253, description="The ClusterQueue in which the Workload is pending."
     )

@@ -1,6 +1,4 @@
-"""PURE. How often a Workload has tried to preempt, and when it may try again."""
-
-from collections.abc import Iterator
+"""PURE. How often a Workload has tried to preempt, and who pauses after a Cession that failed."""
 
 from cede.api.cession import Cession
 from cede.api.objects import unix
@@ -15,7 +13,8 @@ MAX_PAUSE_S = 600.0
 def next_attempt(snapshot: Snapshot, uid: str) -> int:
     """One more than the highest number in the names of this Workload's Cessions. Their count would
     be too small once old ones are deleted."""
-    return 1 + max((_number(cession) for cession in _cessions_of(snapshot, uid)), default=0)
+    numbers = (_number(c) for c in snapshot.cessions if c.spec.preemptor.uid == uid)
+    return 1 + max(numbers, default=0)
 
 
 def _number(cession: Cession) -> int:
@@ -23,16 +22,22 @@ def _number(cession: Cession) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def _cessions_of(snapshot: Snapshot, uid: str) -> Iterator[Cession]:
-    """Oldest first."""
-    return (cession for cession in snapshot.cessions if cession.spec.preemptor.uid == uid)
+def paused_growth(snapshot: Snapshot, now: float) -> set[str]:
+    """The uids of the Jobs whose growth may not preempt yet."""
+    failed = {c.spec.preemptor.growingJob for c in snapshot.cessions if _has_failed(c)} - {""}
+    return {job for job in failed if pause_left_s(snapshot, job, now)}
 
 
 def pause_left_s(snapshot: Snapshot, uid: str, now: float) -> float:
-    """Seconds until the Workload may preempt again; 0.0 if it may now."""
+    """Seconds until it may preempt again; 0.0 if it may now. `uid` is that of a Workload, or of a
+    Job that grows: each of its growths is another Workload."""
     failures = 0
     ended = 0.0
-    for cession in _cessions_of(snapshot, uid):
+    # oldest first
+    for cession in snapshot.cessions:
+        preemptor = cession.spec.preemptor
+        if (preemptor.growingJob or preemptor.uid) != uid:
+            continue
         if cession.status.phase is CessionPhase.COMPLETED:
             failures = 0
         elif _has_failed(cession):

@@ -52,6 +52,7 @@ def _preemptor(preemptor: Preemptor) -> api.Preemptor:
         workload=workload.key[1],
         uid=workload.uid,
         job=workload.job[1],
+        growingJob=workload.growing_job,
         queue=workload.queue,
         priorityClass=workload.priority_class,
         creationTime=workload.created,

@@ -133,7 +133,7 @@ class Claims:
 
 def _decide(preemptor: Preemptor, snapshot: Snapshot, claims: Claims, now: float) -> Decision:
     uid = preemptor.workload.uid
-    if pause_left_s(snapshot, uid, now):
+    if pause_left_s(snapshot, preemptor.workload.growing_job or uid, now):
         why = f"{subject(preemptor)} stays pending: its last Cession failed a moment ago"
         return Decision(preemptor, why)
     plan = claims.choose(preemptor)

@@ -30,11 +30,12 @@ def claim_growth(
     *,
     promised: Collection[str] = (),
     busy_queues: Collection[str] = (),
+    paused: Collection[str] = (),
 ) -> Iterator[ResizeJob]:
     """At most one job grows. The others of its team and flavor wait until its Cession has ended.
 
     `choose` plans for a preemptor. `promised` are flavors of open Cessions, `busy_queues` those of
-    their preemptors.
+    their preemptors, `paused` the uids of jobs whose last claims failed.
     """
     growing = [job for job in snapshot.elastic if job.is_growing]
     taken = {place for job in growing for place in places(snapshot.quota, job)}
@@ -42,6 +43,7 @@ def claim_growth(
         job
         for job in growable(snapshot, policy, now)
         if job.queue not in busy_queues
+        and job.job_uid not in paused
         and uses_none_of(job, promised)
         and not taken & places(snapshot.quota, job)
     ]

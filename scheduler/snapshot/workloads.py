@@ -54,6 +54,11 @@ class PendingWorkload:
         return self.job_uid or self.uid
 
     @property
+    def growing_job(self) -> str:
+        """The uid of the Job that grows with it; empty if it is no scale-up slice."""
+        return self.job_uid if self.is_scale_up else ""
+
+    @property
     def name(self) -> str:
         return self.job[1] or self.key[1]
 

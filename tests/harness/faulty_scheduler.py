@@ -22,6 +22,8 @@ class FaultyScheduler(SimulatedScheduler):
         self.clock_error_s = 0.0
         # uids of Jobs that the server lets nobody resize
         self.unresizable: set[str] = set()
+        # uids of Jobs whose growth Kueue never admits, as where nodes are fragmented
+        self.ungrowable: set[str] = set()
         # after so many writes the leader dies, and another one leads `gap_s` later
         self.writes_left = FOR_EVER
         self.gap_s = 0.0
@@ -60,6 +62,14 @@ class FaultyScheduler(SimulatedScheduler):
             watch(action)
         if not (isinstance(action, ResizeJob) and action.job_uid in self.unresizable):
             super().perform(action)
+            self._pass_over_growth()
+
+    def _pass_over_growth(self) -> None:
+        """Kueue does not look at these slices any more."""
+        for uid in self.ungrowable & self.cluster.jobs.keys():
+            scale_up = self.cluster.jobs[uid].scale_up
+            if scale_up:
+                self.cluster.kueue.withdraw(scale_up)
 
     def die(self) -> None:
         """Nobody leads for `gap_s`."""

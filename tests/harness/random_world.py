@@ -60,6 +60,7 @@ class World:
         self.start = self.cluster.now
         # faults do not change what users do
         self.fate = random.Random(f"fate of {self.seed}")  # noqa: S311
+        self.fate_of_growth = random.Random(f"fate of growth in {self.seed}")  # noqa: S311
         self.long_gap_in: CessionPhase | None = None
         self.promises = Promises(self.scheduler)
 
@@ -179,7 +180,10 @@ class World:
 
     def _submit(self, spec: JobSpec) -> None:
         self._note(f"{spec.name} of {spec.team} asks {spec.accelerators} {spec.sizes}")
-        self.jobs.append(self.cluster.submit(spec))
+        job = self.cluster.submit(spec)
+        self.jobs.append(job)
+        if self.fate_of_growth.random() < 0.1:
+            self.scheduler.ungrowable.add(job.uid)
 
     def _cancel_or_edit(self) -> None:
         jobs = [job for job in self.jobs if job.ended is None]

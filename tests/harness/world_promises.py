@@ -3,8 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from cede.api.cession import Cession
 from cede.api.reasons import CessionPhase
-from scheduler.actions import Action, SetWorkloadActive
+from scheduler.actions import Action, OpenCession, SetWorkloadActive, UpdateCession
+from scheduler.cession.attempts import FIRST_PAUSE_S, MAX_PAUSE_S
 from scheduler.preemption.job_history import STOP_PAUSE_S
 from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.objects import Job, Workload
@@ -31,7 +33,11 @@ class Promises:
         self._rightful_since: dict[str, float] = {}
         # by job: when it was stopped, by the clock of who led then
         self._stops_of = defaultdict[str, list[float]](list)
-        scheduler.watchers.append(self._watch)
+        # by the uid of a scale-up slice that was preempted for: its job
+        self._growing: dict[str, str] = {}
+        # by Workload, or job that grows: when its Cessions failed, since one was completed
+        self._failures_of = defaultdict[str, list[float]](list)
+        scheduler.watchers += [self._watch, self._watch_attempts]
         self._cluster.clock.after(1.0, self._check)
 
     # --- each second ------------------------------------------------------------------------------
@@ -125,6 +131,31 @@ class Promises:
             and not self._stops_of[other.uid]
         )
 
+    def _watch_attempts(self, action: Action) -> None:
+        """After each Cession that failed, whoever it was for pauses twice as long as before."""
+        if isinstance(action, OpenCession):
+            preemptor = action.cession.spec.preemptor
+            # a slice is gone when the growth ends, and the next growth has another one
+            for job in self._cluster.jobs.values():
+                if job.scale_up and job.scale_up.uid == preemptor.uid:
+                    self._growing[preemptor.uid] = job.uid
+            failures = self._failures_of[self._uid_of_pause(action.cession)]
+            pause_s = FIRST_PAUSE_S * 2.0 ** (len(failures) - 1)
+            # the next leader's clock may be behind
+            if failures and 0.0 <= self._scheduler.now - failures[-1] < min(pause_s, MAX_PAUSE_S):
+                self._violate(f"no pause: {action.cession.metadata.name}")
+        elif isinstance(action, UpdateCession) and action.name in self._scheduler.cessions:
+            failures = self._failures_of[self._uid_of_pause(self._scheduler.cessions[action.name])]
+            if action.status.phase is CessionPhase.FAILED:
+                failures.append(self._scheduler.now)
+            elif action.status.phase is CessionPhase.COMPLETED:
+                failures.clear()
+
+    def _uid_of_pause(self, cession: Cession) -> str:
+        """Of a Workload, or of a job that grows."""
+        uid = cession.spec.preemptor.uid
+        return self._growing.get(uid, uid)
+
     # --- at the end -------------------------------------------------------------------------------
     def check_the_end(self) -> None:
         for violation in self._left_behind():
@@ -140,12 +171,13 @@ class Promises:
         tries = Counter[str]()
         for cession in cessions:
             preemptor = cession.spec.preemptor
-            tries[preemptor.uid] += 1
-            if tries[preemptor.uid] > MAX_CESSIONS:
+            uid = self._uid_of_pause(cession)
+            tries[uid] += 1
+            if tries[uid] > MAX_CESSIONS and uid not in self._scheduler.ungrowable:
                 yield f"many Cessions: {preemptor.workload}"
             if cession.status.phase is CessionPhase.COMPLETED or cession.status.admittedTime:
                 # whoever waits again later waits for something else
-                del tries[preemptor.uid]
+                del tries[uid]
         opened_for = {c.spec.preemptor.queue for c in cessions if c.open}
         for queue in self._cluster.kueue.queues.values():
             if queue.strategy == STRICT_FIFO and queue.name not in opened_for:

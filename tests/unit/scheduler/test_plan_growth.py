@@ -4,6 +4,7 @@ claim."""
 from dataclasses import replace
 
 from cede.api.objects import rfc3339
+from cede.api.reasons import CessionPhase
 from scheduler.plan import plan
 from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
@@ -29,25 +30,39 @@ def test_nothing_grows_into_what_a_preemptor_waits_for() -> None:
     assert not resizes(planned(waiting))
 
 
+OWNER = admitted("speech", "vision", 2, desired_size=6, runtime=runtime_status(2, wanted=2))
+BORROWER = admitted(size=6, runtime=runtime_status(6, wanted=6))
+LENT = snapshot(
+    cohort_quota(queue("vision", 8, used=2), queue("research", 0, used=6)),
+    admitted=[OWNER, BORROWER],
+)
+SCALE_UP = pending(
+    "speech", "vision", 4, job_uid=OWNER.job_uid, is_scale_up=True, created=rfc3339(NOW)
+)
+GROWING = replace(LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pending=(SCALE_UP,))
+
+
 def test_an_elastic_owner_takes_its_own_quota_back() -> None:
     """First its size is raised. Then its slice is a preemptor, and is not withdrawn."""
-    quota = cohort_quota(queue("vision", 8, used=2), queue("research", 0, used=6))
-    owner = admitted("speech", "vision", 2, desired_size=6, runtime=runtime_status(2, wanted=2))
-    borrower = admitted(size=6, runtime=runtime_status(6, wanted=6))
-    lent = snapshot(quota, admitted=[owner, borrower])
-    assert [(a.job[1], a.size) for a in resizes(planned(lent))] == [("speech", 6)]
-
-    growing = replace(owner, parallelism=6)
-    scale_up = pending(
-        "speech", "vision", 4, job_uid=owner.job_uid, is_scale_up=True, created=rfc3339(NOW)
-    )
-    waits = replace(lent, admitted=(growing, borrower), pending=(scale_up,))
-    (made,) = opened(planned(waits))
+    assert [(a.job[1], a.size) for a in resizes(planned(LENT))] == [("speech", 6)]
+    (made,) = opened(planned(GROWING))
     assert [(t.job, t.toSize) for t in made.spec.targets] == [("gpt", 2)]
-
-    served = replace(waits, cessions=(made,))
-    later = planned(served, NOW + 20)
+    later = planned(replace(GROWING, cessions=(made,)), NOW + 20)
     assert not [action for action in resizes(later) if action.job[1] == "speech"]
+
+
+def test_after_a_growth_that_failed_the_job_asks_nobody_for_a_while() -> None:
+    """Neither is its size raised, nor the slice of another growth served."""
+    (made,) = opened(planned(GROWING))
+    status = {"phase": CessionPhase.FAILED, "completionTime": rfc3339(NOW)}
+    failed = made.model_copy(update={"status": made.status.model_copy(update=status)})
+    assert not planned(replace(LENT, cessions=(failed,)), NOW + 29)
+    assert planned(replace(LENT, cessions=(failed,)), NOW + 30)
+
+    another = (replace(SCALE_UP, uid="uid-another", created=rfc3339(NOW + 29)),)
+    again = replace(GROWING, pending=another, cessions=(failed,))
+    assert not opened(planned(again, NOW + 29))
+    assert opened(planned(again, NOW + 30))
 
 
 def test_a_team_grows_within_its_own_before_others_borrow_it() -> None:

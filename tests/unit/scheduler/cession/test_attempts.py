@@ -4,7 +4,7 @@ import pytest
 
 from cede.api.cession import Cession
 from cede.api.objects import Meta, rfc3339
-from scheduler.cession.attempts import next_attempt, pause_left_s
+from scheduler.cession.attempts import next_attempt, pause_left_s, paused_growth
 from tests.builders.scheduler import NOW, cession, snapshot
 
 
@@ -46,6 +46,20 @@ def test_only_failures_since_the_last_success_count() -> None:
 def test_a_preemptor_that_was_not_eligible_pauses_too() -> None:
     cancelled = record("c-1", "Cancelled", ineligible=rfc3339(NOW))
     assert pause_left_s(snapshot(cessions=[cancelled]), "uid-claim", NOW) == 30
+
+
+def test_each_growth_of_a_job_pauses_after_the_one_that_failed() -> None:
+    """Each has a Workload of its own. That of the last one may become the job's, and wait itself
+    once the job is stopped: it has done nothing wrong, and needs another name for its Cession."""
+    growth = record("gpt-2")
+    preemptor = growth.spec.preemptor.model_copy(update={"growingJob": "job-uid-gpt"})
+    spec = growth.spec.model_copy(update={"preemptor": preemptor})
+    current = snapshot(cessions=[record("c-1"), growth.model_copy(update={"spec": spec})])
+    assert pause_left_s(current, "job-uid-gpt", NOW) == 30
+    assert pause_left_s(current, "uid-claim", NOW) == 30
+    assert paused_growth(current, NOW + 29) == {"job-uid-gpt"}
+    assert paused_growth(current, NOW + 30) == set()
+    assert next_attempt(current, "uid-claim") == 3
 
 
 def test_a_clock_that_was_set_back_does_not_prolong_the_pause() -> None:

@@ -73,9 +73,16 @@ def sizes(
     amount: int = 6,
     promised: Collection[str] = (),
     busy_queues: Collection[str] = (),
+    paused: Collection[str] = (),
 ) -> dict[str, int]:
     actions = claim_growth(
-        current, POLICY, NOW, releasing(amount), promised=promised, busy_queues=busy_queues
+        current,
+        POLICY,
+        NOW,
+        releasing(amount),
+        promised=promised,
+        busy_queues=busy_queues,
+        paused=paused,
     )
     return {action.job[1]: action.size for action in actions}
 
@@ -109,6 +116,11 @@ def test_no_growth_is_claimed_beside_an_open_cession() -> None:
     """Neither of its queue nor of its flavor."""
     assert sizes(lent(owner()), promised=[FLAVOR]) == {}
     assert sizes(lent(owner()), busy_queues=["vision"]) == {}
+
+
+def test_a_job_whose_last_claim_failed_lets_others_claim() -> None:
+    current = lent(owner(), owner(name="second"), borrowed=4)
+    assert sizes(current, paused=["job-uid-owner"]) == {"second": 6}
 
 
 def test_jobs_of_a_team_grow_one_after_the_other() -> None:
