@@ -1,94 +1,113 @@
 """A small Kueue with the Job controller, on the objects of the fake API server."""
 
 import time
-from collections import Counter, defaultdict
 from typing import Any
 
 from cede.api import names
-from cede.api.objects import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS, Json, Key, is_true, rfc3339
+from cede.api.objects import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    WORKLOADS,
+    Json,
+    Key,
+    is_true,
+    rfc3339,
+)
 from tests.fakes.api_server import ApiServer
-from tests.fakes.runtime import loopback_address
+from tests.fakes.job_controller import GPU, key_of, make_pods, owner_reference, template_of
+from tests.fakes.kueue_quota import Quota
 
-GPU = "nvidia.com/gpu"
 FLAVOR = "a100"
-TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}]}}
-READY = {"type": "Ready", "status": "True"}
-# annotation of a test's Job: the address of its pods
-ADDRESS = "test/address"
-# no runtime answers there
-SILENT_ADDRESS = loopback_address(2)
+IN_USE = "kueue.x-k8s.io/resource-in-use"
 
 
 class Kueue:
-    """Admits what fits into `total`, follows shrinks, stops inactive Workloads, grows by slices.
+    """Admits what fits, follows shrinks, stops inactive Workloads, grows by slices.
 
     In a StrictFIFO queue it tries only the first active Workload, and keeps capacity for it within
-    the queue's nominal quota. It also makes the pods, all ready at once.
+    the queue's nominal quota. The pods of what it admits are ready at once.
 
     Like the real one it is level-triggered: each pass looks at everything.
     """
 
-    def __init__(self, server: ApiServer, total: int) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
-        self.total = total
-        # within one pass: what each team uses, and the Workloads that a pending slice replaces
-        self._used = Counter[str]()
+        # within one pass: quota, the LocalQueues, and the Workloads that a pending slice replaces
+        self._quota = Quota([])
+        self._queues = dict[Key, str]()
         self._sliced = set[Key]()
 
     def reconcile(self) -> None:
+        self._make_workloads()
         workloads = self.server.objects(WORKLOADS)
         self._sliced = {key for key in map(self._replaces, workloads) if key}
         for workload in workloads:
             self._follow_job(workload)
-        self._used = self._used_by_team()
-        strict = self._observe_queues()
-        pending = [
-            workload
-            for workload in self.server.objects(WORKLOADS)
-            if not _has(workload, "QuotaReserved")
-            and not _has(workload, "Finished")
-            and workload["spec"].get("active", True)
-        ]
+        self._read_queues()
+        pending = [workload for workload in self.server.objects(WORKLOADS) if self._waits(workload)]
         pending.sort(key=lambda w: (-w["spec"]["priority"], w["metadata"]["creationTimestamp"]))
-        kept = 0
-        for name, nominal in strict.items():
-            head = next((w for w in pending if w["metadata"]["namespace"] == name), None)
-            pending = [w for w in pending if w["metadata"]["namespace"] != name]
-            if head and not self._admit_if_it_fits(head, kept) and _count(head) <= nominal:
-                kept += max(0, min(_count(head), nominal - self._used[name]))
+        strict = self._observe_queues()
+        for name in strict:
+            head = next((w for w in pending if self._queue_of(w) == name), None)
+            if head and not self._admit_if_it_fits(head):
+                self._quota.reserve(name, _amount(head))
         for workload in pending:
-            self._admit_if_it_fits(workload, kept)
-        self._make_pods()
-
-    def _observe_queues(self) -> dict[str, int]:
-        """Every queue gets its condition Active. Returns the nominal quota of the strict ones."""
-        strict = dict[str, int]()
-        for queue in self.server.objects(CLUSTER_QUEUES):
-            active = {"type": names.ACTIVE, "status": "True"}
-            active["observedGeneration"] = queue["metadata"]["generation"]
-            self.server.put(CLUSTER_QUEUES, queue | {"status": {"conditions": [active]}})
-            if queue["spec"].get("queueingStrategy") == "StrictFIFO":
-                groups = queue["spec"]["resourceGroups"]
-                nominal = groups[0]["flavors"][0]["resources"][0]["nominalQuota"] if groups else 0
-                strict[queue["metadata"]["name"]] = int(nominal)
-        return strict
-
-    def _admit_if_it_fits(self, workload: Json, kept: int) -> bool:
-        added = _count(workload) - self._replaced_count(workload)
-        fits = self._used.total() + kept + added <= self.total
-        if fits:
-            self._admit(workload)
-            self._used[workload["metadata"]["namespace"]] += added
-        return fits
+            if self._queue_of(workload) not in strict:
+                self._admit_if_it_fits(workload)
+        granted = {_owner(workload)["uid"]: _count(workload) for workload in self._with_quota()}
+        make_pods(self.server, granted)
 
     def used(self) -> int:
-        return self._used_by_team().total()
+        self._read_queues()
+        return self._quota.used.total()
 
-    def _used_by_team(self) -> Counter[str]:
-        used = Counter[str]()
+    # --- queues -----------------------------------------------------------------------------------
+    def _read_queues(self) -> None:
+        self._quota = Quota(self.server.objects(CLUSTER_QUEUES))
+        self._queues = {
+            key_of(queue): queue["spec"]["clusterQueue"]
+            for queue in self.server.objects(LOCAL_QUEUES)
+        }
         for workload in self._with_quota():
-            used[workload["metadata"]["namespace"]] += _count(workload)
-        return used
+            self._quota.used[workload["status"]["admission"]["clusterQueue"]] += _amount(workload)
+
+    def _queue_of(self, workload: Json) -> str:
+        """Empty if one of its queues does not exist."""
+        namespace = workload["metadata"]["namespace"]
+        name = self._queues.get((namespace, workload["spec"]["queueName"]), "")
+        return name if name in self._quota.nominal else ""
+
+    def _waits(self, workload: Json) -> bool:
+        is_over = _has(workload, "QuotaReserved") or _has(workload, "Finished")
+        is_active = workload["spec"].get("active", True)
+        return is_active and not is_over and bool(self._queue_of(workload))
+
+    def _observe_queues(self) -> list[str]:
+        """Every queue gets its condition Active, and stays until nothing in it has quota. Returns
+        the strict ones."""
+        strict = list[str]()
+        for queue in self.server.objects(CLUSTER_QUEUES):
+            metadata = queue["metadata"]
+            is_used = self._quota.used[metadata["name"]] > 0
+            is_needed = is_used or not metadata.get("deletionTimestamp")
+            active = {"type": names.ACTIVE, "status": "True"}
+            active["observedGeneration"] = metadata["generation"]
+            queue["status"] = {"conditions": [active]}
+            queue["metadata"] = metadata | {"finalizers": [IN_USE] if is_needed else []}
+            self.server.put(CLUSTER_QUEUES, queue)
+            if queue["spec"].get("queueingStrategy") == "StrictFIFO":
+                strict.append(metadata["name"])
+        return strict
+
+    def _admit_if_it_fits(self, workload: Json) -> bool:
+        name = self._queue_of(workload)
+        added = _amount(workload) - self._replaced_amount(workload)
+        fits = added <= self._quota.available(name)
+        if fits:
+            self._admit(workload, name)
+            self._quota.used[name] += added
+        return fits
 
     def _with_quota(self) -> list[Json]:
         return [
@@ -97,12 +116,23 @@ class Kueue:
             if _has(workload, "QuotaReserved") and not _has(workload, "Finished")
         ]
 
+    # --- jobs -------------------------------------------------------------------------------------
+    def _make_workloads(self) -> None:
+        """For Jobs that name a queue, such as those of guards."""
+        for job in self.server.objects(JOBS):
+            namespace, name = key_of(job)
+            queue = job["metadata"].get("labels", {}).get(names.QUEUE_NAME)
+            if queue and not self.server.get(WORKLOADS, (namespace, f"job-{name}")):
+                workload = workload_of(job, f"job-{name}", priority=0)
+                workload["spec"]["queueName"] = queue
+                self.server.put(WORKLOADS, workload)
+
     def _follow_job(self, workload: Json) -> None:
         """Only a Job can be deleted or resized; what owns another Workload stays as it is."""
-        is_job = workload["metadata"]["ownerReferences"][0]["kind"] == "Job"
+        is_job = _owner(workload)["kind"] == "Job"
         job = self._job(workload) if is_job else None
         if is_job and job is None:
-            self.server.remove(WORKLOADS, _key(workload))
+            self.server.remove(WORKLOADS, key_of(workload))
         elif _has(workload, "Finished") or not _has(workload, "QuotaReserved"):
             return
         elif workload["spec"].get("active", True):
@@ -112,7 +142,7 @@ class Kueue:
             self._store(workload, "QuotaReserved", "False", admission=None)
 
     def _job(self, workload: Json) -> Json | None:
-        owner = workload["metadata"]["ownerReferences"][0]
+        owner = _owner(workload)
         job = self.server.get(JOBS, (workload["metadata"]["namespace"], owner["name"]))
         return job if job and job["metadata"]["uid"] == owner["uid"] else None
 
@@ -121,8 +151,8 @@ class Kueue:
         if size < _count(workload):
             workload["spec"]["podSets"][0]["count"] = size
             self.server.put(WORKLOADS, workload)
-        elif size > _count(workload) and _key(workload) not in self._sliced:
-            replacing = {names.SLICE_REPLACEMENT_FOR: "/".join(_key(workload))}
+        elif size > _count(workload) and key_of(workload) not in self._sliced:
+            replacing = {names.SLICE_REPLACEMENT_FOR: "/".join(key_of(workload))}
             name = f"{workload['metadata']['name']}-{job['metadata']['generation']}"
             priority = workload["spec"]["priority"]
             self.server.put(WORKLOADS, workload_of(job, name, priority, replacing))
@@ -132,23 +162,20 @@ class Kueue:
         note = workload["metadata"].get("annotations", {}).get(names.SLICE_REPLACEMENT_FOR)
         return tuple(note.split("/")) if note and not _has(workload, "QuotaReserved") else None
 
-    def _replaced_count(self, workload: Json) -> int:
+    def _replaced_amount(self, workload: Json) -> int:
         key = self._replaces(workload)
         replaced = self.server.get(WORKLOADS, key) if key else None
-        return _count(replaced) if replaced else 0
+        return _amount(replaced) if replaced else 0
 
-    def _admit(self, workload: Json) -> None:
+    def _admit(self, workload: Json, queue: str) -> None:
         if replaced := self._replaces(workload):
             self._store(self.server.get(WORKLOADS, replaced) or {}, "Finished", "True")
-        count = _count(workload)
         assigned = {
             "name": "main",
-            "count": count,
+            "count": _count(workload),
             "flavors": {GPU: FLAVOR},
-            "resourceUsage": {GPU: str(count)},
+            "resourceUsage": {GPU: str(_amount(workload))},
         }
-        # each team's queue has the name of its namespace
-        queue = workload["metadata"]["namespace"]
         admission = {"clusterQueue": queue, "podSetAssignments": [assigned]}
         self._store(workload, "QuotaReserved", "True", admission=admission)
 
@@ -160,66 +187,24 @@ class Kueue:
         present = {name: value for name, value in new.items() if value is not None}
         self.server.put(WORKLOADS, workload | {"status": present})
 
-    # --- the Job controller -----------------------------------------------------------------------
-    def _make_pods(self) -> None:
-        granted = {
-            workload["metadata"]["ownerReferences"][0]["uid"]: _count(workload)
-            for workload in self._with_quota()
-        }
-        jobs = self.server.objects(JOBS)
-        self._remove_orphans({job["metadata"]["uid"] for job in jobs})
-        existing = defaultdict[Key, set[Key]](set)
-        for key in map(_key, self.server.objects(PODS)):
-            existing[key[0], key[1].rsplit("-", 1)[0]].add(key)
-        for job in jobs:
-            count = min(granted.get(job["metadata"]["uid"], 0), job["spec"]["parallelism"])
-            self._make_pods_of(job, count, existing[_key(job)])
-
-    def _remove_orphans(self, jobs: set[str]) -> None:
-        for pod in self.server.objects(PODS):
-            if pod["metadata"]["labels"][names.POD_JOB_UID] not in jobs:
-                self.server.remove(PODS, _key(pod))
-
-    def _make_pods_of(self, job: Json, count: int, existing: set[Key]) -> None:
-        namespace, name = _key(job)
-        wanted = {(namespace, f"{name}-{index}") for index in range(count)}
-        for key in existing - wanted:
-            self.server.remove(PODS, key)
-        for key in wanted - existing:
-            self.server.put(PODS, pod_of(job, key))
-
-
-def _key(body: Json) -> Key:
-    return body["metadata"]["namespace"], body["metadata"]["name"]
-
 
 def _count(workload: Json) -> int:
     return int(workload["spec"]["podSets"][0]["count"])
 
 
+def _amount(workload: Json) -> int:
+    """What all its pods request."""
+    (container,) = workload["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    return _count(workload) * int(container["resources"]["requests"][GPU])
+
+
+def _owner(workload: Json) -> Json:
+    owner: Json = workload["metadata"]["ownerReferences"][0]
+    return owner
+
+
 def _has(body: Json, condition: str) -> bool:
     return is_true(body.get("status", {}).get("conditions", []), condition)
-
-
-def pod_of(job: Json, key: Key) -> Json:
-    address = job["metadata"].get("annotations", {}).get(ADDRESS, SILENT_ADDRESS)
-    labels = {
-        names.POD_JOB_UID: job["metadata"]["uid"],
-        names.POD_INDEX: key[1].rsplit("-", 1)[1],
-    }
-    metadata: Json = {"namespace": key[0], "name": key[1], "labels": labels}
-    metadata["ownerReferences"] = [owner_reference(job)]
-    return {
-        "metadata": metadata,
-        "spec": TEMPLATE["spec"] | {"nodeName": "n1"},
-        "status": {"phase": "Running", "podIP": address, "conditions": [READY]},
-    }
-
-
-def owner_reference(job: Json) -> Json:
-    metadata = job["metadata"]
-    uid = metadata.get("uid", "")
-    return {"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}
 
 
 def workload_of(
@@ -232,7 +217,7 @@ def workload_of(
         "annotations": annotations or {},
         "creationTimestamp": rfc3339(time.time()),
     }
-    pods = [{"name": "main", "count": job["spec"]["parallelism"], "template": TEMPLATE}]
+    pods = [{"name": "main", "count": job["spec"]["parallelism"], "template": template_of(job)}]
     return {
         "metadata": metadata,
         "spec": {"queueName": "default", "active": True, "priority": priority, "podSets": pods},

@@ -23,16 +23,8 @@ from scheduler.controller import Controller
 from scheduler.leader_clock import LeaderClock
 from tests.builders.kueue_objects import owners_of_kind
 from tests.fakes.api_server import ApiServer
-from tests.fakes.kueue import (
-    ADDRESS,
-    FLAVOR,
-    GPU,
-    READY,
-    SILENT_ADDRESS,
-    TEMPLATE,
-    Kueue,
-    workload_of,
-)
+from tests.fakes.job_controller import ADDRESS, GPU, READY, SILENT_ADDRESS, TEMPLATE
+from tests.fakes.kueue import FLAVOR, Kueue, workload_of
 from tests.fakes.runtime import ROOT_KEY
 
 
@@ -65,7 +57,7 @@ class TwoTeams:
 
     def __init__(self, server: ApiServer, grace_s: int = 60, total: int = 8) -> None:
         self.server = server
-        self.kueue = Kueue(server, total)
+        self.kueue = Kueue(server)
         status = {"allocatable": {GPU: str(total)}, "conditions": [READY]}
         server.put(NODES, {"metadata": {"name": "n1"}, "status": status})
         server.put(COHORTS, {"metadata": {"name": names.COHORT}, "spec": {}})
@@ -149,6 +141,16 @@ class TwoTeams:
         job = self.server.put(JOBS, {"metadata": metadata, "spec": spec, "status": {}})
         self.server.put(WORKLOADS, workload_of(job, f"job-{name}", priority))
         return str(job["metadata"]["uid"])
+
+    def edit(self, team: str, name: str, size: int) -> None:
+        """The user changes the size of a Job that waits."""
+        for kind, key in ((JOBS, name), (WORKLOADS, f"job-{name}")):
+            body = self.server.get(kind, (team, key)) or {}
+            if kind is JOBS:
+                body["spec"]["parallelism"] = body["spec"]["completions"] = size
+            else:
+                body["spec"]["podSets"][0]["count"] = size
+            self.server.put(kind, body)
 
     def rigid(self, team: str, name: str, size: int, kind: str) -> None:
         """Create the Workload of an object of this kind that is not elastic."""

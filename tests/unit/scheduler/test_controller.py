@@ -1,90 +1,25 @@
-"""A whole Cession over real HTTP, with the scheduler killed between any two writes."""
+"""A whole Cession over real HTTP."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from cede.api import names
 from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
     JOBS,
     PODS,
-    WORKLOADS,
     Json,
 )
-from scheduler.cession import reservation
 from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import refusal
-from tests.fakes.runtime import Runtime, loopback_address
 from tests.harness.scheduler import TwoTeams, leading
+from tests.harness.two_teams import cessions, ended, gpt, labels, phases, size, strategy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kueue_wakes_at_once")]
 
-ADDRESS = loopback_address(1)
-GPT = ("research", "gpt")
 COMPLETED = "the preemptor's pods to be ready"
-
-
-@pytest.fixture(autouse=True)
-def kueue_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The double looks at all Workloads in each pass, so nothing has to wait for its batch."""
-    monkeypatch.setattr(reservation, "WAKE_S", 0.0)
-
-
-def gpt(teams: TwoTeams, polls_until_ceded: float = 2) -> Runtime:
-    """An elastic job of research that uses all eight accelerators, and its runtime."""
-    uid = teams.job("research", "gpt", 8, "2-8", ADDRESS)
-    return Runtime(ADDRESS, "research", uid, 8, polls_until_ceded)
-
-
-def cessions(server: ApiServer) -> list[Json]:
-    return sorted(server.objects(CESSIONS), key=lambda cession: str(cession["metadata"]["name"]))
-
-
-def phases(server: ApiServer) -> list[str]:
-    return [cession.get("status", {}).get("phase", "Pending") for cession in cessions(server)]
-
-
-def size(server: ApiServer, job: tuple[str, str] = GPT) -> tuple[int, int]:
-    spec = (server.get(JOBS, job) or {})["spec"]
-    return spec["parallelism"], spec["completions"]
-
-
-def strategy(server: ApiServer, queue: str = "vision") -> str:
-    return str((server.get(CLUSTER_QUEUES, ("", queue)) or {})["spec"]["queueingStrategy"])
-
-
-def set_strategy(server: ApiServer, queue: str, strategy: str) -> None:
-    body = server.get(CLUSTER_QUEUES, ("", queue)) or {}
-    spec = body["spec"] | {"queueingStrategy": strategy}
-    server.put(CLUSTER_QUEUES, body | {"spec": spec})
-
-
-def active(server: ApiServer) -> set[str]:
-    return {
-        workload["metadata"]["name"]
-        for workload in server.objects(WORKLOADS)
-        if workload["spec"].get("active", True)
-    }
-
-
-def labels(server: ApiServer) -> dict[str, str]:
-    """By Workload: the Cession that it was stopped for."""
-    workloads = [workload["metadata"] for workload in server.objects(WORKLOADS)]
-    return {
-        metadata["name"]: metadata["labels"][names.STOPPED_FOR]
-        for metadata in workloads
-        if names.STOPPED_FOR in metadata.get("labels", {})
-    }
-
-
-def ended(server: ApiServer, phase: str = "Completed") -> Callable[[], bool]:
-    """Whether the last Cession has this phase and the queue is restored."""
-    return lambda: phases(server)[-1:] == [phase] and strategy(server) == "BestEffortFIFO"
 
 
 # --- from the pending Workload to its running pods ------------------------------------------------
@@ -121,90 +56,7 @@ async def test_record_then_reservation_then_request_then_resize(server: ApiServe
     assert [requested for requested, _ in runtime.requests].count(4) == 1
 
 
-# --- killed between two writes --------------------------------------------------------------------
-def killed_after(
-    writes: int, killed: asyncio.Event
-) -> Callable[[str, str, Any], web.Response | None]:
-    """Refuse all writes but the first: so it looks when the process dies between two."""
-    left = writes
-
-    def hook(method: str, path: str, body: Any) -> web.Response | None:
-        nonlocal left
-        left -= 1
-        if left >= 0:
-            return None
-        killed.set()
-        return refusal(500, "InternalError", "killed")
-
-    return hook
-
-
-async def kill_and_follow(teams: TwoTeams, writes: int, is_ended: Callable[[], bool]) -> None:
-    """The first leader dies after this number of writes; the next one ends what it began."""
-    server = teams.server
-    killed = asyncio.Event()
-    server.admission_hook = killed_after(writes, killed)
-    async with leading(server):
-        await teams.until(lambda: killed.is_set() or is_ended(), "the first leader's end")
-    server.admission_hook = lambda method, path, body: None
-    async with leading(server):
-        await teams.until(is_ended, f"the next leader to end what was left after {writes} writes")
-
-
-@pytest.mark.parametrize("writes", range(13))
-async def test_a_shrink_ends_in_the_same_state_after_any_write(
-    server: ApiServer, writes: int
-) -> None:
-    teams = TwoTeams(server)
-    async with gpt(teams) as runtime:
-        teams.job("vision", "inference", 4)
-        await kill_and_follow(teams, writes, ended(server))
-        await teams.until(
-            lambda: runtime.status.wanted == 4 == runtime.status.size, "the runtime's new size"
-        )
-    assert phases(server) == ["Completed"]
-    assert size(server) == (4, 4)
-    assert active(server) == {"job-gpt", "job-inference"}
-    assert not cessions(server)[0]["status"]["targets"][0].get("forcedTime")
-
-
-@pytest.mark.parametrize("writes", range(13))
-async def test_a_stopped_job_may_run_again_after_any_write(server: ApiServer, writes: int) -> None:
-    teams = TwoTeams(server)
-    teams.job("research", "rigid", 8)
-    teams.job("vision", "inference", 4)
-    await kill_and_follow(teams, writes, ended(server))
-    await teams.until(
-        lambda: active(server) == {"job-rigid", "job-inference"}, "both Workloads to be active"
-    )
-    assert phases(server) == ["Completed"], "the stopped job preempts nothing"
-    assert labels(server) == {}
-
-
-KINDS_AND_WRITES = [
-    *(("JobSet", writes) for writes in range(13)),
-    *((kind, 4) for kind in ("TrainJob", "PodGroup", "LeaderWorkerSet", "Deployment")),
-    *((kind, 6) for kind in ("TrainJob", "PodGroup", "LeaderWorkerSet", "Deployment")),
-]
-
-
-@pytest.mark.parametrize(("kind", "writes"), KINDS_AND_WRITES)
-async def test_a_stopped_job_of_any_kind_may_run_again_after_any_write(
-    server: ApiServer, kind: str, writes: int
-) -> None:
-    teams = TwoTeams(server)
-    teams.rigid("research", "rigid", 8, kind)
-    teams.job("vision", "inference", 4)
-    await kill_and_follow(teams, writes, ended(server))
-    await teams.until(
-        lambda: active(server) == {"job-rigid", "job-inference"}, "both Workloads to be active"
-    )
-    server.remove(JOBS, ("vision", "inference"))
-    await teams.until(lambda: teams.kueue.used() == 8, "the stopped job to have quota again")
-    assert phases(server) == ["Completed"], "the stopped job preempts nothing"
-    assert labels(server) == {}
-
-
+# --- what can go wrong ----------------------------------------------------------------------------
 async def test_a_stopped_job_runs_again_when_its_cession_is_deleted(server: ApiServer) -> None:
     teams = TwoTeams(server)
     teams.rigid("research", "rigid", 8, "JobSet")
@@ -219,7 +71,6 @@ async def test_a_stopped_job_runs_again_when_its_cession_is_deleted(server: ApiS
     assert labels(server) == {}
 
 
-# --- what can go wrong ----------------------------------------------------------------------------
 async def test_a_runtime_that_never_cedes_is_shrunk_at_the_deadline(server: ApiServer) -> None:
     teams = TwoTeams(server, grace_s=1)
     async with gpt(teams, polls_until_ceded=float("inf")), leading(server):
