@@ -102,6 +102,8 @@ class ResizeJob:
     # note the time of the shrink, from which the cooldown of growth counts
     shrinks: bool
     why: str
+    # True if a job that runs gets more pods
+    grows: bool = False
 
     @property
     def log_fields(self) -> LogFields:
@@ -117,6 +119,7 @@ def resize(job: AdmittedWorkload, size: int, why: str, *, shrinks: bool) -> Resi
         size=size,
         shrinks=shrinks,
         why=why,
+        grows=size > job.size,
     )
 
 

@@ -49,7 +49,8 @@ from scheduler.snapshot.snapshot import RawObjects
 log = logging.getLogger("scheduler")
 ACTIONS = Counter(
     "cede_scheduler_actions_total",
-    "Actions by kind and result: performed, queued, outdated, refused.",
+    "Actions by kind and result: performed, queued, outdated, refused. GrowJob: a ResizeJob by "
+    "which a running job gets more pods.",
     ["action", "result"],
 )
 QUEUED = (RequestSize, RecordEvent, RecordWorkloadEvent)
@@ -116,7 +117,8 @@ class Applier:
             kind = type(action).__name__
             log.info("action", extra={"action": kind} | action.log_fields)
             result = await self._try(action)
-            ACTIONS.labels(kind, result).inc()
+            grows = isinstance(action, ResizeJob) and action.grows
+            ACTIONS.labels("GrowJob" if grows else kind, result).inc()
 
     async def _try(self, action: Action) -> str:
         """How it ended: `performed`, `queued`, `outdated` or `refused`."""

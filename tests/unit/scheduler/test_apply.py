@@ -46,8 +46,8 @@ def put_job(server: ApiServer) -> Json:
     return server.put(JOBS, {"metadata": {"namespace": "research", "name": "gpt"}, "spec": spec})
 
 
-def resize(version: str, *, shrinks: bool = True) -> Action:
-    return ResizeJob(GPT, "u", version, 4, shrinks, "for claim of vision")
+def resize(version: str, *, shrinks: bool = True, grows: bool = False) -> Action:
+    return ResizeJob(GPT, "u", version, 4, shrinks, "for claim of vision", grows)
 
 
 def events(server: ApiServer) -> list[tuple[str, str]]:
@@ -70,6 +70,16 @@ async def test_growth_notes_no_time(server: ApiServer, applier: Applier) -> None
     await applier.apply([resize(version, shrinks=False)])
     assert names.SHRUNK_AT not in (server.get(JOBS, GPT) or {})["metadata"].get("annotations", {})
     assert [reason for reason, _ in events(server)] == ["Resized"]
+
+
+@pytest.mark.parametrize(("grows", "kind"), [(True, "GrowJob"), (False, "ResizeJob")])
+async def test_growth_is_counted_by_itself(
+    server: ApiServer, applier: Applier, grows: bool, kind: str
+) -> None:
+    before = {name: count(name, "performed") for name in ("GrowJob", "ResizeJob")}
+    version = put_job(server)["metadata"]["resourceVersion"]
+    await applier.apply([resize(version, grows=grows)])
+    assert {name for name in before if count(name, "performed") > before[name]} == {kind}
 
 
 async def test_a_job_that_has_changed_meanwhile_is_left_for_the_next_pass(
@@ -159,14 +169,15 @@ async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
         RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note"),
         RequestSize(GPT, "u", "127.0.0.1:9", 4, "c-1", 60.0),
     ]
-    before = [count_queued(action) for action in queued]
+    before = [count(type(action).__name__, "queued") for action in queued]
     with pytest.raises(Forbidden):
         await applier.apply([*queued, resize(version), UpdateCession("c-9", cession().status)])
-    assert [count_queued(action) for action in queued] == [count + 1 for count in before]
+    after = [count(type(action).__name__, "queued") for action in queued]
+    assert after == [number + 1 for number in before]
 
 
-def count_queued(action: Action) -> float:
-    labels = {"action": type(action).__name__, "result": "queued"}
+def count(kind: str, result: str) -> float:
+    labels = {"action": kind, "result": result}
     return REGISTRY.get_sample_value("cede_scheduler_actions_total", labels) or 0.0
 
 

@@ -44,7 +44,7 @@ GROWING = replace(LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pend
 
 def test_an_elastic_owner_takes_its_own_quota_back() -> None:
     """First its size is raised. Then its slice is a preemptor, and is not withdrawn."""
-    assert [(a.job[1], a.size) for a in resizes(planned(LENT))] == [("speech", 6)]
+    assert [(a.job[1], a.size, a.grows) for a in resizes(planned(LENT))] == [("speech", 6, True)]
     (made,) = opened(planned(GROWING))
     assert [(t.job, t.toSize) for t in made.spec.targets] == [("gpt", 2)]
     later = planned(replace(GROWING, cessions=(made,)), NOW + 20)
