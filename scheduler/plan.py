@@ -17,7 +17,7 @@ from scheduler.cession.promises import target_uids
 from scheduler.cession.recording import end, recording
 from scheduler.cession.reservation import restore
 from scheduler.cession.stage_times import once
-from scheduler.cession.stopped_jobs import run_again
+from scheduler.cession.stopped_jobs import run_again, set_aside_events
 from scheduler.faults import Fault, Faults
 from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
@@ -77,10 +77,12 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     missing = faults.attempt_all("missing pods", shrink_missing, snapshot, busy, now)
     asked = {uid for step in steps for uid in step.asked}
     asked |= {action.job_uid for action in (*overuse, *missing)}
+    advancing = [action for step in steps for action in step.actions]
     actions = (
         # before the record says that the Cession has ended
         *faults.attempt_all("stopped jobs", run_again, snapshot, still_open),
-        *(action for step in steps for action in step.actions),
+        *advancing,
+        *faults.attempt_all("jobs set aside", set_aside_events, advancing, snapshot),
         *opened,
         *faults.attempt_all("reservations", restore, snapshot, still_open),
         *overuse,

@@ -115,6 +115,10 @@ class KueueReason(Reason):
         "BlockAdmissionOn",
         "Kueue admits nobody while pods of a job are not ready; the pod of a guard never is.",
     )
+    START_TIMEOUT_SHORT = (
+        "StartTimeoutShort",
+        "Kueue evicts guards, whose pod is never ready, before their preemptors are admitted.",
+    )
     FAIR_SHARING_OFF = (
         "FairSharingOff",
         "The policy has idleCompute: FairShare, but Kueue's fairSharing is off.",
@@ -188,6 +192,11 @@ class SchedulerEvent(Reason):
     )
     CEDED = ("Ceded", "The job released capacity for the Workload of another job.")
     SHRUNK = ("Shrunk", "The job was set to fewer pods.")
+    SET_ASIDE = (
+        "SetAside",
+        "The job waits before one for which capacity is released, and is not active until that one "
+        "is admitted.",
+    )
     CESSION_FAILED = (
         "CessionFailed",
         "The Workload was not admitted; the message says why. The scheduler plans again after a "

@@ -9,6 +9,7 @@ from cede.api.kueue import Admission, ClusterQueue, Job, LocalQueue, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources, describe_amounts, parse
+from cede.api.workload_identity import identity
 from cede.report.cessions import summarize
 from cede.report.snapshot import Snapshot, leader
 
@@ -102,6 +103,9 @@ def _workload(workload: Workload, snapshot: Snapshot, now: float) -> tuple[str, 
             f"It was evicted {_age(evicted, now)} ago ({evicted.reason}): {evicted.message}."
         )
     if not workload.spec.active:
+        cession = _set_aside_for(workload, snapshot)
+        if cession:
+            return "Waiting", [*sentences, _aside(cession)]
         sentences.append(
             "Its Workload is not active (spec.active is false), so Kueue does not admit it."
         )
@@ -142,6 +146,24 @@ def _waiting(workload: Workload, snapshot: Snapshot, now: float) -> Iterable[str
     ):
         queue = _cluster_queue(local_queue, snapshot)
         yield _why_no_cession(requests(workload), queue, snapshot, now)
+
+
+def _set_aside_for(workload: Workload, snapshot: Snapshot) -> Cession | None:
+    """The Cession that a Workload without quota was made inactive for. Its targets had quota."""
+    name = workload.metadata.labels.get(names.STOPPED_FOR)
+    cession = next((item for item in snapshot.cessions if item.metadata.name == name), None)
+    if cession is None or identity(workload) in {target.uid for target in cession.spec.targets}:
+        return None
+    return cession
+
+
+def _aside(cession: Cession) -> str:
+    preemptor = cession.spec.preemptor
+    return (
+        f"It is set aside, and its Workload is not active, until Cession {cession.metadata.name} "
+        f"has ended: it waits before {preemptor.job or preemptor.workload}, for which capacity is "
+        f"released."
+    )
 
 
 def _local_queue(workload: Workload, snapshot: Snapshot) -> LocalQueue | None:

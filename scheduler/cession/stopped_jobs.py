@@ -1,10 +1,12 @@
-"""PURE. Jobs that were stopped for a preemptor run again, whatever became of its Cession."""
+"""PURE. Jobs that were stopped for a preemptor run again, whatever became of its Cession. Those
+that waited and are set aside have an event that says so."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from cede.api.cession import Cession
-from scheduler.actions import SetWorkloadActive
+from cede.api.reasons import SchedulerEvent
+from scheduler.actions import Action, RecordEvent, SetWorkloadActive
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -27,3 +29,15 @@ def _is_stopping(workload: PendingWorkload | AdmittedWorkload) -> bool:
     if not isinstance(workload, AdmittedWorkload):
         return False
     return not workload.active and not workload.is_evicted
+
+
+def set_aside_events(actions: Iterable[Action], snapshot: Snapshot) -> Iterator[RecordEvent]:
+    """An event on the job of each pending Workload that is made inactive. A job that runs has one
+    once it has released its capacity."""
+    for action in actions:
+        if not isinstance(action, SetWorkloadActive) or action.active:
+            continue
+        workload = snapshot.find_pending(action.uid)
+        if workload:
+            note = f"until Cession {action.cession} has ended: {action.why}"
+            yield RecordEvent(workload.job, workload.job_uid, SchedulerEvent.SET_ASIDE, note)

@@ -13,6 +13,7 @@ from scheduler import plan as plan_module
 from scheduler.actions import (
     AmendCession,
     DeleteCession,
+    RecordEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
@@ -250,6 +251,21 @@ def test_a_cession_ends_though_its_amendments_are_refused() -> None:
             break
     assert record.status.phase == "Failed"
     assert tried_at == list(range(11, 32)), "from 10 s after the release, for 20 s"
+
+
+def test_a_job_that_waits_before_the_preemptor_is_set_aside_and_told() -> None:
+    first = pending("first", pods=6, priority=90, job_uid="u")
+    current = snapshot(
+        admitted=[admitted(runtime=runtime_status())],
+        pending=[first, pending()],
+        cessions=[cession("Asked")],
+    )
+    actions = planned(current)
+    (aside,) = [action for action in actions if isinstance(action, SetWorkloadActive)]
+    (event,) = [action for action in actions if isinstance(action, RecordEvent)]
+    assert (aside.uid, aside.active) == (first.uid, False)
+    assert (event.job, event.reason) == (("vision", "first"), SchedulerEvent.SET_ASIDE)
+    assert actions.index(event) > actions.index(aside)
 
 
 # --- what must hold whatever happened before ------------------------------------------------------

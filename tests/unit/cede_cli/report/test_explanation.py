@@ -1,12 +1,13 @@
 """The sentences of `cede explain`: why a job waits, or what happened to it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cede.api import names
 from cede.api.kueue import Job, JobSpec, Workload
-from cede.api.objects import Meta
+from cede.api.objects import Meta, OwnerReference
 from cede.api.policy import ClusterPolicy, PolicySpec
 from cede.api.resources import Resources
 from cede.report.explanation import explain, nominal_quota, requests
@@ -111,6 +112,33 @@ def test_what_happened_to_a_job(workload_: Workload, state: str, sentence: str) 
     explanation = explain(KEY, snapshot(workloads=[workload_]), NOW)
     assert explanation.state == state
     assert sentence in " ".join(explanation.sentences), explanation.sentences
+
+
+@pytest.mark.parametrize(
+    ("uid", "state", "sentence"),
+    [
+        pytest.param(
+            "job-uid-first",
+            "Waiting",
+            "It is set aside, and its Workload is not active, until Cession c-1 has ended: it "
+            "waits before claim, for which capacity is released.",
+            id="it waited",
+        ),
+        pytest.param("job-uid-gpt", "Stopped", "not active", id="it was a target"),
+    ],
+)
+def test_a_job_that_is_inactive_for_another_one(uid: str, state: str, sentence: str) -> None:
+    made = workload(active=False)
+    owner = OwnerReference("Job", "first", uid, controller=True)
+    labels = {names.STOPPED_FOR: "c-1"}
+    metadata = replace(made.metadata, labels=labels, ownerReferences=(owner,))
+    current = snapshot(workloads=[replace(made, metadata=metadata)], cessions=[cession()])
+    explanation = explain(("vision", "first"), current, NOW)
+    assert explanation.state == state
+    assert sentence in " ".join(explanation.sentences), explanation.sentences
+    # without the Cession, as when it was deleted a moment ago
+    without = replace(current, cessions=())
+    assert explain(("vision", "first"), without, NOW).state == "Stopped"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.actions import SetWorkloadActive
-from scheduler.cession.stopped_jobs import run_again
+from scheduler.cession.stopped_jobs import run_again, set_aside_events
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import admitted, cession, pending, snapshot
 
@@ -55,3 +55,15 @@ def test_it_waits_while_its_cession_is_open() -> None:
 
 def test_a_job_that_its_user_stopped_stays_stopped() -> None:
     assert not activated(snapshot(pending=[pending("gpt", "research", active=False)]))
+
+
+def test_a_job_that_is_set_aside_while_it_waits_is_told_until_when_and_why() -> None:
+    """One that runs is told when it has released its capacity."""
+    current = snapshot(pending=[pending("big", job_uid="u")], admitted=[admitted("gpt")])
+    why = "it waits before job-claim, for which capacity is released"
+    aside = SetWorkloadActive(("vision", "job-big"), "uid-big", False, why, "c-1")
+    stopped = SetWorkloadActive(("research", "job-gpt"), "uid-gpt", False, "for claim", "c-1")
+    again = SetWorkloadActive(("vision", "job-big"), "uid-big", True, "it is over")
+    (event,) = set_aside_events([stopped, again, aside], current)
+    assert (event.job, event.job_uid, event.reason) == (("vision", "big"), "u", "SetAside")
+    assert event.note == f"until Cession c-1 has ended: {why}"
