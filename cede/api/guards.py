@@ -1,7 +1,10 @@
-"""PURE. The objects of a guard, by their names."""
+"""PURE. The objects of a guard, by their names, and for how long it may last."""
 
 from cede.api import names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Key, Kind
+
+LIMIT_S = 120
+"""Kueue ends a guard after this time."""
 
 
 def queue_name(cession: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from cede.api import names
+from cede.api import guards, names
 from cede.api.objects import Json, Key
 from cede.api.policy import PolicySpec
 from cede.api.reasons import KueueReason
@@ -230,6 +230,13 @@ def _waiting_problems(settings: PodsReadySettings | None) -> Iterator[Problem]:
             f"set waitForPodsReady {_WHERE}",
         )
         return
+    if settings.start_s < guards.LIMIT_S:
+        yield Problem(
+            KueueReason.START_TIMEOUT_SHORT,
+            f"waitForPodsReady.timeout is {settings.start_s:g} s: Kueue evicts the guard of a job "
+            "that takes capacity past its team's own quota after so long, because the guard's pod "
+            f"is never ready: set it to {guards.LIMIT_S / 60:g}m or more {_WHERE}",
+        )
     if settings.evicts_soon:
         yield Problem(
             KueueReason.RECOVERY_TIMEOUT_SHORT,

@@ -47,16 +47,19 @@ def kueue_configured(admin: Admin) -> Json:
 
 
 def test_the_policy_reports_settings_of_kueue_that_do_not_fit(admin: Admin) -> None:
+    cure = "set fairSharing in ConfigMap kueue-manager-config"
     admin.cluster.until(
-        lambda: kueue_configured(admin).get("reason") == "FairSharingOff",
+        lambda: cure in kueue_configured(admin).get("message", ""),
         "the policy to report that fair sharing is off",
         120,
     )
-    assert "set fairSharing in ConfigMap kueue-manager-config" in kueue_configured(admin)["message"]
+    # guards would end after the ten seconds as well
+    assert kueue_configured(admin)["reason"] == "StartTimeoutShort"
     admin.apply_policy(idleCompute="FirstCome")
     admin.cluster.until(
-        lambda: kueue_configured(admin).get("status") == "True", "the settings to fit", 120
+        lambda: cure not in kueue_configured(admin)["message"], "the sharing to fit", 120
     )
+    assert kueue_configured(admin)["reason"] == "StartTimeoutShort"
 
 
 def test_a_job_whose_pods_do_not_all_get_ready_loses_its_quota(admin: Admin) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from cede.api.policy import PolicySpec
+from quota_controller.status.kueue_config import CONFIG_KEY, KueueInstallation, verdict
 from quota_controller.status.pods_ready import PodsReadySettings, parse_go_duration, read_settings
 
 
@@ -40,6 +42,20 @@ def test_the_older_default() -> None:
 )
 def test_a_job_that_lost_a_pod_is_evicted_soon(recovery_s: float, expected: bool) -> None:
     assert PodsReadySettings(300, recovery_s).evicts_soon is expected
+
+
+@pytest.mark.parametrize(("timeout", "is_short"), [("119s", True), ("2m", False)])
+def test_a_timeout_at_which_kueue_ends_guards_is_reported(timeout: str, is_short: bool) -> None:
+    config = f"waitForPodsReady: {{timeout: {timeout}, recoveryTimeout: 15m}}"
+    kueue = KueueInstallation({"data": {CONFIG_KEY: config}}, {})
+    message = verdict(PolicySpec(), kueue, {}).message
+    problem = (
+        "waitForPodsReady.timeout is 119 s: Kueue evicts the guard of a job that takes capacity "
+        "past its team's own quota after so long, because the guard's pod is never ready: set it "
+        "to 2m or more in ConfigMap kueue-manager-config, then restart Kueue"
+    )
+    assert (problem in message) is is_short
+    assert ("waitForPodsReady.timeout" in message) is is_short
 
 
 @pytest.mark.parametrize(
