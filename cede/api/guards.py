@@ -4,7 +4,8 @@ from cede.api import names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Key, Kind
 
 LIMIT_S = 120
-"""Kueue ends a guard after this time."""
+"""Kueue ends a guard after this time: it keeps other teams out of capacity, even out of their own.
+Stopped jobs return theirs within seconds."""
 
 
 def queue_name(cession: str) -> str:

@@ -7,14 +7,14 @@
 4. The preemptor's queue gets what the guard uses as private quota, which no other queue sees.
 5. Kueue admits the preemptor. The quota is changed back, then the guard is deleted.
 
-Kueue ends a guard by itself after GUARD_LIMIT_S.
+Kueue ends a guard by itself after cede.api.guards.LIMIT_S.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from cede.api import private_quota
+from cede.api import guards, private_quota
 from cede.api.cession import Cession
 from cede.api.private_quota import Original, PrivateQuota
 from cede.api.resources import FlavorResource, Quota, quantity
@@ -27,10 +27,6 @@ from scheduler.quota.cohort import CohortQuota, Queue, ResourceQuota
 from scheduler.snapshot.cluster_quota import read_quotas
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-
-GUARD_LIMIT_S = 120
-"""A guard keeps other teams out of capacity, even out of their own. Stopped jobs return theirs
-within seconds."""
 
 
 def find_guard(cession: str, snapshot: Snapshot) -> Guard | None:
@@ -56,7 +52,7 @@ def needs_guard(cession: Cession, snapshot: Snapshot, now: float) -> bool:
     guard = find_guard(cession.metadata.name, snapshot)
     if guard:
         return not (guard.is_ended and is_released)
-    if is_released and led_s(cession.status.reservedTime, snapshot.led_since, now) > GUARD_LIMIT_S:
+    if is_released and led_s(cession.status.reservedTime, snapshot.led_since, now) > guards.LIMIT_S:
         return False
     return not snapshot.quota.owns_with(cession.spec.preemptor.queue, request)
 
@@ -125,7 +121,7 @@ def create(cession: Cession, snapshot: Snapshot) -> CreateGuard:
         size = wanted - max(0, quota.local - used) + max(0, used - quota.nominal)
         if size > 0:
             amounts[key] = size
-    return CreateGuard(cession.metadata.name, amounts, GUARD_LIMIT_S)
+    return CreateGuard(cession.metadata.name, amounts, guards.LIMIT_S)
 
 
 def is_large_enough(guard: Guard, cession: Cession, snapshot: Snapshot) -> bool:

@@ -1,7 +1,6 @@
 """The objects of a guard, by their names."""
 
 from cede.api import guards
-from scheduler.cession.guard_plan import GUARD_LIMIT_S
 from tests.paths import TREE
 
 
@@ -10,10 +9,6 @@ def test_the_queue_that_shows_a_guard_is_deleted_last() -> None:
     assert (kind.kind, key) == ("ClusterQueue", ("", guards.queue_name("c-1")))
     assert {kind.kind for kind, _ in others} == {"Job", "LocalQueue"}
     assert {key for _, key in others} == {("cede-guard", "c-1")}
-
-
-def test_the_scheduler_makes_guards_with_that_limit() -> None:
-    assert guards.LIMIT_S == GUARD_LIMIT_S
 
 
 def test_the_scheduler_may_create_the_queue() -> None:

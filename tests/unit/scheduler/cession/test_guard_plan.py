@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cede.api import private_quota
+from cede.api import guards, private_quota
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
@@ -140,7 +140,7 @@ def test_of_two_guards_at_once_the_older_cession_keeps_its_own() -> None:
 
 
 def test_after_the_release_a_guard_is_not_made_again_when_its_time_is_over() -> None:
-    reserved = rfc3339(NOW - guard_plan.GUARD_LIMIT_S - 1)
+    reserved = rfc3339(NOW - guards.LIMIT_S - 1)
     assert not guard_plan.needs_guard(record(True, reserved), past_own(target=LOW), NOW)
 
 
@@ -170,7 +170,7 @@ def test_nothing_is_released_behind_a_guard_that_is_deleted() -> None:
 
 def test_the_guard_is_as_large_as_the_preemptor() -> None:
     made = step(past_own(target=LOW), record())
-    assert made.actions == (CreateGuard("c-1", {KEY: 4}, guard_plan.GUARD_LIMIT_S),)
+    assert made.actions == (CreateGuard("c-1", {KEY: 4}, guards.LIMIT_S),)
     assert not made.may_release
 
 
