@@ -40,40 +40,28 @@ class _Admissions:
         self._room = dict[str, dict[str, int]]()
         self._heads = dict[str, PendingWorkload]()
         # the same request does not fit later either: less and less is available
-        kinds = first_of_each_kind(snapshot.pending)
-        self._failed = {workload.kind for workload in kinds if not self._may_fit(workload)}
+        self._failed = set[str]()
         self._lines = dict[str, Iterator[PendingWorkload]]()
-        if len(self._failed) < len(kinds):
+        if any(map(self._may_fit, first_of_each_kind(snapshot.pending))):
             self._lines = self._in_lines(snapshot, counted)
 
     def _in_lines(
         self, snapshot: Snapshot, counted: Collection[str]
     ) -> dict[str, Iterator[PendingWorkload]]:
-        """By queue, those that Kueue tries. Under StrictFIFO also those that cannot fit."""
-        strict = {q.name for q in snapshot.quota.queues.values() if q.strategy == STRICT_FIFO}
+        """By queue, those that Kueue tries. What cannot fit takes its queue a cycle, once for each
+        kind."""
         lines = defaultdict[str, list[PendingWorkload]](list)
         for workload in snapshot.pending:
-            if workload.kind not in self._failed or workload.queue in strict:
-                lines[workload.queue].append(workload)
-        return {
-            name: self._tried(line, snapshot.overdue, counted, is_strict=name in strict)
-            for name, line in lines.items()
-        }
+            lines[workload.queue].append(workload)
+        return {name: self._tried(line, snapshot, counted) for name, line in lines.items()}
 
     def _tried(
-        self,
-        line: list[PendingWorkload],
-        overdue: Collection[str],
-        counted: Collection[str],
-        *,
-        is_strict: bool,
+        self, line: list[PendingWorkload], snapshot: Snapshot, counted: Collection[str]
     ) -> Iterator[PendingWorkload]:
         for workload in line:
-            if workload.kind in self._failed and not is_strict:
+            if workload.kind in self._failed or workload.uid in counted:
                 continue
-            if not workload.active or workload.ineligible:
-                continue
-            if workload.uid not in counted and workload.uid not in overdue:
+            if workload.active and not workload.ineligible and workload.uid not in snapshot.overdue:
                 yield workload
 
     def run_cycle(self) -> bool:
