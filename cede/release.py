@@ -114,10 +114,9 @@ async def _release(client: Client, steps: Steps) -> None:
         }
         spec: Json = {"queueingStrategy": "BestEffortFIFO", "preemption": preemption}
         body: Json = {"spec": spec}
-        note = private_quota.read(queue)
-        if note:
+        if private_quota.read(queue):
             body["metadata"] = {"annotations": {names.PRIVATE_QUOTA: None}}
-            spec["resourceGroups"] = note.restored(queue["spec"]["resourceGroups"])
+            spec["resourceGroups"] = private_quota.groups_before(queue)
         await steps.patch(
             CLUSTER_QUEUES,
             ("", name),

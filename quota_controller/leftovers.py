@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Awaitable
-from contextlib import suppress
 
-from cede.api import guards, names, private_quota
+from cede.api import names, private_quota
 from cede.api.kueue import MetadataOnly
 from cede.api.objects import CLUSTER_QUEUES, WORKLOADS, Json, Key
 from cede.kube.client import Client
-from cede.kube.errors import ApiError, NotFound
+from cede.kube.errors import ApiError
 from cede.kube.gather import gather_bounded
+from cede.kube.guards import delete_guard
 from quota_controller.desired.desired_object import LiveObjects
 
 log = logging.getLogger("quota_controller")
@@ -27,7 +27,7 @@ async def undo(client: Client, live: LiveObjects) -> None:
     private = [queue for queue in queues if private_quota.read(queue)]
     await gather_bounded(_logged(_remove_private_quota(client, queue)) for queue in private)
     if private:
-        # the next pass writes the teams' own quota: without guards, private quota is too much
+        # without guards, private quota is more than there is: its end must be written before
         return
     for queue in queues:
         guarded = (queue["metadata"].get("labels") or {}).get(names.GUARD)
@@ -64,7 +64,8 @@ async def _restore(client: Client, queue: Json) -> None:
 
 
 async def _remove_private_quota(client: Client, queue: Json) -> None:
-    """The plan writes the team's own quota once the note is gone."""
+    """The plan has written the team's own quota: without a leader it keeps no private quota. The
+    note goes in a later write, so it is there for as long as the quota may be private."""
     metadata = queue["metadata"]
     note = {names.PRIVATE_QUOTA: None}
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": note}}
@@ -73,9 +74,7 @@ async def _remove_private_quota(client: Client, queue: Json) -> None:
 
 
 async def _delete_guard(client: Client, cession: str) -> None:
-    for kind, key in guards.objects(cession):
-        with suppress(NotFound):
-            await client.delete(kind, key)
+    await delete_guard(client, cession)
     log.info("guard deleted", extra={"cession": cession})
 
 

@@ -5,7 +5,8 @@ from contextlib import suppress
 from cede.api import guards, names
 from cede.api.objects import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Json
 from cede.kube.client import Client
-from cede.kube.errors import AlreadyExists, NotFound
+from cede.kube.errors import AlreadyExists
+from cede.kube.guards import delete_guard
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.cession import guard_objects
 
@@ -22,7 +23,7 @@ async def perform(client: Client, action: GuardAction) -> None:
             body = {"metadata": {"resourceVersion": action.version}, "spec": spec}
             await client.patch(CLUSTER_QUEUES, ("", guards.queue_name(action.cession)), body)
         case DeleteGuard():
-            await _delete(client, action.cession)
+            await delete_guard(client, action.cession)
         case SetPrivateQuota():
             note = {names.PRIVATE_QUOTA: action.note or None}
             metadata: Json = {"resourceVersion": action.version, "annotations": note}
@@ -43,9 +44,3 @@ async def _create(client: Client, action: CreateGuard) -> None:
         with suppress(AlreadyExists):
             namespace = body["metadata"].get("namespace", "")
             await client.create(kind, body, namespace=namespace)
-
-
-async def _delete(client: Client, cession: str) -> None:
-    for kind, key in guards.objects(cession):
-        with suppress(NotFound):
-            await client.delete(kind, key)

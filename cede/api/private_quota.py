@@ -62,6 +62,13 @@ def read(queue: Json) -> PrivateQuota | None:
     return parse(annotations.get(names.PRIVATE_QUOTA, ""))
 
 
+def groups_before(queue: Json) -> list[Json]:
+    """The resource groups of a raw ClusterQueue, as they are without private quota."""
+    groups: list[Json] = queue["spec"]["resourceGroups"]
+    note = read(queue)
+    return note.restored(groups) if note else groups
+
+
 def originals_of(queue: Json) -> tuple[Original, ...]:
     note = read(queue)
     return note.originals if note else ()

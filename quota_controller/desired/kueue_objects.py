@@ -212,9 +212,8 @@ def queue_without_policy(queue: Json, allocation: ComputeAllocation) -> DesiredO
     """
     fields = ("cohortName", "namespaceSelector", "resourceGroups", "fairSharing", "stopPolicy")
     content = {name: queue["spec"][name] for name in fields if name in queue["spec"]}
-    note = private_quota.read(queue)
-    if note:
-        content["resourceGroups"] = note.restored(content["resourceGroups"])
+    if "resourceGroups" in content:
+        content["resourceGroups"] = private_quota.groups_before(queue)
     content["preemption"] = preemption(allocation, cede_preempts=False)
     if allocation.metadata.deletionTimestamp:
         content["stopPolicy"] = "Hold"

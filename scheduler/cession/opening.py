@@ -120,7 +120,7 @@ class Claims:
     @cached_property
     def soon(self) -> Snapshot:
         """The snapshot then, and with what Kueue is about to admit."""
-        return after_admissions(self._after, self._served)
+        return after_admissions(self._after, self._served, fair_sharing=self._fair_shares)
 
     @cached_property
     def _chooser(self) -> TargetChooser:

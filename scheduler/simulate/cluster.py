@@ -9,7 +9,7 @@ from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.clock import Clock
 from scheduler.simulate.kueue import Kueue, Settings
 from scheduler.simulate.kueue_cycle import run_cycle
-from scheduler.simulate.objects import Job, JobSpec, Queue, TeamQuota, Workload
+from scheduler.simulate.objects import Guard, Job, JobSpec, Queue, TeamQuota, Workload
 
 
 class Cluster:
@@ -109,17 +109,17 @@ class Cluster:
 
     def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
         """Kueue admits a guard at once, and ends it after its limit."""
-        if isinstance(action, CreateGuard) and action.cession not in self.kueue.guards:
-            self.clock.after(action.limit_s, lambda: self._end_guard(action.cession))
-        self.kueue.change_guard(action)
+        made = self.kueue.change_guard(action)
+        if isinstance(action, CreateGuard) and made:
+            self.clock.after(action.limit_s, lambda: self._end_guard(action.cession, made))
         self._capacity_changed()
 
     def _capacity_changed(self) -> None:
         self.kueue.capacity_changed(self.now)
         self._changed()
 
-    def _end_guard(self, cession: str) -> None:
-        self.kueue.end_guard(cession)
+    def _end_guard(self, cession: str, guard: Guard) -> None:
+        self.kueue.end_guard(cession, guard)
         self._capacity_changed()
 
     def set_private_quota(self, queue: Queue, action: SetPrivateQuota) -> None:

@@ -132,20 +132,26 @@ class Kueue:
                 heads.append(head)
         return heads
 
-    def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> None:
+    def change_guard(self, action: CreateGuard | JoinGuard | DeleteGuard) -> Guard | None:
+        """The guard, if one is made."""
         match action:
             case CreateGuard():
-                self.guards.setdefault(action.cession, Guard(sum(action.amounts.values())))
+                if action.cession not in self.guards:
+                    made = Guard(sum(action.amounts.values()))
+                    self.guards[action.cession] = made
+                    return made
             case JoinGuard():
                 self.guards[action.cession].in_cohort = True
             case DeleteGuard():
                 self.guards.pop(action.cession, None)
+        return None
 
-    def end_guard(self, cession: str) -> None:
-        """If it was not deleted before. The quota_controller then changes private quota back."""
-        if cession not in self.guards:
+    def end_guard(self, cession: str, guard: Guard) -> None:
+        """If it was not deleted before, and another one made for the same Cession. The
+        quota_controller then changes private quota back."""
+        if self.guards.get(cession) is not guard:
             return
-        self.guards[cession].is_admitted = False
+        guard.is_admitted = False
         for queue in self.queues.values():
             note = private_quota.parse(queue.private)
             if note and note.cession == cession:

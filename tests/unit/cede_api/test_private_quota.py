@@ -33,6 +33,15 @@ def test_the_way_back_is_in_the_note() -> None:
     assert note.restored(changed) == before
 
 
+def test_a_raw_queue_shows_its_quota_before_the_change() -> None:
+    before = private_quota.as_json(WRITTEN)
+    changed = private_quota.changed_groups(before, {KEY: ("12", "0")})
+    noted = {names.PRIVATE_QUOTA: NOTE.text()}
+    queue = {"metadata": {"annotations": noted}, "spec": {"resourceGroups": changed}}
+    assert private_quota.groups_before(queue) == before
+    assert private_quota.groups_before(queue | {"metadata": {}}) == changed
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"cession": "c"}', '{"originals": [1]}'])
 def test_another_text_is_no_note(text: str) -> None:
     assert private_quota.parse(text) is None

@@ -134,6 +134,38 @@ async def test_guards_stay_only_while_a_scheduler_leads(world: World) -> None:
     assert left() == 0
 
 
+async def test_the_teams_own_quota_comes_back_then_the_note_goes_then_the_guard(
+    world: World,
+) -> None:
+    """The note is there for as long as the quota may be private, and the guard longer than both."""
+    make_guard(world)
+    before, private = give_private_quota(world)
+    states = list[tuple[bool, bool, bool]]()
+
+    def record() -> None:
+        queue = existing(world.server, CLUSTER_QUEUES, ("", "vision"))
+        guard = world.server.get(CLUSTER_QUEUES, ("", "cede-guard-c-1"))
+        has_note = names.PRIVATE_QUOTA in queue["metadata"].get("annotations", {})
+        state = nominal(queue) == private, has_note, guard is not None
+        if state not in states:
+            states.append(state)
+
+    await world.settle()
+    record()
+    world.now += WATCHDOG_S
+    for _ in range(6):
+        await world.sync_caches()
+        await world.controller.reconcile()
+        record()
+    assert states == [
+        (True, True, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, False),
+    ]
+    assert nominal(existing(world.server, CLUSTER_QUEUES, ("", "vision"))) == before
+
+
 async def test_what_a_scheduler_does_that_is_back_is_left_alone(world: World) -> None:
     """Also after its second outage, when Kueue keeps its preemption for a while."""
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.actions import CreateGuard, DeleteGuard
 from tests.builders.simulated import ASSUMPTIONS, STOCK, cluster, job_spec, run
 
 
@@ -117,6 +118,20 @@ def test_a_deleted_job_leaves_nothing_behind() -> None:
     assert not world.jobs
     assert world.kueue.queues["vision"].usage == 0
     assert not world.kueue.admitted
+
+
+def test_each_guard_of_a_cession_ends_at_its_own_limit() -> None:
+    world = cluster()
+    create = CreateGuard("c-1", {("accelerator", "accelerator"): 4}, limit_s=120)
+    world.change_guard(create)
+    run(world, 60)
+    world.change_guard(DeleteGuard("c-1"))
+    world.change_guard(create)
+    second = world.kueue.guards["c-1"]
+    run(world, 119)
+    assert second.is_admitted
+    run(world, 2)
+    assert not second.is_admitted
 
 
 def test_an_edited_job_waits_with_its_new_size() -> None:
