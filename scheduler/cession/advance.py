@@ -7,7 +7,6 @@ without harm.
 4. Record the new status after all other actions.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from cede.api.cession_status import CessionStatus
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
 from cede.api.short_text import cut
-from scheduler.actions import Action, CreateGuard, DeleteGuard
+from scheduler.actions import Action
 from scheduler.cession.cession_lifecycle import (
     ADMISSION_TIMEOUT_S,
     INELIGIBLE_TIMEOUT_S,
@@ -25,7 +24,6 @@ from scheduler.cession.cession_lifecycle import (
     Occurrence,
 )
 from scheduler.cession.cession_record import MAX_MESSAGE, next_status
-from scheduler.cession.guard_plan import find_guard
 from scheduler.cession.preemptor_state import PreemptorState, find_preemptor
 from scheduler.cession.promises import needed_targets, suffices, takers
 from scheduler.cession.recording import recording
@@ -108,21 +106,10 @@ def advance(
     asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
     if is_waiting and is_open:
-        actions += [_of_the_right_size(action, snapshot) for action in reservation.actions]
+        actions += reservation.actions
         actions += [action for target in progress for action in target.actions]
     actions += recording(cession, status, now)
     return Step(tuple(actions), frozenset(asked), occurrence, is_open)
-
-
-def _of_the_right_size(action: Action, snapshot: Snapshot) -> Action:
-    """What a dead leader made of a guard of another size is deleted, and made again in a later
-    pass: Kueue would never admit the rest of this guard there."""
-    if not isinstance(action, CreateGuard):
-        return action
-    guard = find_guard(action.cession, snapshot)
-    if guard is None or guard.nominal == Counter(action.amounts):
-        return action
-    return DeleteGuard(action.cession)
 
 
 # --- the targets ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ before the preemptor without a chance are set inactive for the while. Where that
 guard keeps the capacity: scheduler/cession/guard_plan.py.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -181,8 +182,12 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     if guard and guard.is_deleted:
         return Reservation(message=BEFORE_GUARD)
     if guard is None or not (guard.is_admitted or guard.in_cohort):
+        create = guard_plan.create(cession, snapshot)
+        if guard and guard.nominal != Counter(create.amounts):
+            # Kueue would never admit the rest of what a dead leader began for another size
+            return Reservation((DeleteGuard(guard.cession),), message=BEFORE_GUARD)
         # also if only a part of it was made
-        return Reservation((guard_plan.create(cession, snapshot),), message=BEFORE_GUARD)
+        return Reservation((create,), message=BEFORE_GUARD)
     if not guard.in_cohort:
         return Reservation((guard_plan.join(guard),), message=BEFORE_GUARD)
     if not guard.is_admitted or not guard.is_observed:

@@ -223,7 +223,7 @@ def test_nothing_is_released_before_the_guard_keeps_it(
 
 
 def test_a_guard_of_which_only_a_part_was_made_is_completed() -> None:
-    part = Guard("c-1", "9", is_observed=True)
+    part = Guard("c-1", "9", is_observed=True, nominal=gpus(4))
     [made] = step(past_own(part, target=LOW), record()).actions
     assert isinstance(made, CreateGuard)
 
