@@ -201,17 +201,21 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     # nobody is tried before the preemptor, not even by right: what the guard keeps is as large as
     # the preemptor
     aside = tuple(_set_aside(cession, heads_before(cession, snapshot)))
-    since = once(cession.status.reservedTime, now)
-    # the queue has one write in a pass; however many arrive, they put private quota off only once
-    is_put_off = aside and led_s(since, snapshot.led_since, now) <= HOLD_S
-    if queue.strategy != STRICT_FIFO:
-        actions: tuple[Action, ...] = (strict, *aside)
-    elif is_put_off:
-        actions = aside
-    else:
+    is_strict = queue.strategy == STRICT_FIFO
+    since = cession.status.reservedTime
+    if is_strict and queue.is_observed:
+        since = once(since, now)
+    kept_s = led_s(since, snapshot.led_since, now)
+    # a job of the team that arrives before the preemptor is awake would take the private quota;
+    # those that come before the preemptor put it off for a while only, however many arrive
+    is_put_off = kept_s < WAKE_S or (aside and kept_s <= HOLD_S)
+    actions: tuple[Action, ...] = aside
+    if not is_strict:
+        actions = (strict, *aside)
+    elif not is_put_off:
         actions = (*aside, *_private_quota(cession, snapshot))
-    amounts = describe_amounts(guard.usage)
-    message = f"A guard keeps {amounts} for the preemptor since {rfc3339(unix(since))}."
+    message = f"A guard keeps {describe_amounts(guard.usage)} for the preemptor"
+    message += f" since {rfc3339(unix(since))}." if since else "."
     return Reservation(actions, True, since, message)
 
 

@@ -61,7 +61,7 @@ LOW = (admitted("low", "vision", size=4, allowed_sizes=()),)
 
 
 def record(released: bool = False, reserved: str = "") -> Cession:
-    """A Cession that stops `low` of vision."""
+    """A Cession that stops `low` of vision. By the release, the guard has been there for 2 s."""
     stop = cession(
         "Asked",
         to_size=0,
@@ -69,7 +69,7 @@ def record(released: bool = False, reserved: str = "") -> Cession:
         targets=[
             TargetStatus(uid="job-uid-low", stopped=True, releasedTime=rfc3339(NOW) * released)
         ],
-        reservedTime=reserved,
+        reservedTime=reserved or rfc3339(NOW - 2, micro=True) * released,
     )
     spec = stop.spec
     low = spec.targets[0].model_copy(update={"uid": "job-uid-low", "job": "low", "queue": "vision"})

@@ -233,6 +233,8 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
     fake_nodes = [node(f"gov-{number}") for number in range(1, nodes + 1)]
     cluster.kubectl("apply", "-f", "-", stdin=kubectl_list(*fake_nodes))
     admin = Admin(cluster)
+    # the test before may have had teams of the same names
+    cluster.until(lambda: not namespaces_that_end(cluster), "namespaces to end", TIMEOUT_S)
     try:
         admin.apply_policy()
         yield admin
@@ -240,6 +242,12 @@ def governed(cluster: Cluster, nodes: int = 2) -> Iterator[Admin]:
         node_names = [fake["metadata"]["name"] for fake in fake_nodes]
         cluster.kubectl("delete", "node", "--ignore-not-found", *node_names)
         cluster.kubectl("delete", "clusterpolicy", names.POLICY_NAME, "--ignore-not-found")
+
+
+def namespaces_that_end(cluster: Cluster) -> list[str]:
+    namespaces = cluster.kubectl_json("get", "namespaces")["items"]
+    metadata = [namespace["metadata"] for namespace in namespaces]
+    return [meta["name"] for meta in metadata if "deletionTimestamp" in meta]
 
 
 def node(name: str) -> Json:

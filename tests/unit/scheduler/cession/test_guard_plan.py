@@ -4,26 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from cede.api import guards, private_quota
+from cede.api import guards
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from cede.api.private_quota import Original, PrivateQuota
 from cede.api.resources import Resources
 from scheduler.actions import (
     CreateGuard,
     DeleteGuard,
     JoinGuard,
-    SetPrivateQuota,
-    SetWorkloadActive,
 )
 from scheduler.cession import guard_plan
-from scheduler.cession.reservation import HOLD_S, prepare
+from scheduler.cession.reservation import prepare
 from scheduler.quota.cohort import STRICT_FIFO, ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step, written
+from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step
 from tests.builders.scheduler import (
     FLAVOR,
     GPU,
@@ -235,65 +232,3 @@ def test_the_queue_becomes_strict_only_behind_the_guard() -> None:
     behind = step(past_own(KEEPS, target=LOW, strategy="BestEffortFIFO"), record())
     assert [type(action).__name__ for action in behind.actions] == ["SetQueueingStrategy"]
     assert behind.may_release
-
-
-def test_private_quota_comes_when_all_targets_have_released() -> None:
-    assert step(past_own(KEEPS, target=LOW), record(released=True)).actions == ()
-    (given,) = step(past_own(KEEPS), record(released=True)).actions
-    assert isinstance(given, SetPrivateQuota)
-    assert given.resource_groups[0]["flavors"][0]["resources"] == [
-        {"name": GPU, "nominalQuota": "8", "lendingLimit": "4"}
-    ]
-    note = private_quota.parse(given.note)
-    assert note
-    assert (note.cession, note.originals) == ("c-1", (Original(FLAVOR, GPU, "4"),))
-
-
-def test_private_quota_waits_until_kueue_counts_the_smaller_job() -> None:
-    """A shrink that is written frees nothing before Kueue follows."""
-    shrunk = admitted("low", "vision", size=2)
-    made = record(released=True)
-    to_two = made.spec.targets[0].model_copy(update={"toSize": 2, "how": "Shrink"})
-    made = made.model_copy(update={"spec": made.spec.model_copy(update={"targets": [to_two]})})
-    for counted, is_free in ((gpus(4), False), (gpus(2), True)):
-        job = replace(shrunk, counted=counted)
-        current = replace(past_own(KEEPS, target=[job]), pending=(pending(pods=2),))
-        assert guard_plan.all_released(made, current) is is_free
-
-
-def test_private_quota_is_put_off_once_by_those_who_come_before_the_preemptor() -> None:
-    """Others could put it off for ever."""
-    current = past_own(KEEPS)
-    first = replace(current, pending=(pending("urgent", pods=1), *current.pending))
-    since = rfc3339(NOW - HOLD_S - 1, micro=True)
-    early = step(first, record(True, rfc3339(NOW, micro=True))).actions
-    assert [type(action) for action in early] == [SetWorkloadActive]
-    late = step(first, record(True, since)).actions
-    assert [type(action) for action in late] == [SetWorkloadActive, SetPrivateQuota]
-
-
-def test_private_quota_is_written_again_only_if_it_is_too_small() -> None:
-    """The preemptor may request more than before."""
-    kept = past_own(KEEPS)
-    vision = replace(kept.quota.queues["vision"], private=PrivateQuota("c-1"))
-    steps = []
-    for nominal in (8, 7):
-        given = replace(vision, written=written(nominal, 4))
-        quota = replace(kept.quota, queues={**kept.quota.queues, "vision": given})
-        steps.append(step(replace(kept, quota=quota), record(released=True)).actions)
-    assert [len(actions) for actions in steps] == [0, 1]
-    (again,) = steps[1]
-    assert isinstance(again, SetPrivateQuota)
-    assert again.resource_groups[0]["flavors"][0]["resources"][0]["nominalQuota"] == "8"
-
-
-def test_private_quota_comes_as_soon_as_a_stopped_job_is_inactive() -> None:
-    """Kueue does not count it any more; that its quota is gone shows a second or two later."""
-    stopped = replace(LOW[0], active=False, usage=gpus(0))
-    (given,) = step(past_own(KEEPS, target=[stopped]), record(released=True)).actions
-    assert isinstance(given, SetPrivateQuota)
-
-
-def test_no_private_quota_is_given_for_what_somebody_else_took() -> None:
-    thief = admitted("thief", "vision", size=1, allowed_sizes=())
-    assert step(past_own(KEEPS, target=[thief]), record(released=True)).actions == ()
