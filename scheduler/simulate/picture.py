@@ -167,7 +167,7 @@ def _waiting_jobs(jobs: Iterable[Job]) -> Iterable[WaitingJob]:
         sizes = job.spec.sizes
         if sizes and job.workload.reserved_since is None and job.parallelism > sizes[0]:
             key = (job.spec.team, job.spec.name)
-            yield WaitingJob(key, job.uid, str(job.version), job.parallelism, sizes[0])
+            yield WaitingJob(key, job.uid, str(job.version), sizes[0])
 
 
 def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> AdmittedWorkload:

@@ -20,10 +20,8 @@ from scheduler.quota.pod_sets import read_pod_sets
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.read_workloads import read_pending, remaining_counts
 from scheduler.snapshot.slices import added_pods
+from scheduler.snapshot.workload_index import Waiting
 from scheduler.snapshot.workloads import PendingWorkload
-
-Waiting = tuple[Workload, Workload | None]
-"""A pending Workload, and the admitted one that it replaces."""
 
 
 class Line(NamedTuple):
@@ -31,6 +29,7 @@ class Line(NamedTuple):
 
     local_queue: LocalQueue
     queue: ClusterQueue
+    # the same object while nothing of it changes
     workloads: Sequence[Waiting]
 
 
@@ -63,8 +62,7 @@ class PendingQueues:
         def read(*_: object) -> tuple[PendingWorkload, ...]:
             return _read_waiting(line.workloads, local_queue, queue, flavors, single)
 
-        sources = chain.from_iterable(line.workloads)
-        return self._of_queue.get(key, read, local_queue, queue, flavors, *sources)
+        return self._of_queue.get(key, read, local_queue, queue, flavors, line.workloads)
 
     def end_pass(self) -> None:
         self._flavors.end_pass()
