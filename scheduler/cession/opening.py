@@ -21,7 +21,7 @@ from scheduler.preemption.preemption_plan import PreemptionPlan, subject
 from scheduler.preemption.preemptors import ClaimKind, Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
 
 MAX_ROUNDS = 3
 """How often targets are chosen for one Cession."""
@@ -74,7 +74,7 @@ class Claims:
 
     def claims_of(self, workload: PendingWorkload) -> Iterator[Preemptor]:
         """Its claims as if it were the first of its queue."""
-        only = replace(self._after, pending=(workload,))
+        only = replace(self._after, pending=PendingWorkloads([workload]))
         return preemptors(only, (), self._history, fair_shares=self._fair_shares)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:

@@ -1,9 +1,10 @@
 """PURE. What Kueue is about to admit: capacity that is idle now, and not for long."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.quota.assignments import assign
+from scheduler.quota.cohort import CohortQuota
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
@@ -16,28 +17,33 @@ def after_admissions(snapshot: Snapshot, counted: Collection[str] = ()) -> Snaps
 
     `counted`: uids of pending Workloads whose requests the quota counts as used already.
     """
+    kinds = set(_kinds_with_room(snapshot))
     working = WorkingQuota(snapshot.quota)
-    room = dict[str, dict[str, int]]()
-    # the same request does not fit later either: less and less is available
-    failed = set[str]()
-    for workload in snapshot.pending:
-        name = workload.queue
-        if name not in room:
-            room[name] = _room(working, name)
-        if workload.kind in failed or workload.uid in counted or not _is_tried(workload, snapshot):
+    for workload in snapshot.pending if kinds else ():
+        if workload.kind not in kinds or workload.uid in counted:
             continue
-        may_fit = _may_fit(workload, room[name])
-        usage = assign(workload.pod_sets, name, working) if may_fit else None
+        if not _is_tried(workload, snapshot):
+            continue
+        usage = assign(workload.pod_sets, workload.queue, working)
         if usage is None:
-            failed.add(workload.kind)
+            # the same request does not fit later either: less and less is available
+            kinds.discard(workload.kind)
         else:
-            working.add(name, usage)
-            room.clear()
+            working.add(workload.queue, usage)
     quota = working.frozen()
     return snapshot if quota is snapshot.quota else replace(snapshot, quota=quota)
 
 
-def _room(quota: WorkingQuota, queue: str) -> dict[str, int]:
+def _kinds_with_room(snapshot: Snapshot) -> Iterator[str]:
+    """The kinds of which each pod set might fit on some flavor. It is cheap: of the many that wait
+    while everything is in use, none is looked at any further."""
+    room = {name: _room(snapshot.quota, name) for name in snapshot.quota.queues}
+    for workload in snapshot.pending.first_of_each_kind:
+        if _may_fit(workload, room[workload.queue]):
+            yield workload.kind
+
+
+def _room(quota: CohortQuota, queue: str) -> dict[str, int]:
     """The most of each resource that is available on one flavor."""
     room = dict[str, int]()
     for key in quota.queues[queue].quotas:
@@ -46,8 +52,6 @@ def _room(quota: WorkingQuota, queue: str) -> dict[str, int]:
 
 
 def _may_fit(workload: PendingWorkload, room: Mapping[str, int]) -> bool:
-    """Whether each pod set might fit on some flavor. It is cheap: of the many that wait while
-    everything is in use, none is looked at any further."""
     for pods in workload.pod_sets:
         for resource, amount in pods.per_pod.items():
             if amount * pods.count > room.get(resource, 0):

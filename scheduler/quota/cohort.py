@@ -178,18 +178,20 @@ class CohortQuota(QuotaArithmetic):
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     cohort_nominal: Quota = field(default_factory=Counter)
-    # by (queue, flavor and resource), filled when it is first asked for
+    # filled when they are first asked for; by (queue, flavor and resource):
     _available: dict[tuple[str, FlavorResource], int] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
-    # sums over the members of a Cohort, filled when they are first asked for
-    _lendable_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+    # sums over the members of a Cohort
+    _lendable_sums: dict[CohortKey, int] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
     _lent_sums: dict[CohortKey, int] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
     # by (cohort, resource)
     _resource_sums: dict[tuple[str, str], int] = field(
-        default_factory=dict, compare=False, repr=False
+        init=False, default_factory=dict, compare=False, repr=False
     )
 
     def used(self, name: str, key: FlavorResource) -> int:

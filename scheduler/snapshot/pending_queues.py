@@ -21,7 +21,7 @@ from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.read_workloads import read_pending, remaining_counts
 from scheduler.snapshot.slices import added_pods
 from scheduler.snapshot.workload_index import Waiting
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
 
 
 class Line(NamedTuple):
@@ -43,11 +43,9 @@ class PendingQueues:
         self._of_queue = Kept[Key, tuple[PendingWorkload, ...]]()
         # of a queue, each Workload alone
         self._single = Kept[Key, Kept[str, PendingWorkload]]()
-        self._all = Kept[str, tuple[PendingWorkload, ...]]()
+        self._all = Kept[str, PendingWorkloads]()
 
-    def read(
-        self, lines: Iterable[Line], flavors: Sequence[ResourceFlavor]
-    ) -> tuple[PendingWorkload, ...]:
+    def read(self, lines: Iterable[Line], flavors: Sequence[ResourceFlavor]) -> PendingWorkloads:
         """All of them in Kueue's order."""
         by_name = self._flavors.get("", _by_name, *flavors)
         parts = [self._read_line(line, by_name) for line in lines]
@@ -85,7 +83,7 @@ def _read_waiting(
         sources = (workload, local_queue, queue, flavors, old_slice)
         workloads.append(single.get(workload.metadata.uid, _read_pending, *sources))
     single.end_pass()
-    return _in_order(workloads)
+    return tuple(workloads)
 
 
 def _of_any_version(queue: LocalQueue) -> LocalQueue:
@@ -99,8 +97,8 @@ def _without_counts(queue: ClusterQueue) -> ClusterQueue:
     return replace(queue, metadata=metadata, status=status)
 
 
-def _in_order(*parts: Iterable[PendingWorkload]) -> tuple[PendingWorkload, ...]:
-    return tuple(sorted(chain.from_iterable(parts), key=kueue_order))
+def _in_order(*parts: Iterable[PendingWorkload]) -> PendingWorkloads:
+    return PendingWorkloads(sorted(chain.from_iterable(parts), key=kueue_order))
 
 
 def kueue_order(workload: PendingWorkload) -> tuple[int, float, str]:

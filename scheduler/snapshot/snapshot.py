@@ -33,7 +33,7 @@ from scheduler.snapshot.pending_queues import Line, PendingQueues
 from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
 from scheduler.snapshot.workload_index import WorkloadIndex
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Snapshot:
 
     quota: CohortQuota = field(default_factory=CohortQuota)
     # in Kueue's order, also those that Kueue would not try now
-    pending: tuple[PendingWorkload, ...] = ()
+    pending: PendingWorkloads = field(default_factory=PendingWorkloads)
     admitted: tuple[AdmittedWorkload, ...] = ()
     # elastic ones that wait at more than their smallest size
     waiting_jobs: tuple[WaitingJob, ...] = ()
@@ -195,7 +195,7 @@ def _pending(
     objects: RawObjects,
     memory: Memory,
     queues: Mapping[str, Queue],
-) -> tuple[PendingWorkload, ...]:
+) -> PendingWorkloads:
     """In Kueue's order, without those of other queues."""
     cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
     lines = list[Line]()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.plan import plan
+from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
     NOW,
@@ -39,7 +40,9 @@ LENT = snapshot(
 SCALE_UP = pending(
     "speech", "vision", 4, job_uid=OWNER.job_uid, is_scale_up=True, created=rfc3339(NOW)
 )
-GROWING = replace(LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pending=(SCALE_UP,))
+GROWING = replace(
+    LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pending=PendingWorkloads([SCALE_UP])
+)
 
 
 def test_an_elastic_owner_takes_its_own_quota_back() -> None:
