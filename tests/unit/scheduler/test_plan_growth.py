@@ -62,8 +62,8 @@ def test_after_a_growth_that_failed_the_job_asks_nobody_for_a_while() -> None:
     assert not planned(replace(LENT, cessions=(failed,)), NOW + 29)
     assert planned(replace(LENT, cessions=(failed,)), NOW + 30)
 
-    another = (replace(SCALE_UP, uid="uid-another", created=rfc3339(NOW + 29)),)
-    again = replace(GROWING, pending=another, cessions=(failed,))
+    another = replace(SCALE_UP, uid="uid-another", created=rfc3339(NOW + 29))
+    again = replace(GROWING, pending=PendingWorkloads([another]), cessions=(failed,))
     assert not opened(planned(again, NOW + 29))
     assert opened(planned(again, NOW + 30))
 

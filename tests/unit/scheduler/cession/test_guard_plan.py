@@ -269,7 +269,8 @@ def test_private_quota_waits_until_kueue_counts_the_smaller_job() -> None:
 def test_private_quota_is_put_off_once_by_those_who_come_before_the_preemptor() -> None:
     """Others could put it off for ever."""
     current = past_own(KEEPS)
-    first = replace(current, pending=(pending("urgent", pods=1), *current.pending))
+    waiting = [pending("urgent", pods=1), *current.pending]
+    first = replace(current, pending=PendingWorkloads(waiting))
     since = rfc3339(NOW - HOLD_S - 1, micro=True)
     early = step(first, record(True, rfc3339(NOW, micro=True))).actions
     assert [type(action) for action in early] == [SetWorkloadActive]

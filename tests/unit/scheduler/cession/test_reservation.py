@@ -114,7 +114,7 @@ def test_a_team_within_its_own_quota_goes_first_when_a_release_takes_long(
     assert kept.may_release is not is_slow
     assert (BEST_EFFORT in kept.actions) is is_slow
     assert (DeleteGuard("c-1") in kept.actions) is (is_slow and is_guarded)
-    without = replace(current, pending=current.pending[:1])
+    without = replace(current, pending=PendingWorkloads(current.pending[:1]))
     assert prepare(cession("Asked", targets=[done, target]), without, NOW, READY).may_release
 
 
