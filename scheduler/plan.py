@@ -65,12 +65,12 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         _advanced(cession, snapshot, open_cessions, policy, now, faults) for cession in followed
     ]
     still_open = [cession for cession, step in zip(followed, steps, strict=True) if step.is_open]
-    decisions = faults.attempt_all(
-        "new Cessions", decide, snapshot, open_cessions, policy, now, faults
-    )
+    claims = Claims(snapshot, open_cessions, policy, now)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults)
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
+    claims = Claims(snapshot, served, policy, now) if opened else claims
     busy = target_uids(served)
     overuse = faults.attempt_all("overuse", shrink_overuse, snapshot, busy, policy.preemption, now)
     busy |= {action.job_uid for action in overuse}
@@ -89,7 +89,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *missing,
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
-        *faults.attempt_all("growth", _grown, snapshot, served, policy, now),
+        *faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now),
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )
     return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
@@ -136,7 +136,7 @@ def _step(
 
 
 def _grown(
-    snapshot: Snapshot, served: Sequence[Cession], policy: PolicySpec, now: float
+    snapshot: Snapshot, served: Sequence[Cession], claims: Claims, policy: PolicySpec, now: float
 ) -> Iterator[Action]:
     """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
     unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
@@ -148,7 +148,6 @@ def _grown(
         return (action for action in grown if action.shrinks)
     if grown or not growable(snapshot, policy, now):
         return iter(grown)
-    claims = Claims(snapshot, served, policy, now)
     choose = claims.chooser_soon.choose
     queues = {cession.spec.preemptor.queue for cession in served}
     return claim_growth(
@@ -167,7 +166,8 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """Every Cession ends, and all that was taken is given back; beyond that, no object changes.
     What would be done is recorded as events of the preemptors."""
     faults = Faults()
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, (), policy, now, faults)
+    claims = Claims(snapshot, (), policy, now)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults)
     observing = Occurrence.OBSERVING
     ended = [
         faults.attempt_all(f"Cession {cession.metadata.name}", end, cession, observing, now)

@@ -173,7 +173,9 @@ class Cache(Generic[P]):
             self.kind, self._cls, unreadable=errors, **self._selection
         )
         self._last_sign = asyncio.get_running_loop().time()
-        objects = {_meta(item).key: item for item in items}
+        listed = {_meta(item).key: item for item in items}
+        # an object that did not change stays the same object, so nobody reads it again
+        objects = {key: self._present(key, item) for key, item in listed.items()}
         for error in errors:
             if error.key in self._objects:
                 objects[error.key] = self._objects[error.key]
@@ -189,6 +191,10 @@ class Cache(Generic[P]):
         if differs:
             self._observe(WHOLE_KIND, version)
             self._changed()
+
+    def _present(self, key: Key, item: P) -> P:
+        present = self._objects.get(key)
+        return item if present is None or present != item else present
 
     async def _watch(self) -> None:
         """Applies events until the server ends the watch."""

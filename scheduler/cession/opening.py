@@ -1,6 +1,6 @@
 """PURE. Which pending Workload opens a Cession, and which Cession gets more targets."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,12 +16,12 @@ from scheduler.cession.promises import after_cessions, target_uids
 from scheduler.cession.stage_times import led_s
 from scheduler.faults import Faults
 from scheduler.preemption.admissions import after_admissions
-from scheduler.preemption.job_history import read_history
+from scheduler.preemption.job_history import JobHistory, read_history
 from scheduler.preemption.preemption_plan import PreemptionPlan, subject
 from scheduler.preemption.preemptors import ClaimKind, Preemptor, preemptors
 from scheduler.preemption.targets import TargetChooser
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
 
 MAX_ROUNDS = 3
 """How often targets are chosen for one Cession."""
@@ -42,20 +42,10 @@ class Decision:
     is_broken: bool = False
 
 
-def decide(
-    snapshot: Snapshot,
-    open_cessions: Sequence[Cession],
-    policy: PolicySpec,
-    now: float,
-    faults: Faults,
-) -> Iterator[Decision]:
+def decide(snapshot: Snapshot, claims: "Claims", now: float, faults: Faults) -> Iterator[Decision]:
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
     promised, so the next preemptor is examined in the next pass."""
-    queues = {cession.spec.preemptor.queue for cession in open_cessions}
-    claims = faults.attempt("the preemptors", None, Claims, snapshot, open_cessions, policy, now)
-    if claims is None:
-        return
-    for preemptor in faults.attempt_all("the preemptors", claims.preemptors, queues):
+    for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
         subject = f"Workload {'/'.join(preemptor.workload.key)}"
         broken = Decision(preemptor, f"{subject} cannot be planned for", is_broken=True)
         decision = faults.attempt(subject, broken, _decide, preemptor, snapshot, claims, now)
@@ -65,29 +55,26 @@ def decide(
 
 
 class Claims:
-    """Who may claim from whom, once all open Cessions are completed."""
+    """Who may claim from whom, once all open Cessions are completed. Each part is computed when it
+    is first asked for."""
 
     def __init__(
         self, snapshot: Snapshot, open_cessions: Sequence[Cession], policy: PolicySpec, now: float
     ) -> None:
-        self._after = after_cessions(snapshot, open_cessions)
-        self._served = {cession.spec.preemptor.uid for cession in open_cessions}
-        self._history = read_history(snapshot.cessions, now)
+        self._snapshot = snapshot
+        self._open_cessions = open_cessions
         self._policy = policy
         self._fair_shares = policy.idleCompute == "FairShare"
         self._now = now
 
-    def preemptors(self, queues_with_open_cession: Collection[str]) -> Iterator[Preemptor]:
-        return preemptors(
-            self._after,
-            queues_with_open_cession,
-            self._history,
-            fair_shares=self._fair_shares,
-        )
+    def preemptors(self) -> Iterator[Preemptor]:
+        """Of queues that have no open Cession."""
+        queues = {cession.spec.preemptor.queue for cession in self._open_cessions}
+        return preemptors(self._after, queues, self._history, fair_shares=self._fair_shares)
 
     def claims_of(self, workload: PendingWorkload) -> Iterator[Preemptor]:
         """Its claims as if it were the first of its queue."""
-        only = replace(self._after, pending=(workload,))
+        only = replace(self._after, pending=PendingWorkloads([workload]))
         return preemptors(only, (), self._history, fair_shares=self._fair_shares)
 
     def choose(self, preemptor: Preemptor) -> PreemptionPlan:
@@ -120,7 +107,16 @@ class Claims:
     @cached_property
     def soon(self) -> Snapshot:
         """The snapshot then, and with what Kueue is about to admit."""
-        return after_admissions(self._after, self._served, fair_sharing=self._fair_shares)
+        served = {cession.spec.preemptor.uid for cession in self._open_cessions}
+        return after_admissions(self._after, served, fair_sharing=self._fair_shares)
+
+    @cached_property
+    def _after(self) -> Snapshot:
+        return after_cessions(self._snapshot, self._open_cessions)
+
+    @cached_property
+    def _history(self) -> JobHistory:
+        return read_history(self._snapshot.cessions, self._now)
 
     @cached_property
     def _chooser(self) -> TargetChooser:

@@ -10,7 +10,7 @@ from scheduler.quota.cohort import NO_SHARE, STRICT_FIFO, Share
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.pending_queues import kueue_order
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload, first_of_each_kind
+from scheduler.snapshot.workloads import PendingWorkload
 
 
 def after_admissions(
@@ -42,7 +42,7 @@ class _Admissions:
         # the same request does not fit later either: less and less is available
         self._failed = set[str]()
         self._lines = dict[str, Iterator[PendingWorkload]]()
-        if any(map(self._may_fit, first_of_each_kind(snapshot.pending))):
+        if any(map(self._may_fit, snapshot.pending.first_of_each_kind)):
             self._lines = self._in_lines(snapshot, counted)
 
     def _in_lines(

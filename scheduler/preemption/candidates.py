@@ -133,16 +133,22 @@ class CandidatePool:
         quota could not cover, except for a fair share; then none that borrows less than its team
         would, if no job of its own team gives."""
         own = self._quota.queues[preemptor.workload.queue]
+        rivals = [
+            queue
+            for queue in self._borrowing
+            if queue.name != own.name
+            and queue.cohort == own.cohort
+            and self._quota.borrows(queue.name, preemptor.missing)
+        ]
+        if not rivals:
+            return
         smallest_share = NO_SHARE
         if preemptor.kind is not ClaimKind.FAIR_SHARE:
             if not _may_own_all(own, preemptor, own_jobs):
                 return
         elif not own_jobs:
             smallest_share = WorkingQuota(self._quota).share_with(own.name, preemptor.request)
-        for queue in self._borrowing:
-            is_rival = queue.name != own.name and queue.cohort == own.cohort
-            if not is_rival or not self._quota.borrows(queue.name, preemptor.missing):
-                continue
+        for queue in rivals:
             if self._quota.share(queue.name) >= smallest_share:
                 yield queue.name
 

@@ -8,10 +8,9 @@ from cede.api.objects import Key
 from cede.api.resources import Quota
 from scheduler.preemption.job_history import JobHistory
 from scheduler.quota.assignments import assign, assignments
-from scheduler.quota.cohort import Queue
-from scheduler.quota.working_quota import WorkingQuota
+from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload, first_of_each_kind
+from scheduler.snapshot.workloads import PendingWorkload
 
 
 class ClaimKind(StrEnum):
@@ -64,11 +63,11 @@ def preemptors(
     more to take from, as its priority is not higher. Claims for a fair share are left out unless
     `fair_shares`.
     """
-    quota = WorkingQuota(snapshot.quota)
+    quota = snapshot.quota
     stopped = _stopped_for_others(snapshot, history or JobHistory())
     done = set(queues_with_open_cession)
     examined = set[str]()
-    for workload in snapshot.pending if stopped else first_of_each_kind(snapshot.pending):
+    for workload in snapshot.pending if stopped else snapshot.pending.first_of_each_kind:
         queue = snapshot.quota.queues[workload.queue]
         # an ineligible one Kueue would not try: it neither claims nor comes before those behind it
         if queue.name in done or not queue.managed or workload.ineligible:
@@ -113,7 +112,7 @@ def _stopped_for_others(snapshot: Snapshot, history: JobHistory) -> set[str]:
 
 
 def _claims(
-    quota: WorkingQuota,
+    quota: CohortQuota,
     queue: Queue,
     workload: PendingWorkload,
     requests: Iterable[Quota],
@@ -144,7 +143,7 @@ def _claims(
 
 
 # --- growth ---------------------------------------------------------------------------------------
-def _growth(quota: WorkingQuota, queue: Queue, workload: PendingWorkload) -> Iterator[Preemptor]:
+def _growth(quota: CohortQuota, queue: Queue, workload: PendingWorkload) -> Iterator[Preemptor]:
     """The claim of a scale-up slice, within what its team owns."""
     for request in assignments(workload.pod_sets, queue):
         missing = quota.missing(queue.name, request)

@@ -178,16 +178,32 @@ class CohortQuota(QuotaArithmetic):
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     cohort_nominal: Quota = field(default_factory=Counter)
-    # sums over the members of a Cohort, filled when they are first asked for
-    _lendable_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
-    _lent_sums: dict[CohortKey, int] = field(default_factory=dict, compare=False, repr=False)
+    # filled when they are first asked for; by (queue, flavor and resource):
+    _available: dict[tuple[str, FlavorResource], int] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    # sums over the members of a Cohort
+    _lendable_sums: dict[CohortKey, int] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    _lent_sums: dict[CohortKey, int] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
     # by (cohort, resource)
     _resource_sums: dict[tuple[str, str], int] = field(
-        default_factory=dict, compare=False, repr=False
+        init=False, default_factory=dict, compare=False, repr=False
     )
 
     def used(self, name: str, key: FlavorResource) -> int:
         return self.queues[name].usage[key]
+
+    def available(self, name: str, key: FlavorResource) -> int:
+        """It is asked for thousands of times in a plan."""
+        available = self._available.get((name, key))
+        if available is None:
+            available = QuotaArithmetic.available(self, name, key)
+            self._available[name, key] = available
+        return available
 
     def lendable(self, cohort: str, key: FlavorResource) -> int:
         if (cohort, key) not in self._lendable_sums:

@@ -37,11 +37,16 @@ class WorkingQuota(QuotaArithmetic):
             name: replace(self.queues[name], usage=Counter(usage))
             for name, usage in self._usage.items()
         }
-        return replace(self._quota, queues={**self.queues, **changed}, _lent_sums={})
+        return replace(self._quota, queues={**self.queues, **changed})
 
     def used(self, name: str, key: FlavorResource) -> int:
         usage = self._usage.get(name)
         return self.queues[name].usage[key] if usage is None else usage[key]
+
+    def available(self, name: str, key: FlavorResource) -> int:
+        if not self._usage:
+            return self._quota.available(name, key)
+        return super().available(name, key)
 
     def share_with(self, name: str, request: Quota) -> Share:
         """The share of the queue if it used the request as well."""

@@ -14,12 +14,14 @@ from scheduler.quota.cohort import CohortQuota
 from scheduler.resizing.cooldown import jobs_in_cooldown
 from scheduler.snapshot.node_room import Placement
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload, first_of_each_kind
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkloads
 
 SLICE_TIMEOUT_S = 5.0
 """A scale-up slice that is not admitted by then is withdrawn, and its job waits for the cooldown.
 If it were preempted meanwhile, its pods would run on without quota (Kueue 0.19.2)."""
 
+Key = tuple[str, FlavorResource]
+"""A Cohort (for a queue without one, the queue) and a resource of one of its flavors."""
 Place = tuple[str, str]
 """A Cohort (for a queue without one, the queue) and a flavor of it."""
 
@@ -45,14 +47,18 @@ def grow(
             yield resize(job, job.size, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [job for job in growable(snapshot, policy, now) if uses_none_of(job, promised)]
-    wanted = _wanted_by_pending(snapshot) if jobs else set()
+    wanted: set[Key] | None = None
     placement = Placement(snapshot.nodes, policy.instanceTypes)
     for job in preferred_order(snapshot, jobs):
         own = places(snapshot.quota, job)
-        if taken & own or wanted & _keys(snapshot.quota, job):
+        if taken & own:
             continue
         size = largest_size(snapshot, placement, job)
-        if size > job.size:
+        if size == job.size:
+            continue
+        # most often nothing is idle, so it does not matter what is wanted
+        wanted = _wanted_by_pending(snapshot) if wanted is None else wanted
+        if not wanted & _keys(snapshot.quota, job):
             taken |= own
             why = f"quota for {size - job.size} more pods is idle"
             yield resize(job, size, why, shrinks=False)
@@ -120,7 +126,7 @@ def places(quota: CohortQuota, job: AdmittedWorkload) -> set[Place]:
     return {(cohort, flavor) for cohort, (flavor, _) in _keys(quota, job)}
 
 
-def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[tuple[str, FlavorResource]]:
+def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[Key]:
     cohort = _cohort(quota, job.queue)
     return {(cohort, key) for key, amount in job.per_pod.items() if amount}
 
@@ -129,7 +135,7 @@ def _cohort(quota: CohortQuota, queue: str) -> str:
     return quota.queues[queue].cohort or queue
 
 
-def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
+def _wanted_by_pending(snapshot: Snapshot) -> set[Key]:
     """The quota on which a pending Workload starts soon: it fits, so Kueue admits it in a moment,
     or its team owns the quota, so that it is released for it.
 
@@ -139,9 +145,9 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[tuple[str, FlavorResource]]:
     quota = snapshot.quota
     pending = snapshot.pending
     if snapshot.overdue:
-        pending = tuple(workload for workload in pending if workload.uid not in snapshot.overdue)
-    wanted = set[tuple[str, FlavorResource]]()
-    for workload in first_of_each_kind(pending):
+        pending = PendingWorkloads(w for w in pending if w.uid not in snapshot.overdue)
+    wanted = set[Key]()
+    for workload in pending.first_of_each_kind:
         if workload.is_scale_up or workload.ineligible:
             continue
         queue = quota.queues[workload.queue]

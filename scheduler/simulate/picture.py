@@ -21,9 +21,10 @@ from scheduler.simulate.objects import Job, Queue, Workload
 from scheduler.snapshot.cluster_quota import as_before, read_quotas
 from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.guards import Guard
+from scheduler.snapshot.pending_queues import kueue_order
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.waiting_jobs import WaitingJob
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 
 FLAVOR = "accelerator"
 RESOURCE = "nvidia.com/gpu"
@@ -44,15 +45,14 @@ class Picture:
     def take(self, cessions: Iterable[Cession]) -> Snapshot:
         """What the scheduler's own caches would show now. The cluster is one large node."""
         kueue = self._cluster.kueue
-        pending = list(_pending(self._cluster))
-        pending.sort(key=lambda w: (-w.priority, w.queued_at, w.uid))
+        pending = sorted(_pending(self._cluster), key=kueue_order)
         capacity = sum(queue.quota.nominal for queue in kueue.queues.values())
         used = sum(queue.usage for queue in kueue.queues.values())
         admitted = tuple(map(self._of_admitted, kueue.admitted.values()))
         self._admitted = {name: self._admitted[name] for name in kueue.admitted}
         return Snapshot(
             quota=quota_of(kueue.queues, self._cluster.now, shares=kueue.settings.shares),
-            pending=tuple(pending),
+            pending=PendingWorkloads(pending),
             admitted=admitted,
             waiting_jobs=tuple(_waiting_jobs(self._cluster.jobs.values())),
             finished=frozenset(job.workload.uid for job in self._cluster.ended),
@@ -167,7 +167,7 @@ def _waiting_jobs(jobs: Iterable[Job]) -> Iterable[WaitingJob]:
         sizes = job.spec.sizes
         if sizes and job.workload.reserved_since is None and job.parallelism > sizes[0]:
             key = (job.spec.team, job.spec.name)
-            yield WaitingJob(key, job.uid, str(job.version), job.parallelism, sizes[0])
+            yield WaitingJob(key, job.uid, str(job.version), sizes[0])
 
 
 def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> AdmittedWorkload:

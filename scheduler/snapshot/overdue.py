@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from scheduler.quota.assignments import assign
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import first_of_each_kind
 
 OVERDUE_S = 60.0
 """Kueue tries all Workloads of a Cohort within a second after capacity came free, and makes a slice
@@ -21,7 +20,7 @@ def find_expected(snapshot: Snapshot) -> frozenset[str]:
     whose slice is not there."""
     kinds = {
         pending.kind
-        for pending in first_of_each_kind(snapshot.pending)
+        for pending in snapshot.pending.first_of_each_kind
         if not pending.is_scale_up
         and not pending.ineligible
         and assign(pending.pod_sets, pending.queue, snapshot.quota) is not None

@@ -20,10 +20,8 @@ from scheduler.quota.pod_sets import read_pod_sets
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.read_workloads import read_pending, remaining_counts
 from scheduler.snapshot.slices import added_pods
-from scheduler.snapshot.workloads import PendingWorkload
-
-Waiting = tuple[Workload, Workload | None]
-"""A pending Workload, and the admitted one that it replaces."""
+from scheduler.snapshot.workload_index import Waiting
+from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
 
 
 class Line(NamedTuple):
@@ -31,6 +29,7 @@ class Line(NamedTuple):
 
     local_queue: LocalQueue
     queue: ClusterQueue
+    # the same object while nothing of it changes
     workloads: Sequence[Waiting]
 
 
@@ -44,11 +43,9 @@ class PendingQueues:
         self._of_queue = Kept[Key, tuple[PendingWorkload, ...]]()
         # of a queue, each Workload alone
         self._single = Kept[Key, Kept[str, PendingWorkload]]()
-        self._all = Kept[str, tuple[PendingWorkload, ...]]()
+        self._all = Kept[str, PendingWorkloads]()
 
-    def read(
-        self, lines: Iterable[Line], flavors: Sequence[ResourceFlavor]
-    ) -> tuple[PendingWorkload, ...]:
+    def read(self, lines: Iterable[Line], flavors: Sequence[ResourceFlavor]) -> PendingWorkloads:
         """All of them in Kueue's order."""
         by_name = self._flavors.get("", _by_name, *flavors)
         parts = [self._read_line(line, by_name) for line in lines]
@@ -63,8 +60,7 @@ class PendingQueues:
         def read(*_: object) -> tuple[PendingWorkload, ...]:
             return _read_waiting(line.workloads, local_queue, queue, flavors, single)
 
-        sources = chain.from_iterable(line.workloads)
-        return self._of_queue.get(key, read, local_queue, queue, flavors, *sources)
+        return self._of_queue.get(key, read, local_queue, queue, flavors, line.workloads)
 
     def end_pass(self) -> None:
         self._flavors.end_pass()
@@ -87,7 +83,7 @@ def _read_waiting(
         sources = (workload, local_queue, queue, flavors, old_slice)
         workloads.append(single.get(workload.metadata.uid, _read_pending, *sources))
     single.end_pass()
-    return _in_order(workloads)
+    return tuple(workloads)
 
 
 def _of_any_version(queue: LocalQueue) -> LocalQueue:
@@ -101,8 +97,8 @@ def _without_counts(queue: ClusterQueue) -> ClusterQueue:
     return replace(queue, metadata=metadata, status=status)
 
 
-def _in_order(*parts: Iterable[PendingWorkload]) -> tuple[PendingWorkload, ...]:
-    return tuple(sorted(chain.from_iterable(parts), key=kueue_order))
+def _in_order(*parts: Iterable[PendingWorkload]) -> PendingWorkloads:
+    return PendingWorkloads(sorted(chain.from_iterable(parts), key=kueue_order))
 
 
 def kueue_order(workload: PendingWorkload) -> tuple[int, float, str]:

@@ -41,6 +41,7 @@ class PodIndex:
         self._pods = Counter[str]()
         self._by_owner: dict[Owner, dict[int, Pod]] = defaultdict(dict)
         self._shown: dict[Owner, JobPods] = {}
+        self._versions = defaultdict[str, object](object)
 
     def update(self, pods: Sequence[Pod]) -> None:
         removed, added = self._facts.update(pods)
@@ -52,6 +53,8 @@ class PodIndex:
             self._by_owner[facts.owner][id(pod)] = pod
             self._shown.pop(facts.owner, None)
             self._change(facts.node, facts.requested, 1)
+        for pod, _ in (*removed, *added):
+            self._versions.pop(pod.metadata.namespace, None)
         for owner in {facts.owner for _, facts in removed}:
             if not self._by_owner[owner]:
                 del self._by_owner[owner]
@@ -59,6 +62,10 @@ class PodIndex:
     def requested(self, node: str) -> Mapping[str, int]:
         """What its pods request of the node. The same object while nothing changed."""
         return self._requested.get(node, NOTHING)
+
+    def version(self, namespace: str) -> object:
+        """The same object while none of its pods changes."""
+        return self._versions[namespace]
 
     def shown(self, owner: Owner) -> JobPods:
         """What the pods of the owner show. The same object while nothing changed."""

@@ -1,8 +1,7 @@
 """PURE. One frozen snapshot of the cluster, built from the objects in the caches."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from cede.api.allocation import ComputeAllocation
@@ -17,27 +16,24 @@ from cede.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource
 from elastic_runtime.contract import Status
 from scheduler.quota.cohort import CohortQuota, Queue
+from scheduler.snapshot.admitted_workloads import AdmittedWorkloads
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from scheduler.snapshot.disagreement import Count, distrusted, find_disagreements
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
 from scheduler.snapshot.guards import Guard, read_guards
-from scheduler.snapshot.job_pods import JobPods, combined
+from scheduler.snapshot.job_index import JobIndex
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.observations import Observed
-from scheduler.snapshot.pending_queues import Line, PendingQueues, Waiting
-from scheduler.snapshot.pod_index import Owner, PodIndex, controller_uid
-from scheduler.snapshot.read_workloads import (
-    read_admitted,
-)
+from scheduler.snapshot.pending_queues import Line, PendingQueues
+from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
-from scheduler.snapshot.workload_index import Facts, WorkloadIndex
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workload_index import WorkloadIndex
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class Snapshot:
 
     quota: CohortQuota = field(default_factory=CohortQuota)
     # in Kueue's order, also those that Kueue would not try now
-    pending: tuple[PendingWorkload, ...] = ()
+    pending: PendingWorkloads = field(default_factory=PendingWorkloads)
     admitted: tuple[AdmittedWorkload, ...] = ()
     # elastic ones that wait at more than their smallest size
     waiting_jobs: tuple[WaitingJob, ...] = ()
@@ -144,16 +140,15 @@ class Memory:
 
     def __init__(self) -> None:
         self.workloads = WorkloadIndex()
+        self.jobs = JobIndex()
         self.pods = PodIndex()
         self.nodes = Kept[str, NodeRoom | None]()
         self.queues = Kept[str, Queue]()
-        self.admitted = Kept[str, AdmittedWorkload]()
-        # the same with what their runtimes show
-        self.running = Kept[str, AdmittedWorkload]()
+        self.admitted = AdmittedWorkloads()
         self.pending = PendingQueues()
 
     def end_pass(self) -> None:
-        for kept in (self.nodes, self.queues, self.admitted, self.running, self.pending):
+        for kept in (self.nodes, self.queues, self.admitted, self.pending):
             kept.end_pass()
 
 
@@ -161,15 +156,17 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     """Workloads of queues outside the Cohort are left out."""
     memory = memory or Memory()
     memory.workloads.update(objects.workloads)
+    memory.jobs.update(objects.jobs)
     memory.pods.update(objects.pods)
-    replaced = {facts.replaces for _, facts in memory.workloads.with_quota.values()} - {None}
-    of_all_queues = _admitted(objects, memory, replaced)
+    of_all_queues = memory.admitted.read(
+        memory.workloads, memory.jobs, memory.pods, objects.statuses, objects.observations
+    )
     quota = read_cohort_quota(
         objects.cluster_queues, objects.cohorts, objects.allocations, of_all_queues, memory.queues
     )
     admitted = tuple(workload for workload in of_all_queues if workload.queue in quota.queues)
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
-    pending = _pending(objects, memory, replaced, quota.queues)
+    pending = _pending(objects, memory, quota.queues)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
     current = Snapshot(
         quota=quota,
@@ -194,80 +191,17 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
     return current
 
 
-def _admitted(
-    objects: RawObjects, memory: Memory, replaced: Collection[Key | None]
-) -> list[AdmittedWorkload]:
-    """Without slices whose replacement has quota: Kueue finishes them a moment later."""
-    jobs = {job.metadata.uid: job for job in objects.jobs}
-    children = _jobs_by_controller(objects.jobs)
-    admitted = list[AdmittedWorkload]()
-    for workload, facts in memory.workloads.with_quota.values():
-        if replaced and facts.key in replaced:
-            continue
-        uid = facts.identity
-        parts = [memory.pods.shown(facts.owner)]
-        if children:
-            namespace = facts.owner.namespace
-            made = children.get((namespace, uid), ())
-            parts += [memory.pods.shown(Owner(namespace, child)) for child in made]
-        job = jobs.get(uid)
-        current = memory.admitted.get(workload.metadata.uid, _read_admitted, workload, job, *parts)
-        status = objects.statuses.get(uid) if job else None
-        observed = objects.observations.get(uid)
-        if status or observed:
-            current = memory.running.get(current.uid, _running, current, status, observed)
-        admitted.append(current)
-    # the order of the memory depends on what changed last
-    return sorted(admitted, key=attrgetter("uid"))
-
-
-def _read_admitted(workload: Workload, job: Job | None, *parts: JobPods) -> AdmittedWorkload:
-    return read_admitted(workload, job, combined(parts))
-
-
-def _running(
-    workload: AdmittedWorkload, status: Status | None, observed: Observed | None
-) -> AdmittedWorkload:
-    return replace(workload, runtime=status, observed=observed or workload.observed)
-
-
-def _jobs_by_controller(jobs: Iterable[Job]) -> dict[Key, list[str]]:
-    """The uids of the Jobs that another object made, such as a JobSet, by its uid."""
-    children: dict[Key, list[str]] = defaultdict(list)
-    for job in jobs:
-        if job.metadata.ownerReferences:
-            owner = controller_uid(job.metadata)
-            children[job.metadata.namespace, owner].append(job.metadata.uid)
-    return children
-
-
 def _pending(
     objects: RawObjects,
     memory: Memory,
-    replaced: Collection[Key | None],
     queues: Mapping[str, Queue],
-) -> tuple[PendingWorkload, ...]:
+) -> PendingWorkloads:
     """In Kueue's order, without those of other queues."""
     cluster_queues = {queue.metadata.name: queue for queue in objects.cluster_queues}
     lines = list[Line]()
     for local_queue in objects.local_queues:
         name = local_queue.spec.clusterQueue
-        waiting = memory.workloads.waiting.get(local_queue.metadata.key)
+        waiting = memory.workloads.line(local_queue.metadata.key)
         if waiting and name in queues:
-            workloads = _with_replaced(waiting.values(), memory.workloads.with_quota, replaced)
-            lines.append(Line(local_queue, cluster_queues[name], workloads))
+            lines.append(Line(local_queue, cluster_queues[name], waiting))
     return memory.pending.read(lines, objects.resource_flavors)
-
-
-def _with_replaced(
-    waiting: Iterable[tuple[Workload, Facts]],
-    with_quota: Mapping[Key, tuple[Workload, Facts]],
-    replaced: Collection[Key | None],
-) -> list[Waiting]:
-    """Each with the admitted Workload that it replaces; without those that are replaced already."""
-    pairs = list[Waiting]()
-    for workload, facts in waiting:
-        if not replaced or facts.key not in replaced:
-            old_slice = with_quota.get(facts.replaces) if facts.replaces else None
-            pairs.append((workload, old_slice[0] if old_slice else None))
-    return pairs

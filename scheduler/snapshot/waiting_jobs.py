@@ -16,7 +16,6 @@ class WaitingJob:
     job: Key
     uid: str
     version: str
-    size: int
     smallest_size: int
 
 
@@ -37,6 +36,4 @@ def _larger(jobs: Iterable[Job]) -> Iterator[WaitingJob]:
         sizes = allowed_sizes(job)
         if sizes and job.spec.parallelism > sizes[0]:
             meta = job.metadata
-            yield WaitingJob(
-                meta.key, meta.uid, meta.resourceVersion, job.spec.parallelism, sizes[0]
-            )
+            yield WaitingJob(meta.key, meta.uid, meta.resourceVersion, sizes[0])

@@ -1,9 +1,9 @@
 """PURE. Kueue Workloads, with and without quota, and the jobs that own them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from functools import cached_property
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
@@ -63,11 +63,21 @@ class PendingWorkload:
         return self.job[1] or self.key[1]
 
 
-def first_of_each_kind(pending: Sequence[PendingWorkload]) -> list[PendingWorkload]:
-    """In the same order. Thousands of others are not looked at."""
-    kinds = list(map(attrgetter("kind"), pending))
-    first = dict(zip(reversed(kinds), reversed(pending), strict=True))
-    return [first[kind] for kind in dict.fromkeys(kinds)]
+class PendingWorkloads(tuple[PendingWorkload, ...]):
+    """In Kueue's order. Thousands of Workloads are of a few kinds."""
+
+    @cached_property
+    def by_kind(self) -> Mapping[str, Sequence[PendingWorkload]]:
+        """All of each kind, in the same order."""
+        by_kind: dict[str, list[PendingWorkload]] = defaultdict(list)
+        for workload in self:
+            by_kind[workload.kind].append(workload)
+        return by_kind
+
+    @property
+    def first_of_each_kind(self) -> Sequence[PendingWorkload]:
+        """In the same order."""
+        return [workloads[0] for workloads in self.by_kind.values()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.free_capacity import NodeRoom
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 
 GPU = "nvidia.com/gpu"
 FLAVOR = "a100"
@@ -221,7 +221,7 @@ def snapshot(
     ]
     return Snapshot(
         quota=quota or cohort_quota(*teams),
-        pending=tuple(pending),
+        pending=PendingWorkloads(pending),
         admitted=tuple(admitted),
         finished=finished,
         cessions=tuple(cessions),

@@ -3,7 +3,7 @@
 import pytest
 
 from cede.api.reasons import SchedulerEvent
-from scheduler.cession.opening import Claims
+from scheduler.cession import opening
 from scheduler.plan import plan
 from scheduler.preemption.targets import TargetChooser
 from tests.builders.plans import POLICY, opened, resizes
@@ -27,7 +27,7 @@ def test_an_error_about_all_claims_leaves_open_cessions_working(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Claims, "__init__", fail)
+    monkeypatch.setattr(opening, "after_cessions", fail)
     ceded = admitted(runtime=runtime_status(4, wanted=4, cession="c-1"))
     current = snapshot(admitted=[ceded], pending=[pending()], cessions=[cession("Asked")])
     decision = plan(current, POLICY, NOW)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from cede.api.objects import rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.plan import plan
+from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.plans import POLICY, opened, planned, resizes
 from tests.builders.scheduler import (
     NOW,
@@ -39,7 +40,9 @@ LENT = snapshot(
 SCALE_UP = pending(
     "speech", "vision", 4, job_uid=OWNER.job_uid, is_scale_up=True, created=rfc3339(NOW)
 )
-GROWING = replace(LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pending=(SCALE_UP,))
+GROWING = replace(
+    LENT, admitted=(replace(OWNER, parallelism=6), BORROWER), pending=PendingWorkloads([SCALE_UP])
+)
 
 
 def test_an_elastic_owner_takes_its_own_quota_back() -> None:
@@ -59,8 +62,8 @@ def test_after_a_growth_that_failed_the_job_asks_nobody_for_a_while() -> None:
     assert not planned(replace(LENT, cessions=(failed,)), NOW + 29)
     assert planned(replace(LENT, cessions=(failed,)), NOW + 30)
 
-    another = (replace(SCALE_UP, uid="uid-another", created=rfc3339(NOW + 29)),)
-    again = replace(GROWING, pending=another, cessions=(failed,))
+    another = replace(SCALE_UP, uid="uid-another", created=rfc3339(NOW + 29))
+    again = replace(GROWING, pending=PendingWorkloads([another]), cessions=(failed,))
     assert not opened(planned(again, NOW + 29))
     assert opened(planned(again, NOW + 30))
 

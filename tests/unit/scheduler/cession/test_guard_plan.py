@@ -20,6 +20,7 @@ from scheduler.quota.cohort import STRICT_FIFO, ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.guards import ADMITTED, KEEPS, LOW, RELAXED, past_own, record, step
 from tests.builders.scheduler import (
     FLAVOR,
@@ -51,7 +52,9 @@ def test_a_claim_past_its_own_needs_one() -> None:
 
 def test_a_growth_needs_none() -> None:
     """Its job keeps the quota that it has."""
-    grows = replace(past_own(target=LOW), pending=(replace(pending(), is_scale_up=True),))
+    grows = replace(
+        past_own(target=LOW), pending=PendingWorkloads([replace(pending(), is_scale_up=True)])
+    )
     assert not guard_plan.needs_guard(record(), grows, NOW)
 
 
@@ -126,7 +129,7 @@ def test_a_queue_is_not_strict_while_another_preemptor_has_a_guard() -> None:
     assert strict.strategy == STRICT_FIFO
     assert step(current, first).actions == (replace(RELAXED, version=strict.version),)
     # also for the growth of a job, which keeps its own quota
-    grows = replace(current, pending=(replace(pending(), is_scale_up=True),))
+    grows = replace(current, pending=PendingWorkloads([replace(pending(), is_scale_up=True)]))
     assert step(grows, first).actions == (replace(RELAXED, version=strict.version),)
 
 
@@ -174,18 +177,18 @@ def test_the_guard_is_as_large_as_the_preemptor() -> None:
 def test_a_guard_that_the_preemptor_has_outgrown_is_made_again_before_the_release() -> None:
     current = past_own(KEEPS, target=LOW)
     idle = cohort_quota(current.quota.queues["vision"], queue("research", 8, 4))
-    more = replace(current, pending=(pending(pods=5),), quota=idle)
+    more = replace(current, pending=PendingWorkloads([pending(pods=5)]), quota=idle)
     kept = step(more, record())
     assert (kept.actions, kept.may_release) == ((DeleteGuard("c-1"),), False)
     assert DeleteGuard("c-1") not in step(more, record(released=True)).actions
-    less = replace(current, pending=(pending(pods=3),))
+    less = replace(current, pending=PendingWorkloads([pending(pods=3)]))
     assert step(less, record()).may_release
 
 
 def test_the_guard_covers_what_the_team_exceeds_its_own_quota_by() -> None:
     other = admitted("other", "vision", size=2, allowed_sizes=())
     current = past_own(target=(*LOW, other))
-    small = replace(current, pending=(pending(pods=2),))
+    small = replace(current, pending=PendingWorkloads([pending(pods=2)]))
     (made,) = step(small, record()).actions
     # 4 are owned, 6 are in use, 2 are wanted
     assert isinstance(made, CreateGuard)
@@ -195,7 +198,7 @@ def test_the_guard_covers_what_the_team_exceeds_its_own_quota_by() -> None:
 def test_no_guard_is_made_for_what_another_cession_releases() -> None:
     """It would keep the other preemptor out, and nobody would release anything."""
     current = past_own(target=LOW)
-    larger = replace(current, pending=(pending(pods=5),))
+    larger = replace(current, pending=PendingWorkloads([pending(pods=5)]))
     assert step(larger, record()).actions == (RELAXED,)
     not_needed = prepare(record(), current, NOW, {})
     assert not_needed.actions == (RELAXED,)

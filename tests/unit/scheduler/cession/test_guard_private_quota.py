@@ -11,6 +11,7 @@ from scheduler.actions import (
 )
 from scheduler.cession import guard_plan
 from scheduler.cession.reservation import HOLD_S, WAKE_S
+from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.guards import KEEPS, LOW, past_own, record, step, written
 from tests.builders.scheduler import (
     FLAVOR,
@@ -53,14 +54,18 @@ def test_private_quota_waits_until_kueue_counts_the_smaller_job() -> None:
     made = made.model_copy(update={"spec": made.spec.model_copy(update={"targets": [to_two]})})
     for counted, is_free in ((gpus(4), False), (gpus(2), True)):
         job = replace(shrunk, counted=counted)
-        current = replace(past_own(KEEPS, target=[job]), pending=(pending(pods=2),))
+        current = replace(
+            past_own(KEEPS, target=[job]), pending=PendingWorkloads([pending(pods=2)])
+        )
         assert guard_plan.all_released(made, current) is is_free
 
 
 def test_private_quota_is_put_off_once_by_those_who_come_before_the_preemptor() -> None:
     """Others could put it off for ever."""
     current = past_own(KEEPS)
-    first = replace(current, pending=(pending("urgent", pods=1), *current.pending))
+    first = replace(
+        current, pending=PendingWorkloads([pending("urgent", pods=1), *current.pending])
+    )
     since = rfc3339(NOW - HOLD_S - 1, micro=True)
     early = step(first, record(True, rfc3339(NOW, micro=True))).actions
     assert [type(action) for action in early] == [SetWorkloadActive]

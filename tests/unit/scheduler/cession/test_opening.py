@@ -10,7 +10,7 @@ from cede.api.objects import rfc3339
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
 from scheduler.actions import AmendCession
-from scheduler.cession.opening import MAX_ROUNDS, Decision, amend, decide
+from scheduler.cession.opening import MAX_ROUNDS, Claims, Decision, amend, decide
 from scheduler.faults import Faults
 from scheduler.preemption.preemption_plan import PreemptionPlan, Target
 from scheduler.preemption.preemptors import Preemptor
@@ -34,7 +34,8 @@ POLICY = PolicySpec(preemption=Preemption(minRuntimeSeconds=0))
 def decisions(
     current: Snapshot, open_cessions: Sequence[Cession] = (), faults: Faults | None = None
 ) -> list[Decision]:
-    return list(decide(current, open_cessions, POLICY, NOW, faults or Faults()))
+    claims = Claims(current, open_cessions, POLICY, NOW)
+    return list(decide(current, claims, NOW, faults or Faults()))
 
 
 def test_a_team_that_only_seems_about_to_borrow_owes_nothing() -> None:

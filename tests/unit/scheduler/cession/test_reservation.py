@@ -10,7 +10,7 @@ from scheduler.actions import DeleteGuard, SetQueueingStrategy, SetWorkloadActiv
 from scheduler.cession.reservation import HOLD_S, WAKE_S, hopeless_heads, prepare, restore
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import PendingWorkload
+from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
 from tests.builders.scheduler import (
     NOW,
     RESERVED,
@@ -114,7 +114,7 @@ def test_a_team_within_its_own_quota_goes_first_when_a_release_takes_long(
     assert kept.may_release is not is_slow
     assert (BEST_EFFORT in kept.actions) is is_slow
     assert (DeleteGuard("c-1") in kept.actions) is (is_slow and is_guarded)
-    without = replace(current, pending=current.pending[:1])
+    without = replace(current, pending=PendingWorkloads(current.pending[:1]))
     assert prepare(cession("Asked", targets=[done, target]), without, NOW, READY).may_release
 
 
@@ -166,7 +166,10 @@ def test_nobody_is_set_aside_for_a_growth_while_others_save() -> None:
     """A waiting job would pay for a running one. When all can release it is set aside for a moment:
     Kueue would try it first and nobody else."""
     current = waiting("StrictFIFO", pending("x", pods=6))
-    grows = replace(current, pending=(current.pending[0], replace(pending(), is_scale_up=True)))
+    grows = replace(
+        current,
+        pending=PendingWorkloads([current.pending[0], replace(pending(), is_scale_up=True)]),
+    )
     assert not prepare(cession(), grows, NOW, NOT_READY).actions
     assert prepare(cession(), grows, NOW, READY).actions
 

@@ -12,7 +12,7 @@ from scheduler.preemption.preemption_plan import PreemptionPlan
 from scheduler.preemption.preemptors import ClaimKind
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
 from tests.builders.plans import preemption_plans
 from tests.builders.scheduler import (
     KEY,
@@ -111,7 +111,10 @@ def after(current: Snapshot, plan: PreemptionPlan) -> Snapshot:
     quota.add(claim.queue, plan.preemptor.request)
     runs = admitted("claim", claim.queue, plan.preemptor.request[KEY], ())
     return replace(
-        current, quota=quota.frozen(), admitted=(*jobs.values(), runs), pending=tuple(waiting)
+        current,
+        quota=quota.frozen(),
+        admitted=(*jobs.values(), runs),
+        pending=PendingWorkloads(waiting),
     )
 
 

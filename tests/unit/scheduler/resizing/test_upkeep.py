@@ -31,7 +31,7 @@ def test_only_what_a_cession_asked_is_asked_back_in_mode_observe() -> None:
 
 
 def test_a_job_that_waits_for_quota_starts_at_its_smallest_size() -> None:
-    waiting = WaitingJob(("research", "gpt"), "uid", "3", size=5, smallest_size=2)
+    waiting = WaitingJob(("research", "gpt"), "uid", "3", smallest_size=2)
     (action,) = start_small(replace(snapshot(), waiting_jobs=(waiting,)))
     # not as a shrink: it may grow as soon as it trains
     assert (action.job_uid, action.version, action.size, action.shrinks) == ("uid", "3", 2, False)

@@ -1,17 +1,18 @@
 """What was read is kept while its objects stay, and is read again when they change."""
 
-import pytest
+from decimal import Decimal
+from unittest.mock import patch
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.snapshot import memory as memory_module
 from scheduler.snapshot.memory import Kept, ReadObjects
 
 
 class Thing:
-    """Equal to every other: only identity may count."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
+    """A version of an object: equal to no other."""
 
 
 def test_an_object_is_read_once_while_it_stays() -> None:
@@ -42,6 +43,31 @@ def test_an_object_that_cannot_be_read_changes_nothing() -> None:
         memory.update(["1", "2", "many"])
     _, added = memory.update(["1", "2"])
     assert ("2", 2) in added
+
+
+def test_an_object_that_equals_the_one_before_is_not_read_again() -> None:
+    """A cache that lists everything again may have equal objects."""
+    memory = ReadObjects(id)
+    before = [Decimal(number) for number in range(3)]
+    memory.update(before)
+    assert memory.update([Decimal(number) for number in range(3)]) == ([], [])
+    assert memory.update([*before[:2], Decimal(7)])[0] == [(before[2], id(before[2]))]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30), unique=True, max_size=20), max_size=5),
+    st.sampled_from([1, 3, 256]),
+    st.sampled_from([0, 2, 1000]),
+)
+def test_what_was_read_is_what_is_there(
+    passes: list[list[int]], block: int, max_places: int
+) -> None:
+    """Whatever was added, replaced, deleted or moved. Each number is another object every time."""
+    memory = ReadObjects[Decimal, int](int)
+    with patch.multiple(memory_module, BLOCK=block, MAX_PLACES=max_places):
+        for numbers in passes:
+            memory.update([Decimal(number) for number in numbers])
+            assert sorted(value for _, value in memory) == sorted(numbers)
 
 
 def test_a_value_is_kept_while_all_its_sources_are_the_same() -> None:

@@ -115,11 +115,23 @@ def test_what_an_owner_shows_stays_the_same_object_until_one_of_its_pods_changes
     assert pods.shown(Owner("research", "u")) is NO_PODS
 
 
+def test_the_version_of_a_namespace_changes_with_its_pods() -> None:
+    own = pod("u")
+    pods = index(own)
+    before = pods.version("research")
+    pods.update([own, pod("v", namespace="vision")])
+    assert pods.version("research") is before
+    pods.update([pod("u", "n2")])
+    assert pods.version("research") is not before
+
+
 POD = st.builds(
     pod,
     st.sampled_from(["u", "v"]),
     st.sampled_from(["n1", "n2", ""]),
     phase=st.sampled_from(["Pending", "Running", "Succeeded"]),
+    # no two objects in a cache are equal
+    uid=st.uuids().map(str),
 )
 
 

@@ -10,7 +10,7 @@ from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
 from tests.builders.kueue_objects import job
 from tests.builders.scheduler import pending
 
-GPT = WaitingJob(("research", "gpt"), "job-uid", "3", 5, 2)
+GPT = WaitingJob(("research", "gpt"), "job-uid", "3", 2)
 
 
 def suspended(parallelism: int = 5, annotations: dict[str, str] | None = None) -> Job:

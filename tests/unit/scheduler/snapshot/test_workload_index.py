@@ -1,6 +1,9 @@
 """The Workloads are sorted by what they are, whatever they were before."""
 
+from dataclasses import replace
+
 from cede.api.kueue import Workload
+from cede.api.objects import Meta
 from scheduler.snapshot.workload_index import WorkloadIndex
 from tests.builders.kueue_objects import workload
 
@@ -9,9 +12,9 @@ QUEUE = ("research", "default")
 
 def kinds(index: WorkloadIndex) -> tuple[list[str], list[str], list[str]]:
     """The names of those with quota, those that wait, and the uids of those that have finished."""
-    waiting = index.waiting.get(QUEUE, {})
-    with_quota = sorted(name for _, name in index.with_quota)
-    return with_quota, sorted(name for _, name in waiting), sorted(index.finished.values())
+    with_quota = [workload.metadata.name for workload, _ in index.admitted("research")]
+    waiting = [workload.metadata.name for workload, _ in index.line(QUEUE)]
+    return sorted(with_quota), sorted(waiting), sorted(index.finished.values())
 
 
 def test_a_workload_waits_has_quota_or_has_finished() -> None:
@@ -35,7 +38,8 @@ def test_what_is_gone_is_forgotten() -> None:
     index.update([workload("a", 1), workload("b", 1, assigned=1)])
     index.update(list[Workload]())
     assert kinds(index) == ([], [], [])
-    assert QUEUE not in index.waiting
+    assert not index.namespaces
+    assert not index.waiting
 
 
 def test_a_new_version_leaves_one_of_it() -> None:
@@ -44,5 +48,28 @@ def test_a_new_version_leaves_one_of_it() -> None:
     index.update([workload("a", 1), stays])
     index.update([workload("a", 2), stays])
     assert kinds(index) == ([], ["a", "b"], [])
-    newest, _ = index.waiting[QUEUE]["research", "a"]
-    assert newest.spec.podSets[0].count == 2
+    counts = {w.metadata.name: w.spec.podSets[0].count for w, _ in index.line(QUEUE)}
+    assert counts == {"a": 2, "b": 1}
+
+
+def test_what_is_asked_for_is_the_same_until_something_in_the_namespace_changes() -> None:
+    index = WorkloadIndex()
+    workloads = [workload("a", 1), workload("b", 1, assigned=1)]
+    elsewhere = replace(workload("c", 1), metadata=Meta(name="c", namespace="vision"))
+    index.update(workloads)
+    before = index.line(QUEUE), index.admitted("research")
+    index.update([*workloads, elsewhere])
+    assert index.line(QUEUE) is before[0]
+    assert index.admitted("research") is before[1]
+    index.update([workload("a", 2), workloads[1], elsewhere])
+    assert index.line(QUEUE) is not before[0]
+
+
+def test_a_slice_comes_with_what_it_replaces_until_it_has_quota() -> None:
+    index = WorkloadIndex()
+    old = workload("old", 1, assigned=1)
+    index.update([old, workload("slice", 2, replaces="old")])
+    [(waiting, replaced)] = index.line(QUEUE)
+    assert (waiting.metadata.name, replaced) == ("slice", old)
+    index.update([old, workload("slice", 2, replaces="old", assigned=2)])
+    assert kinds(index) == (["slice"], [], [])

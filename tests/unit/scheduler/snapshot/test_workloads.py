@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler.snapshot.workloads import first_of_each_kind
+from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.scheduler import admitted, gpus, pending
 
 
@@ -28,4 +28,4 @@ def test_of_workloads_that_kueue_treats_alike_the_first_stands_for_all() -> None
     # who is less important may have waited for longer, and then may take more
     low = replace(pending("g"), priority=1)
     workloads = [first, larger, same, on_hold, *slices, low]
-    assert first_of_each_kind(workloads) == [first, larger, on_hold, *slices, low]
+    assert PendingWorkloads(workloads).first_of_each_kind == [first, larger, on_hold, *slices, low]

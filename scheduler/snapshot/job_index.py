@@ -1,0 +1,64 @@
+"""PURE. The Jobs by namespace. Only namespaces in which a Job changed are looked at again."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from cede.api.kueue import Job
+from scheduler.snapshot.memory import ReadObjects
+from scheduler.snapshot.pod_index import controller_uid
+
+
+class NamespaceJobs(NamedTuple):
+    """The Jobs of a namespace."""
+
+    by_uid: Mapping[str, Job]
+    # by the uid of another object that made them, such as a JobSet: the uids of Jobs
+    children: Mapping[str, Sequence[str]]
+
+
+NO_JOBS = NamespaceJobs({}, {})
+
+
+class JobIndex:
+    """All Jobs."""
+
+    def __init__(self) -> None:
+        self._read = ReadObjects(_namespace)
+        # by namespace and id()
+        self._jobs: dict[str, dict[int, Job]] = defaultdict(dict)
+        self._indexed: dict[str, NamespaceJobs] = {}
+
+    def update(self, jobs: Sequence[Job]) -> None:
+        removed, added = self._read.update(jobs)
+        for job, namespace in removed:
+            del self._jobs[namespace][id(job)]
+        for job, namespace in added:
+            self._jobs[namespace][id(job)] = job
+        for namespace in {namespace for _, namespace in (*removed, *added)}:
+            self._indexed.pop(namespace, None)
+            if not self._jobs[namespace]:
+                del self._jobs[namespace]
+
+    def in_namespace(self, namespace: str) -> NamespaceJobs:
+        """The same object while none of its Jobs changes."""
+        indexed = self._indexed.get(namespace)
+        if indexed is None:
+            if namespace not in self._jobs:
+                return NO_JOBS
+            indexed = self._indexed[namespace] = _index(self._jobs[namespace].values())
+        return indexed
+
+
+def _namespace(job: Job) -> str:
+    return job.metadata.namespace
+
+
+def _index(jobs: Iterable[Job]) -> NamespaceJobs:
+    by_uid = {job.metadata.uid: job for job in jobs}
+    children: dict[str, list[str]] = defaultdict(list)
+    # the order of the memory depends on what changed last
+    for uid in sorted(by_uid):
+        if by_uid[uid].metadata.ownerReferences:
+            children[controller_uid(by_uid[uid].metadata)].append(uid)
+    return NamespaceJobs(by_uid, children)
