@@ -68,9 +68,6 @@ def prepare(
     """
     is_released = cession.status.released
     all_ready = all(ready.values())
-    gives_way = (not all_ready or _is_slow(cession, snapshot, now)) and _has_bystander(
-        cession, snapshot
-    )
     first = "" if is_released else guard_plan.ends_first(cession, snapshot, now)
     if first:
         # a StrictFIFO queue would keep out the preemptor of the other Cession
@@ -82,12 +79,18 @@ def prepare(
             return _nothing_kept(cession, snapshot, WHILE_KUEUE_PREEMPTS)
         # what another Cession releases, a guard would keep that one from releasing
         is_alone = is_released or suffices(cession, snapshot, (), ready)
-        if gives_way or not all_ready or not is_alone:
+        if not all_ready or not is_alone or _gives_way(cession, snapshot, now, all_ready):
             return _nothing_kept(cession, snapshot)
         return _with_guard(cession, snapshot, now)
-    if gives_way:
+    if _gives_way(cession, snapshot, now, all_ready):
         return Reservation(_relaxed(cession, snapshot))
     return _with_queue(cession, snapshot, now, all_ready)
+
+
+def _gives_way(cession: Cession, snapshot: Snapshot, now: float, all_ready: bool) -> bool:
+    """Whether a team within its own quota waits, and the end of the release is not near."""
+    is_near = all_ready and not _is_slow(cession, snapshot, now)
+    return not is_near and _has_bystander(cession, snapshot)
 
 
 def _is_slow(cession: Cession, snapshot: Snapshot, now: float) -> bool:

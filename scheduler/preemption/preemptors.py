@@ -122,8 +122,8 @@ def _claims(
     beside all that it uses, as Kueue prefers them (pkg/scheduler/flavorassigner, isPreferred), then
     those that lower classes of its team use.
 
-    Kueue tries a Workload that would borrow after those that would not. So Kueue keeps
-    nothing for a claim beyond its team's own quota before its own team has released its part.
+    Kueue tries a Workload that would borrow after those that would not. So nothing is kept for a
+    claim beyond its team's own quota before its own team has released its part.
     """
     owned = [request for request in requests if queue.owns(request)]
     for request in owned:
