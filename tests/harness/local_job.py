@@ -6,6 +6,7 @@ Also the checks that must hold of its journal afterwards.
 import asyncio
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -32,9 +34,18 @@ SCRIPT = (SCRIPTS / "train.py").read_text()
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port below those that the kernel gives to sockets that name none, and below NodePorts.
+
+    One of the kernel's might be given to the job's own pod 1 before pod 0 has taken it.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    highest = min(lowest, 30_000)
+    while True:
+        # Not `random`: parallel tests may have one seed.
+        port = highest - 1 - secrets.randbelow(highest // 3)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def children(pid: int) -> list[int]:
