@@ -14,6 +14,7 @@ from scheduler.actions import (
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
+    RequeueWorkload,
     ResizeJob,
     SetPrivateQuota,
     SetQueueingStrategy,
@@ -23,7 +24,7 @@ from scheduler.actions import (
 
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
-    (RequestSize, ResizeJob, SetWorkloadActive),
+    (RequestSize, ResizeJob, SetWorkloadActive, RequeueWorkload),
     (UpdateCession, AmendCession),
     (RecordEvent, RecordWorkloadEvent),
     (DeleteCession,),
@@ -54,7 +55,7 @@ def object_of(action: Action) -> object:
     match action:
         case RequestSize() | ResizeJob() | RecordEvent():
             return "job", action.job
-        case SetWorkloadActive() | RecordWorkloadEvent():
+        case SetWorkloadActive() | RequeueWorkload() | RecordWorkloadEvent():
             return "workload", action.workload
         case UpdateCession() | AmendCession() | DeleteCession():
             return "cession", action.name

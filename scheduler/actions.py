@@ -140,6 +140,22 @@ class SetWorkloadActive:
 
 
 @dataclass(frozen=True, slots=True)
+class RequeueWorkload:
+    """Let Kueue try a pending Workload again at once, if it is as it was in the snapshot."""
+
+    workload: Key
+    uid: str
+    # the name of one of its pod sets
+    pod_set: str
+    # RFC 3339, of the annotation REQUEUED_FOR
+    since: str
+
+    @property
+    def log_fields(self) -> LogFields:
+        return {"workload": "/".join(self.workload), "since": self.since}
+
+
+@dataclass(frozen=True, slots=True)
 class CreateGuard:
     """Create a guard that uses these amounts, outside of the Cohort."""
 
@@ -230,6 +246,7 @@ Action = (
     | RequestSize
     | ResizeJob
     | SetWorkloadActive
+    | RequeueWorkload
     | CreateGuard
     | JoinGuard
     | DeleteGuard

@@ -37,6 +37,7 @@ from scheduler.actions import (
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
+    RequeueWorkload,
     ResizeJob,
     SetPrivateQuota,
     SetQueueingStrategy,
@@ -198,6 +199,14 @@ class Applier:
                 await self._client.patch(
                     WORKLOADS, action.workload, {"metadata": metadata, "spec": spec}
                 )
+            case RequeueWorkload():
+                annotated = {"metadata": {"annotations": {names.REQUEUED_FOR: action.since}}}
+                body = {
+                    "metadata": {"uid": action.uid} | self._versions.of_workload(action.workload),
+                    "spec": {"podSets": [{"name": action.pod_set, "template": annotated}]},
+                }
+                # a merge patch would need the whole list of pod sets
+                await self._client.apply(WORKLOADS, action.workload, body)
             case CreateGuard() | JoinGuard() | DeleteGuard() | SetPrivateQuota():
                 await guard_writes.perform(self._client, action)
             case RecordEvent():

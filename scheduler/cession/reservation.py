@@ -17,6 +17,7 @@ from cede.api.resources import describe_amounts
 from scheduler.actions import (
     Action,
     DeleteGuard,
+    RequeueWorkload,
     SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
@@ -31,9 +32,12 @@ from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO, CohortQuota
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload
 
-WAKE_S = 1.2
-"""A queue that becomes StrictFIFO does not wake its Workloads. Kueue does so up to 1 s later, and
-until then it keeps nothing for anybody (Kueue: pkg/cache/queue/inadmissible_workloads.go)."""
+REQUEUE_S = 1.2
+"""A queue that becomes StrictFIFO does not requeue its Workloads, and Kueue keeps nothing for what
+it has not tried since. It requeues them up to 1 s later (Kueue: pkg/cache/queue,
+inadmissible_workloads.go).
+The preemptor is requeued by us, so this is only how long to wait if Kueue never says that it has
+tried it."""
 HOLD_S = 5.0
 """A release takes 1 to 2 s. What takes longer gives way to teams within their own quota."""
 
@@ -119,9 +123,23 @@ def _with_queue(cession: Cession, snapshot: Snapshot, now: float, all_ready: boo
     if not cession.status.reservedTime and not queue.is_observed:
         return Reservation(aside)
     since = once(cession.status.reservedTime, now)
-    may_release = led_s(since, snapshot.led_since, now) >= WAKE_S
+    kept_s = led_s(since, snapshot.led_since, now)
+    may_release = kept_s >= REQUEUE_S or _is_tried(pending, since)
     message = UNPROTECTED if guard_plan.is_unprotected(cession, snapshot) else ""
-    return Reservation(aside, may_release, since, message)
+    return Reservation((*aside, *_requeue(pending, since, kept_s)), may_release, since, message)
+
+
+def _is_tried(pending: PendingWorkload | None, since: str) -> bool:
+    """Whether Kueue has tried the preemptor since its queue is StrictFIFO. From then on it does so
+    in every cycle."""
+    return pending is not None and pending.requeued_for == since and pending.is_tried
+
+
+def _requeue(pending: PendingWorkload | None, since: str, kept_s: float) -> tuple[Action, ...]:
+    """Once for each time that the queue becomes StrictFIFO."""
+    if pending is None or pending.requeued_for == since or kept_s >= REQUEUE_S:
+        return ()
+    return (RequeueWorkload(pending.key, pending.uid, pending.pod_sets[0].name, since),)
 
 
 def hopeless_heads(cession: Cession, snapshot: Snapshot) -> Iterator[PendingWorkload]:
@@ -209,12 +227,16 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     if is_strict and queue.is_observed:
         since = once(since, now)
     kept_s = led_s(since, snapshot.led_since, now)
-    # a job of the team that arrives before the preemptor is awake would take the private quota;
+    pending = find_preemptor(cession, snapshot).pending
+    # a job of the team that arrives before Kueue tries the preemptor would take the private quota;
     # those that come before the preemptor put it off for a while only, however many arrive
-    is_put_off = kept_s < WAKE_S or (aside and kept_s <= HOLD_S)
+    is_early = kept_s < REQUEUE_S and not _is_tried(pending, since)
+    is_put_off = is_early or (aside and kept_s <= HOLD_S)
     actions: tuple[Action, ...] = aside
     if not is_strict:
         actions = (strict, *aside)
+    elif since and is_early:
+        actions = (*aside, *_requeue(pending, since, kept_s))
     elif not is_put_off:
         actions = (*aside, *_private_quota(cession, snapshot))
     message = f"A guard keeps {describe_amounts(guard.usage)} for the preemptor"

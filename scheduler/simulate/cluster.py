@@ -1,7 +1,6 @@
 """PURE. The simulated cluster: Kueue, the Job controller and the pods, on a virtual clock."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.simulate import job_progress
@@ -98,6 +97,11 @@ class Cluster:
             self.kueue.free(workload, self.now)
         self._changed()
 
+    def requeue(self, workload: Workload, since: str) -> None:
+        """Kueue tries it in its next cycle."""
+        self.kueue.requeue(workload, since)
+        self._changed()
+
     def set_strategy(self, queue: str, strategy: str) -> None:
         self.kueue.set_strategy(queue, strategy, self.now)
         self._changed()
@@ -124,13 +128,8 @@ class Cluster:
 
     def set_private_quota(self, queue: Queue, action: SetPrivateQuota) -> None:
         """The quota that the action writes, and its note."""
-        [group] = action.resource_groups
-        [written] = group["flavors"][0]["resources"]
-        limit = written.get("lendingLimit")
-        queue.private = action.note
-        lent = None if limit is None else int(limit)
-        nominal = int(written["nominalQuota"])
-        self.set_quota(replace(queue.quota, nominal=nominal, lending_limit=lent))
+        self.kueue.set_private_quota(queue, action, self.now)
+        self._changed()
 
     def resize(self, job: Job, size: int, *, shrinks: bool) -> None:
         """Set the Job's parallelism: fewer pods at once, more when Kueue has admitted them."""

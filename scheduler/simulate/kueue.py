@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cede.api import private_quota
-from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard
+from scheduler.actions import CreateGuard, DeleteGuard, JoinGuard, SetPrivateQuota
 from scheduler.quota.cohort import BEST_EFFORT_FIFO, STRICT_FIFO
 from scheduler.simulate.objects import Guard, Queue, TeamQuota, Workload
 from scheduler.simulate.quota import Quota
@@ -57,6 +57,13 @@ class Kueue:
         place[workload.name] = workload
         self.is_changed = True
 
+    def requeue(self, workload: Workload, since: str) -> None:
+        """The spec of a pending Workload has changed, so it is tried in the next cycle."""
+        if workload.reserved_since is None:
+            workload.requeued_for = since
+            workload.is_tried = False
+            self.submit(workload)
+
     def withdraw(self, workload: Workload) -> None:
         """Take a pending Workload out of its queue."""
         queue = self.queues[workload.job.spec.team]
@@ -92,6 +99,16 @@ class Kueue:
     def set_quota(self, quota: TeamQuota, now: float) -> None:
         self.queues[quota.name].quota = quota
         self._is_written(self.queues[quota.name], now)
+
+    def set_private_quota(self, queue: Queue, action: SetPrivateQuota, now: float) -> None:
+        """The quota that the action writes, and its note."""
+        [group] = action.resource_groups
+        [written] = group["flavors"][0]["resources"]
+        limit = written.get("lendingLimit")
+        queue.private = action.note
+        lent = None if limit is None else int(limit)
+        nominal = int(written["nominalQuota"])
+        self.set_quota(replace(queue.quota, nominal=nominal, lending_limit=lent), now)
 
     def _is_written(self, queue: Queue, now: float) -> None:
         queue.version += 1

@@ -44,6 +44,8 @@ def run_cycle(kueue: Kueue, now: float) -> Result:
     quota = kueue.quota()
     heads = kueue.pop_heads()
     kueue.is_changed = False
+    for workload in heads:
+        workload.is_tried = True
     entries = [_nominate(kueue, workload, quota) for workload in heads]
     result = Result()
     for entry in _ordered(kueue, entries, quota):

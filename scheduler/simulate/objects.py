@@ -58,6 +58,9 @@ class Workload:
     is_evicting: bool = False
     # it is inactive, and Kueue counts its quota no more
     is_freed: bool = False
+    # what the scheduler has requeued it for, and whether it was tried since
+    requeued_for: str = ""
+    is_tried: bool = False
     uid: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -159,6 +159,8 @@ def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
         pod_sets=(PodSetRequest("main", count, Resources({RESOURCE: 1})),),
         ineligible=_why_ineligible(workload, queue),
         queued_at=workload.created,
+        requeued_for=workload.requeued_for,
+        is_tried=workload.is_tried,
     )
 
 

@@ -16,6 +16,7 @@ from scheduler.actions import (
     RecordEvent,
     RecordWorkloadEvent,
     RequestSize,
+    RequeueWorkload,
     ResizeJob,
     SetPrivateQuota,
     SetQueueingStrategy,
@@ -124,6 +125,10 @@ class SimulatedScheduler:
                 workload = self._workload(action.workload[1])
                 if workload:
                     self.cluster.set_active(workload, active=action.active, cession=action.cession)
+            case RequeueWorkload():
+                workload = self._workload(action.workload[1])
+                if workload:
+                    self.cluster.requeue(workload, action.since)
             case CreateGuard() | JoinGuard() | DeleteGuard():
                 self.cluster.change_guard(action)
             case SetPrivateQuota():
@@ -152,6 +157,7 @@ class SimulatedScheduler:
 
     def _workload(self, name: str) -> Workload | None:
         for job in self.cluster.jobs.values():
-            if job.workload.name == name:
-                return job.workload
+            for workload in (job.workload, job.scale_up):
+                if workload and workload.name == name:
+                    return workload
         return None

@@ -36,6 +36,10 @@ class PendingWorkload:
     ineligible: str = ""
     # Unix seconds by which Kueue orders Workloads of one priority
     queued_at: float = 0.0
+    # RFC 3339: since when its queue is StrictFIFO for it, as far as it was requeued for that
+    requeued_for: str = ""
+    # True if Kueue has tried to admit it since its spec changed last
+    is_tried: bool = False
     # equal for Workloads of one queue and priority that Kueue treats alike: they request the same,
     # on the same flavors, and are tried or not for the same reason; every scale-up is a kind of its
     # own

@@ -251,7 +251,8 @@ class ApiServer:
         if request.method == "DELETE":
             return self._delete(path, old, body)
         try:
-            new = changed(request.method, old, body)
+            is_applied = request.content_type == APPLY
+            new = changed(request.method, old, body, is_applied=is_applied)
         except ValueError as error:
             return refusal(422, "Invalid", str(error))
         if refused := conflict(path, old, new["metadata"]):

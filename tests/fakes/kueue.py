@@ -11,6 +11,7 @@ from cede.api.objects import (
     WORKLOADS,
     Json,
     Key,
+    condition,
     is_true,
     rfc3339,
 )
@@ -52,6 +53,7 @@ class Kueue:
             head = next((w for w in pending if self._queue_of(w) == name), None)
             if head and not self._admit_if_it_fits(head):
                 self._quota.reserve(name, _amount(head))
+                self._is_tried(head)
         for workload in pending:
             if self._queue_of(workload) not in strict:
                 self._admit_if_it_fits(workload)
@@ -108,6 +110,13 @@ class Kueue:
             self._admit(workload, name)
             self._quota.used[name] += added
         return fits
+
+    def _is_tried(self, workload: Json) -> None:
+        """Kueue says so once for each `spec`."""
+        conditions = workload.get("status", {}).get("conditions", [])
+        tried = condition(conditions, "QuotaReserved") or {}
+        if tried.get("observedGeneration") != workload["metadata"]["generation"]:
+            self._store(workload, "QuotaReserved", "False")
 
     def _with_quota(self) -> list[Json]:
         return [
@@ -179,10 +188,15 @@ class Kueue:
         admission = {"clusterQueue": queue, "podSetAssignments": [assigned]}
         self._store(workload, "QuotaReserved", "True", admission=admission)
 
-    def _store(self, workload: Json, condition: str, status: str, **fields: Any) -> None:
-        changed = {"type": condition, "status": status, "lastTransitionTime": rfc3339(time.time())}
+    def _store(self, workload: Json, type_: str, status: str, **fields: Any) -> None:
+        changed: Json = {
+            "type": type_,
+            "status": status,
+            "lastTransitionTime": rfc3339(time.time()),
+        }
+        changed["observedGeneration"] = workload["metadata"]["generation"]
         old = workload.get("status", {})
-        others = [entry for entry in old.get("conditions", []) if entry["type"] != condition]
+        others = [entry for entry in old.get("conditions", []) if entry["type"] != type_]
         new = {**old, **fields, "conditions": [*others, changed]}
         present = {name: value for name, value in new.items() if value is not None}
         self.server.put(WORKLOADS, workload | {"status": present})
@@ -203,8 +217,8 @@ def _owner(workload: Json) -> Json:
     return owner
 
 
-def _has(body: Json, condition: str) -> bool:
-    return is_true(body.get("status", {}).get("conditions", []), condition)
+def _has(body: Json, type_: str) -> bool:
+    return is_true(body.get("status", {}).get("conditions", []), type_)
 
 
 def workload_of(

@@ -21,6 +21,17 @@ def merge(old: Any, new: Any) -> Any:
     return result
 
 
+def apply(old: Json, new: Json) -> Json:
+    """A server-side apply, as a merge patch in which pod sets of one name are merged."""
+    applied: Json = merge(old, new)
+    before = {pods["name"]: pods for pods in old.get("spec", {}).get("podSets", ())}
+    if before and "podSets" in new.get("spec", {}):
+        changes = {pods["name"]: pods for pods in new["spec"]["podSets"]}
+        sets = [merge(before.get(name, {}), changes.get(name, {})) for name in before | changes]
+        applied["spec"]["podSets"] = sets
+    return applied
+
+
 def json_patch(document: Json, operations: list[Json]) -> Json:
     """A JSON patch (RFC 6902) of the operations test, add, replace and remove.
 
@@ -61,8 +72,11 @@ def _carry_out(document: Any, operation: Json) -> None:
             del container[index]
 
 
-def changed(method: str, old: Json, body: Any) -> Json:
-    """The object after a PUT, or after a PATCH with a merge patch (dict) or a JSON patch (list)."""
+def changed(method: str, old: Json, body: Any, *, is_applied: bool = False) -> Json:
+    """The object after a PUT, or after a PATCH: an apply, a merge patch (dict) or a JSON patch
+    (list)."""
+    if is_applied:
+        return apply(old, body)
     if isinstance(body, list):
         return json_patch(old, body)
     new: Json = body if method == "PUT" else merge(old, body)

@@ -1,10 +1,12 @@
 """Fixtures of the scheduler's tests."""
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler.cession import reservation
+from scheduler.apply import Applier
+from scheduler.runtime_client import RuntimeClient
 from tests.fakes.api_server import ApiServer
 
 
@@ -15,6 +17,6 @@ async def server() -> AsyncIterator[ApiServer]:
 
 
 @pytest.fixture
-def kueue_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The double looks at all Workloads in each pass, so nothing has to wait for its batch."""
-    monkeypatch.setattr(reservation, "WAKE_S", 0.0)
+async def applier(server: ApiServer) -> AsyncIterator[Applier]:
+    async with server.client() as client:
+        yield Applier(client, RuntimeClient(lambda: None, lambda: None), time.time)

@@ -29,6 +29,10 @@ JOB = ("research", "gpt")
             {"workload": "research/job-gpt", "active": False, "why": "why"},
         ),
         (
+            actions.RequeueWorkload(("vision", "job-claim"), "u", "main", "now"),
+            {"workload": "vision/job-claim", "since": "now"},
+        ),
+        (
             actions.RecordEvent(JOB, "u", SchedulerEvent.CEDED, "note"),
             {"job": "research/gpt", "event": "Ceded"},
         ),

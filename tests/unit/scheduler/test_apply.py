@@ -1,15 +1,10 @@
 """What the actions write, and what happens when the server refuses."""
 
-import time
-from collections.abc import AsyncIterator
-
-import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.kueue import Workload
 from cede.api.objects import CESSIONS, EVENTS, JOBS, WORKLOADS, Json
 from cede.api.reasons import CessionPhase, SchedulerEvent
 from cede.kube.errors import Forbidden, TooManyRequests
@@ -25,7 +20,6 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.apply import Applier
-from scheduler.runtime_client import RuntimeClient
 from scheduler.snapshot.snapshot import RawObjects
 from tests.builders.scheduler import cession
 from tests.fakes.api_faults import refuses
@@ -33,12 +27,6 @@ from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 
 GPT = ("research", "gpt")
-
-
-@pytest.fixture
-async def applier(server: ApiServer) -> AsyncIterator[Applier]:
-    async with server.client() as client:
-        yield Applier(client, RuntimeClient(lambda: None, lambda: None), time.time)
 
 
 def put_job(server: ApiServer) -> Json:
@@ -90,31 +78,6 @@ async def test_a_job_that_has_changed_meanwhile_is_left_for_the_next_pass(
     await applier.apply([resize("1000000"), stop])
     assert (server.get(JOBS, GPT) or {})["spec"]["parallelism"] == 8
     assert server.objects(WORKLOADS) == []
-
-
-async def test_a_stopped_workload_names_its_cession_until_it_may_run_again(
-    server: ApiServer, applier: Applier
-) -> None:
-    key = ("research", "job-gpt")
-    metadata = {"namespace": key[0], "name": key[1], "labels": {"app": "it"}}
-    uid = server.put(WORKLOADS, {"metadata": metadata, "spec": {}})["metadata"]["uid"]
-    await applier.apply([SetWorkloadActive(key, uid, False, "why", "c-1")])
-    stopped = server.get(WORKLOADS, key) or {}
-    assert stopped["spec"]["active"] is False
-    assert stopped["metadata"]["labels"] == {"app": "it", names.STOPPED_FOR: "c-1"}
-    await applier.apply([SetWorkloadActive(key, uid, True, "why")])
-    running = server.get(WORKLOADS, key) or {}
-    assert running["spec"]["active"] is True
-    assert running["metadata"]["labels"] == {"app": "it"}
-
-
-async def test_a_workload_that_was_made_again_under_the_same_name_is_not_stopped(
-    server: ApiServer, applier: Applier
-) -> None:
-    key = ("research", "job-gpt")
-    server.put(WORKLOADS, {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {}})
-    await applier.apply([SetWorkloadActive(key, "uid-of-another", False, "why", "c-1")])
-    assert (server.get(WORKLOADS, key) or {})["spec"] == {}
 
 
 async def test_a_refused_resize_delays_no_other_action(server: ApiServer, applier: Applier) -> None:
@@ -276,20 +239,6 @@ async def test_two_writes_of_one_pass_on_a_cession_both_count(
     updates = [UpdateCession("c-1", cession(phase).status) for phase in ("Asked", "Released")]
     await applier.apply(updates, planned_on)
     assert (server.get(CESSIONS, ("", "c-1")) or {})["status"]["phase"] == "Released"
-
-
-async def test_a_late_stop_of_an_earlier_leader_stops_nothing(
-    server: ApiServer, applier: Applier
-) -> None:
-    key = ("research", "job-gpt")
-    put = server.put(
-        WORKLOADS, {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {"active": True}}
-    )
-    planned_on = RawObjects(workloads=[msgspec.convert(put, Workload)])
-    server.put(WORKLOADS, put | {"status": {"conditions": []}})
-    stop = SetWorkloadActive(key, put["metadata"]["uid"], False, "why", "c-1")
-    await applier.apply([stop], planned_on)
-    assert (server.get(WORKLOADS, key) or {})["spec"] == {"active": True}
 
 
 async def test_a_cession_is_deleted_by_its_uid(server: ApiServer, applier: Applier) -> None:

@@ -17,7 +17,7 @@ from tests.fakes.http_messages import refusal
 from tests.harness.scheduler import TwoTeams, leading
 from tests.harness.two_teams import cessions, ended, gpt, labels, phases, size, strategy
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kueue_wakes_at_once")]
+pytestmark = pytest.mark.slow
 
 COMPLETED = "the preemptor's pods to be ready"
 

@@ -15,7 +15,7 @@ from tests.fakes.http_messages import refusal
 from tests.harness.scheduler import TwoTeams, leading
 from tests.harness.two_teams import active, cessions, ended, gpt, labels, phases, size
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kueue_wakes_at_once")]
+pytestmark = pytest.mark.slow
 
 
 def killed_after(

@@ -34,6 +34,7 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.RequestSize: (),
     actions.ResizeJob: ((JOBS, "patch", ""), EVENT),
     actions.SetWorkloadActive: ((WORKLOADS, "patch", ""),),
+    actions.RequeueWorkload: ((WORKLOADS, "patch", ""),),
     actions.CreateGuard: tuple((kind, "create", "") for kind in GUARD_KINDS),
     actions.JoinGuard: ((CLUSTER_QUEUES, "patch", ""),),
     actions.DeleteGuard: tuple((kind, "delete", "") for kind in GUARD_KINDS),

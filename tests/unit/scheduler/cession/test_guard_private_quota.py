@@ -6,11 +6,12 @@ from cede.api import private_quota
 from cede.api.objects import rfc3339
 from cede.api.private_quota import Original, PrivateQuota
 from scheduler.actions import (
+    RequeueWorkload,
     SetPrivateQuota,
     SetWorkloadActive,
 )
 from scheduler.cession import guard_plan
-from scheduler.cession.reservation import HOLD_S, WAKE_S
+from scheduler.cession.reservation import HOLD_S, REQUEUE_S
 from scheduler.snapshot.workloads import PendingWorkloads
 from tests.builders.guards import KEEPS, LOW, past_own, record, step, written
 from tests.builders.scheduler import (
@@ -35,13 +36,25 @@ def test_private_quota_comes_when_all_targets_have_released() -> None:
     assert (note.cession, note.originals) == ("c-1", (Original(FLAVOR, GPU, "4"),))
 
 
-def test_private_quota_waits_until_kueue_has_woken_the_preemptor() -> None:
-    """Seen on a real Kueue: a job of the same team that arrived in that second took it."""
+def test_private_quota_waits_until_kueue_has_tried_the_preemptor() -> None:
+    """Seen on a real Kueue: a job of the same team that arrived before took it."""
+    since = rfc3339(NOW - 0.1, micro=True)
+    waits = past_own(KEEPS)
+    requeued = replace(waits.pending[0], requeued_for=since)
+    tried = replace(requeued, is_tried=True)
+    kinds = []
+    for pending_ in (waits.pending[0], requeued, tried):
+        current = replace(waits, pending=PendingWorkloads([pending_]))
+        kinds.append([type(action) for action in step(current, record(True, since)).actions])
+    assert kinds == [[RequeueWorkload], [], [SetPrivateQuota]]
+
+
+def test_private_quota_waits_for_kueue_no_longer_than_kueue_takes_by_itself() -> None:
     started = step(past_own(KEEPS, strategy="BestEffortFIFO"), record())
     assert (started.may_release, started.since) == (True, "")
     strict = step(past_own(KEEPS), record())
     assert strict.since == rfc3339(NOW, micro=True)
-    for reserved, is_given in ((NOW - WAKE_S + 0.1, False), (NOW - WAKE_S, True)):
+    for reserved, is_given in ((NOW - REQUEUE_S + 0.1, False), (NOW - REQUEUE_S, True)):
         kept = step(past_own(KEEPS), record(True, rfc3339(reserved, micro=True)))
         assert any(isinstance(action, SetPrivateQuota) for action in kept.actions) is is_given
 
@@ -68,7 +81,7 @@ def test_private_quota_is_put_off_once_by_those_who_come_before_the_preemptor() 
     )
     since = rfc3339(NOW - HOLD_S - 1, micro=True)
     early = step(first, record(True, rfc3339(NOW, micro=True))).actions
-    assert [type(action) for action in early] == [SetWorkloadActive]
+    assert [type(action) for action in early] == [SetWorkloadActive, RequeueWorkload]
     late = step(first, record(True, since)).actions
     assert [type(action) for action in late] == [SetWorkloadActive, SetPrivateQuota]
 

@@ -6,8 +6,13 @@ import pytest
 
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from scheduler.actions import DeleteGuard, SetQueueingStrategy, SetWorkloadActive
-from scheduler.cession.reservation import HOLD_S, WAKE_S, hopeless_heads, prepare, restore
+from scheduler.actions import (
+    DeleteGuard,
+    RequeueWorkload,
+    SetQueueingStrategy,
+    SetWorkloadActive,
+)
+from scheduler.cession.reservation import HOLD_S, REQUEUE_S, hopeless_heads, prepare, restore
 from scheduler.snapshot.guards import Guard
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import PendingWorkload, PendingWorkloads
@@ -25,6 +30,7 @@ from tests.builders.scheduler import (
 READY = {"job-uid-gpt": True}
 NOT_READY = {"job-uid-gpt": False}
 STRICT = SetQueueingStrategy("vision", "StrictFIFO", "7")
+SINCE = rfc3339(NOW, micro=True)
 BEST_EFFORT = SetQueueingStrategy("vision", "BestEffortFIFO", "7")
 
 
@@ -32,11 +38,14 @@ def waiting(
     strategy: str = "StrictFIFO",
     *before: PendingWorkload,
     is_observed: bool = True,
+    requeued_for: str = "",
+    is_tried: bool = False,
 ) -> Snapshot:
     """`claim` is pending in vision, behind the Workloads `before`."""
+    claim = replace(pending(), requeued_for=requeued_for, is_tried=is_tried)
     vision = replace(queue("vision", strategy=strategy), is_observed=is_observed)
     quota = cohort_quota(vision, queue("research", used=8))
-    return snapshot(quota, pending=[*before, pending()])
+    return snapshot(quota, pending=[*before, claim])
 
 
 # --- the queue ------------------------------------------------------------------------------------
@@ -55,21 +64,42 @@ def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
     assert (reservation.since, reservation.may_release) == ("", False)
 
 
-def test_nothing_is_released_before_kueue_wakes_the_queue() -> None:
-    """Its batch comes up to 1 s after it has read the queue."""
+def test_the_preemptor_is_requeued_once_the_queue_is_strict() -> None:
+    """Kueue keeps nothing for what it has not tried since."""
     first = prepare(cession(reservedTime=""), waiting(), NOW, READY)
-    assert (first.since, first.may_release) == (rfc3339(NOW, micro=True), False)
-    record = cession(reservedTime=first.since)
-    assert not prepare(record, waiting(), NOW + WAKE_S - 0.1, READY).may_release
-    assert prepare(record, waiting(), NOW + WAKE_S, READY).may_release
+    assert (first.since, first.may_release) == (SINCE, False)
+    assert first.actions == (RequeueWorkload(("vision", "job-claim"), "uid-claim", "main", SINCE),)
+    later = prepare(cession(reservedTime=SINCE), waiting(), NOW + 0.1, READY)
+    assert (later.actions, later.may_release) == (first.actions, False)
+
+
+@pytest.mark.parametrize("is_tried", [False, True])
+@pytest.mark.parametrize("requeued_for", ["", RESERVED, SINCE])
+def test_nothing_is_released_before_kueue_has_tried_the_preemptor(
+    requeued_for: str, is_tried: bool
+) -> None:
+    """Since the queue is StrictFIFO this time: RESERVED is from an earlier time."""
+    current = waiting(requeued_for=requeued_for, is_tried=is_tried)
+    reservation = prepare(cession(reservedTime=SINCE), current, NOW + 0.1, READY)
+    assert reservation.may_release is (requeued_for == SINCE and is_tried)
+    assert bool(reservation.actions) is (requeued_for != SINCE)
+
+
+def test_the_release_waits_for_kueue_no_longer_than_kueue_takes_by_itself() -> None:
+    """The preemptor may be behind others that Kueue tries first by right."""
+    current = waiting(requeued_for=SINCE)
+    record = cession(reservedTime=SINCE)
+    assert not prepare(record, current, NOW + REQUEUE_S - 0.1, READY).may_release
+    assert prepare(record, current, NOW + REQUEUE_S, READY).may_release
+    assert prepare(record, waiting(), NOW + REQUEUE_S, READY).actions == ()
 
 
 def test_the_clock_of_an_earlier_leader_does_not_hold_the_release_up() -> None:
     """It was an hour ahead. The wait counts while this scheduler leads."""
     record = cession(reservedTime=rfc3339(NOW + 3600, micro=True))
     current = replace(waiting(), led_since=NOW)
-    assert not prepare(record, current, NOW + WAKE_S - 0.1, READY).may_release
-    assert prepare(record, current, NOW + WAKE_S, READY).may_release
+    assert not prepare(record, current, NOW + REQUEUE_S - 0.1, READY).may_release
+    assert prepare(record, current, NOW + REQUEUE_S, READY).may_release
 
 
 def test_the_wait_begins_again_if_the_queue_was_changed_back() -> None:
@@ -177,8 +207,9 @@ def test_nobody_is_set_aside_for_a_growth_while_others_save() -> None:
 def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:
     current = waiting("StrictFIFO", pending("x", pods=6))
     reservation = prepare(cession(reservedTime=""), current, NOW, READY)
-    (aside,) = reservation.actions
+    aside, requeued = reservation.actions
     assert isinstance(aside, SetWorkloadActive)
+    assert isinstance(requeued, RequeueWorkload)
     assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
     assert (reservation.since, reservation.may_release) == (rfc3339(NOW, micro=True), False)
 

@@ -2,6 +2,7 @@
 
 from scheduler.quota.cohort import STRICT_FIFO
 from scheduler.simulate.kueue import BATCH_S, Kueue, Settings
+from scheduler.simulate.kueue_cycle import run_cycle
 from tests.builders.simulated import admit, teams, workload
 
 
@@ -40,6 +41,19 @@ def test_what_does_not_fit_is_parked_with_all_equal_requests_until_the_batch() -
     assert names_of_heads(kueue) == {"smaller"}
     kueue.run_batch()
     assert names_of_heads(kueue) == {"first"}
+
+
+def test_what_is_requeued_is_tried_in_the_next_cycle() -> None:
+    kueue = kueue_of_two()
+    first = workload("first", count=9)
+    kueue.submit(first)
+    run_cycle(kueue, 1.0)
+    assert (first.is_tried, names_of_heads(kueue)) == (True, set())
+    kueue.set_strategy("vision", STRICT_FIFO, 1.0)
+    kueue.requeue(first, "now")
+    assert (first.is_tried, first.requeued_for) == (False, "now")
+    run_cycle(kueue, 1.1)
+    assert (first.is_tried, names_of_heads(kueue)) == (True, {"first"})
 
 
 def test_a_strict_head_is_not_parked() -> None:

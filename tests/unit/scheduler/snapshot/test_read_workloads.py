@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cede.api import names
-from cede.api.kueue import Job
-from cede.api.objects import Condition, unix
+from cede.api.kueue import Job, PodSet
+from cede.api.objects import Condition, Meta, unix
+from cede.api.pod_templates import PodTemplate
 from cede.api.workload_identity import identity
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.read_workloads import (
@@ -45,6 +46,23 @@ def test_a_job_is_known_by_the_uid_that_outlives_a_resize() -> None:
 def test_a_workload_without_quota_cannot_be_read_as_admitted() -> None:
     with pytest.raises(ValueError, match="not admitted"):
         read_admitted(workload("a", 8), job(), JobPods())
+
+
+@pytest.mark.parametrize(("tried", "is_tried"), [(0, False), (1, False), (2, True)])
+def test_a_pending_workload_was_tried_if_kueue_says_so_of_its_present_spec(
+    tried: int, is_tried: bool
+) -> None:
+    template = PodTemplate(Meta(annotations={names.REQUEUED_FOR: "now"}))
+    body = workload("claim", 4)
+    refused = Condition(names.QUOTA_RESERVED, "False", observedGeneration=tried)
+    body = replace(
+        body,
+        metadata=replace(body.metadata, generation=2),
+        spec=replace(body.spec, podSets=(PodSet(template=template),)),
+        status=replace(body.status, conditions=(refused,) * bool(tried)),
+    )
+    waiting = read_pending(body, "vision")
+    assert (waiting.requeued_for, waiting.is_tried) == ("now", is_tried)
 
 
 # --- annotations ----------------------------------------------------------------------------------
