@@ -147,7 +147,7 @@ class RequeueWorkload:
     uid: str
     # the name of one of its pod sets
     pod_set: str
-    # RFC 3339, of the annotation REQUEUED_FOR
+    # RFC 3339, of the annotation REQUEUED_AT
     since: str
 
     @property

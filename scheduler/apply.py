@@ -200,12 +200,12 @@ class Applier:
                     WORKLOADS, action.workload, {"metadata": metadata, "spec": spec}
                 )
             case RequeueWorkload():
-                annotated = {"metadata": {"annotations": {names.REQUEUED_FOR: action.since}}}
+                template = {"metadata": {"annotations": {names.REQUEUED_AT: action.since}}}
                 body = {
                     "metadata": {"uid": action.uid} | self._versions.of_workload(action.workload),
-                    "spec": {"podSets": [{"name": action.pod_set, "template": annotated}]},
+                    "spec": {"podSets": [{"name": action.pod_set, "template": template}]},
                 }
-                # a merge patch would need the whole list of pod sets
+                # a merge patch would replace the whole list; the rest of it stays Kueue's
                 await self._client.apply(WORKLOADS, action.workload, body)
             case CreateGuard() | JoinGuard() | DeleteGuard() | SetPrivateQuota():
                 await guard_writes.perform(self._client, action)

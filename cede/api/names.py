@@ -50,12 +50,13 @@ STOPPED_FOR = "cede.dev/stopped-for"
 The scheduler writes it together with `spec.active`, and removes it. The quota_controller and
 `cede release` remove it too. A Workload that its user stopped does not have it.
 """
-REQUEUED_FOR = "cede.dev/requeued-for"
+REQUEUED_AT = "cede.dev/requeued-at"
 """Annotation in the pod template of a pending Workload: since when its queue is StrictFIFO for it
 (RFC 3339).
 
 The scheduler writes it once for each such time, and reads it. Kueue tries a Workload again at once
-when its `spec` has changed. The annotation has no other effect, and stays.
+when its `spec` has changed. When Kueue stops the job later, it copies the annotation to the job's
+pod template.
 """
 GUARD = "cede.dev/guard"
 """Label of the objects of a guard: the Cession that it is for. Also the gate of its pod.

@@ -35,9 +35,8 @@ from scheduler.snapshot.workloads import PendingWorkload
 REQUEUE_S = 1.2
 """A queue that becomes StrictFIFO does not requeue its Workloads, and Kueue keeps nothing for what
 it has not tried since. It requeues them up to 1 s later (Kueue: pkg/cache/queue,
-inadmissible_workloads.go).
-The preemptor is requeued by us, so this is only how long to wait if Kueue never says that it has
-tried it."""
+inadmissible_workloads.go). The preemptor is requeued by us, so this is only how long to wait if
+Kueue does not say that it has tried it."""
 HOLD_S = 5.0
 """A release takes 1 to 2 s. What takes longer gives way to teams within their own quota."""
 
@@ -124,20 +123,32 @@ def _with_queue(cession: Cession, snapshot: Snapshot, now: float, all_ready: boo
         return Reservation(aside)
     since = once(cession.status.reservedTime, now)
     kept_s = led_s(since, snapshot.led_since, now)
-    may_release = kept_s >= REQUEUE_S or _is_tried(pending, since)
+    may_release = kept_s >= REQUEUE_S or _is_tried(cession, snapshot)
     message = UNPROTECTED if guard_plan.is_unprotected(cession, snapshot) else ""
-    return Reservation((*aside, *_requeue(pending, since, kept_s)), may_release, since, message)
+    actions = (*aside, *_requeue(cession, snapshot, kept_s))
+    return Reservation(actions, may_release, since, message)
 
 
-def _is_tried(pending: PendingWorkload | None, since: str) -> bool:
-    """Whether Kueue has tried the preemptor since its queue is StrictFIFO. From then on it does so
-    in every cycle."""
-    return pending is not None and pending.requeued_for == since and pending.is_tried
+def _is_tried(cession: Cession, snapshot: Snapshot) -> bool:
+    """Whether Kueue has tried the preemptor since its queue is StrictFIFO. Then it stays in the
+    queue's heap, and is tried in each cycle in which it is the head.
+
+    With Kueue's feature gate UnadmittedWorkloadsObservability, off by default, this is true a
+    moment too early: pkg/controller/core/workload_controller.go writes the condition too.
+    """
+    since = cession.status.reservedTime
+    pending = find_preemptor(cession, snapshot).pending
+    if not since or pending is None or pending.requeued_at != since:
+        return False
+    return pending.is_tried and snapshot.quota.queues[pending.queue].is_observed
 
 
-def _requeue(pending: PendingWorkload | None, since: str, kept_s: float) -> tuple[Action, ...]:
-    """Once for each time that the queue becomes StrictFIFO."""
-    if pending is None or pending.requeued_for == since or kept_s >= REQUEUE_S:
+def _requeue(cession: Cession, snapshot: Snapshot, kept_s: float) -> tuple[Action, ...]:
+    """Once for each time that the queue becomes StrictFIFO, when that time is recorded: if it could
+    not be, each pass would write another one."""
+    since = cession.status.reservedTime
+    pending = find_preemptor(cession, snapshot).pending
+    if not since or pending is None or pending.requeued_at == since or kept_s >= REQUEUE_S:
         return ()
     return (RequeueWorkload(pending.key, pending.uid, pending.pod_sets[0].name, since),)
 
@@ -227,16 +238,15 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     if is_strict and queue.is_observed:
         since = once(since, now)
     kept_s = led_s(since, snapshot.led_since, now)
-    pending = find_preemptor(cession, snapshot).pending
     # a job of the team that arrives before Kueue tries the preemptor would take the private quota;
     # those that come before the preemptor put it off for a while only, however many arrive
-    is_early = kept_s < REQUEUE_S and not _is_tried(pending, since)
+    is_early = kept_s < REQUEUE_S and not _is_tried(cession, snapshot)
     is_put_off = is_early or (aside and kept_s <= HOLD_S)
     actions: tuple[Action, ...] = aside
     if not is_strict:
         actions = (strict, *aside)
-    elif since and is_early:
-        actions = (*aside, *_requeue(pending, since, kept_s))
+    elif is_early:
+        actions = (*aside, *_requeue(cession, snapshot, kept_s))
     elif not is_put_off:
         actions = (*aside, *_private_quota(cession, snapshot))
     message = f"A guard keeps {describe_amounts(guard.usage)} for the preemptor"

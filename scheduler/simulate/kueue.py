@@ -60,7 +60,7 @@ class Kueue:
     def requeue(self, workload: Workload, since: str) -> None:
         """The spec of a pending Workload has changed, so it is tried in the next cycle."""
         if workload.reserved_since is None:
-            workload.requeued_for = since
+            workload.requeued_at = since
             workload.is_tried = False
             self.submit(workload)
 

@@ -59,7 +59,7 @@ class Workload:
     # it is inactive, and Kueue counts its quota no more
     is_freed: bool = False
     # what the scheduler has requeued it for, and whether it was tried since
-    requeued_for: str = ""
+    requeued_at: str = ""
     is_tried: bool = False
     uid: str = field(init=False)
 

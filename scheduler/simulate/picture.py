@@ -159,7 +159,7 @@ def _waiting(workload: Workload, queue: Queue) -> PendingWorkload:
         pod_sets=(PodSetRequest("main", count, Resources({RESOURCE: 1})),),
         ineligible=_why_ineligible(workload, queue),
         queued_at=workload.created,
-        requeued_for=workload.requeued_for,
+        requeued_at=workload.requeued_at,
         is_tried=workload.is_tried,
     )
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
-from cede.api.pod_templates import PodTemplate
 from cede.api.resources import Quota, amount
 from cede.api.workload_identity import identity, owner
 from scheduler.quota.pod_sets import PodSetRequest
@@ -76,9 +75,10 @@ def read_pending(
     """A job that was stopped after it grew keeps the annotation and replaces nothing: then it is no
     scale-up."""
     priority_class = workload.spec.priorityClassRef
-    template = workload.spec.podSets[0].template if workload.spec.podSets else PodTemplate()
+    # Kueue: at least one
+    template = workload.spec.podSets[0].template
     # Kueue: pkg/workload/workload.go, UnsetQuotaReservationWithCondition
-    tried = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
+    quota_reserved = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
     return PendingWorkload(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
@@ -94,8 +94,8 @@ def read_pending(
         pod_sets=pod_sets,
         ineligible=ineligible,
         queued_at=order_time(workload),
-        requeued_for=template.metadata.annotations.get(names.REQUEUED_FOR, ""),
-        is_tried=tried.observedGeneration >= workload.metadata.generation,
+        requeued_at=template.metadata.annotations.get(names.REQUEUED_AT, ""),
+        is_tried=quota_reserved.observedGeneration >= workload.metadata.generation,
     )
 
 

@@ -37,7 +37,7 @@ class PendingWorkload:
     # Unix seconds by which Kueue orders Workloads of one priority
     queued_at: float = 0.0
     # RFC 3339: since when its queue is StrictFIFO for it, as far as it was requeued for that
-    requeued_for: str = ""
+    requeued_at: str = ""
     # True if Kueue has tried to admit it since its spec changed last
     is_tried: bool = False
     # equal for Workloads of one queue and priority that Kueue treats alike: they request the same,

@@ -24,8 +24,22 @@ async def test_a_requeued_workload_has_another_spec_and_requests_the_same(
     assert requeued["metadata"]["generation"] == created["generation"] + 1
     [annotated, other] = requeued["spec"]["podSets"]
     template = annotated["template"]
-    assert template.pop("metadata") == {"annotations": {names.REQUEUED_FOR: "2026-01-01T00:00:00Z"}}
+    assert template.pop("metadata") == {"annotations": {names.REQUEUED_AT: "2026-01-01T00:00:00Z"}}
     assert [annotated, other] == [pods, pods | {"name": "other"}]
+
+
+async def test_a_workload_that_has_changed_meanwhile_is_not_requeued(
+    server: ApiServer, applier: Applier
+) -> None:
+    """It may be admitted by now."""
+    key = ("vision", "job-claim")
+    spec = {"podSets": [{"name": "main"}]}
+    old = server.put(WORKLOADS, {"metadata": {"namespace": key[0], "name": key[1]}, "spec": spec})
+    planned_on = RawObjects(workloads=[msgspec.convert(old, Workload)])
+    new = server.put(WORKLOADS, old | {"status": {"conditions": []}})
+    requeue = RequeueWorkload(key, old["metadata"]["uid"], "main", "now")
+    await applier.apply([requeue], planned_on)
+    assert server.get(WORKLOADS, key) == new
 
 
 async def test_a_workload_that_is_gone_is_not_made_by_requeuing_it(

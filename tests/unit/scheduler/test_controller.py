@@ -120,6 +120,30 @@ async def test_a_strict_queue_that_cede_does_not_manage_is_left_alone(server: Ap
     assert {strategy(server, name) for name in ("theirs", "guest")} == {"StrictFIFO"}
 
 
+async def test_a_preemptor_is_not_requeued_while_its_record_cannot_be_written(
+    server: ApiServer,
+) -> None:
+    """Each pass would have another time for it, and each write would begin another pass."""
+    teams = TwoTeams(server)
+    refused = 0
+
+    def refuse_time(method: str, path: str, body: Any) -> web.Response | None:
+        nonlocal refused
+        if path.endswith("/status") and body.get("status", {}).get("reservedTime"):
+            refused += 1
+            return refusal(500, "InternalError", "etcd is slow")
+        return None
+
+    server.admission_hook = refuse_time
+    async with gpt(teams), leading(server):
+        teams.job("vision", "inference", 4)
+        await teams.until(lambda: refused > 3, "the status to be refused")
+        written = {path for method, path, _ in server.bodies if method == "PATCH"}
+        assert not [path for path in written if "/workloads/" in path]
+        server.admission_hook = lambda method, path, body: None
+        await teams.until(ended(server), COMPLETED)
+
+
 async def test_a_job_that_cannot_be_resized_does_not_delay_others(server: ApiServer) -> None:
     teams = TwoTeams(server, grace_s=0)
 

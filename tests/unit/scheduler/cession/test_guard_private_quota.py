@@ -40,7 +40,7 @@ def test_private_quota_waits_until_kueue_has_tried_the_preemptor() -> None:
     """Seen on a real Kueue: a job of the same team that arrived before took it."""
     since = rfc3339(NOW - 0.1, micro=True)
     waits = past_own(KEEPS)
-    requeued = replace(waits.pending[0], requeued_for=since)
+    requeued = replace(waits.pending[0], requeued_at=since)
     tried = replace(requeued, is_tried=True)
     kinds = []
     for pending_ in (waits.pending[0], requeued, tried):

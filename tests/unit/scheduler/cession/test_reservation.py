@@ -38,11 +38,11 @@ def waiting(
     strategy: str = "StrictFIFO",
     *before: PendingWorkload,
     is_observed: bool = True,
-    requeued_for: str = "",
+    requeued_at: str = "",
     is_tried: bool = False,
 ) -> Snapshot:
     """`claim` is pending in vision, behind the Workloads `before`."""
-    claim = replace(pending(), requeued_for=requeued_for, is_tried=is_tried)
+    claim = replace(pending(), requeued_at=requeued_at, is_tried=is_tried)
     vision = replace(queue("vision", strategy=strategy), is_observed=is_observed)
     quota = cohort_quota(vision, queue("research", used=8))
     return snapshot(quota, pending=[*before, claim])
@@ -66,28 +66,32 @@ def test_nothing_is_released_before_kueue_has_read_the_queue() -> None:
 
 def test_the_preemptor_is_requeued_once_the_queue_is_strict() -> None:
     """Kueue keeps nothing for what it has not tried since."""
-    first = prepare(cession(reservedTime=""), waiting(), NOW, READY)
-    assert (first.since, first.may_release) == (SINCE, False)
-    assert first.actions == (RequeueWorkload(("vision", "job-claim"), "uid-claim", "main", SINCE),)
-    later = prepare(cession(reservedTime=SINCE), waiting(), NOW + 0.1, READY)
-    assert (later.actions, later.may_release) == (first.actions, False)
+    requeue = RequeueWorkload(("vision", "job-claim"), "uid-claim", "main", SINCE)
+    first = prepare(cession(reservedTime=""), waiting(is_tried=True), NOW, READY)
+    assert (first.since, first.may_release, first.actions) == (SINCE, False, ())
+    recorded = prepare(cession(reservedTime=SINCE), waiting(), NOW + 0.1, READY)
+    assert (recorded.since, recorded.may_release, recorded.actions) == (SINCE, False, (requeue,))
 
 
+@pytest.mark.parametrize("is_observed", [False, True])
 @pytest.mark.parametrize("is_tried", [False, True])
-@pytest.mark.parametrize("requeued_for", ["", RESERVED, SINCE])
+@pytest.mark.parametrize("requeued_at", ["", RESERVED, SINCE])
+@pytest.mark.parametrize("is_scale_up", [False, True])
 def test_nothing_is_released_before_kueue_has_tried_the_preemptor(
-    requeued_for: str, is_tried: bool
+    requeued_at: str, is_tried: bool, is_observed: bool, is_scale_up: bool
 ) -> None:
     """Since the queue is StrictFIFO this time: RESERVED is from an earlier time."""
-    current = waiting(requeued_for=requeued_for, is_tried=is_tried)
+    claim = replace(pending(), requeued_at=requeued_at, is_tried=is_tried, is_scale_up=is_scale_up)
+    current = waiting(is_observed=is_observed)
+    current = replace(current, pending=PendingWorkloads([claim]))
     reservation = prepare(cession(reservedTime=SINCE), current, NOW + 0.1, READY)
-    assert reservation.may_release is (requeued_for == SINCE and is_tried)
-    assert bool(reservation.actions) is (requeued_for != SINCE)
+    assert reservation.may_release is (requeued_at == SINCE and is_tried and is_observed)
+    assert bool(reservation.actions) is (requeued_at != SINCE)
 
 
 def test_the_release_waits_for_kueue_no_longer_than_kueue_takes_by_itself() -> None:
     """The preemptor may be behind others that Kueue tries first by right."""
-    current = waiting(requeued_for=SINCE)
+    current = waiting(requeued_at=SINCE)
     record = cession(reservedTime=SINCE)
     assert not prepare(record, current, NOW + REQUEUE_S - 0.1, READY).may_release
     assert prepare(record, current, NOW + REQUEUE_S, READY).may_release
@@ -207,9 +211,8 @@ def test_nobody_is_set_aside_for_a_growth_while_others_save() -> None:
 def test_who_waits_hopeless_before_the_preemptor_is_set_aside_and_nothing_released_yet() -> None:
     current = waiting("StrictFIFO", pending("x", pods=6))
     reservation = prepare(cession(reservedTime=""), current, NOW, READY)
-    aside, requeued = reservation.actions
+    (aside,) = reservation.actions
     assert isinstance(aside, SetWorkloadActive)
-    assert isinstance(requeued, RequeueWorkload)
     assert (aside.uid, aside.active, aside.cession) == ("uid-x", False, "c-1")
     assert (reservation.since, reservation.may_release) == (rfc3339(NOW, micro=True), False)
 

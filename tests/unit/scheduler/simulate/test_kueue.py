@@ -51,7 +51,7 @@ def test_what_is_requeued_is_tried_in_the_next_cycle() -> None:
     assert (first.is_tried, names_of_heads(kueue)) == (True, set())
     kueue.set_strategy("vision", STRICT_FIFO, 1.0)
     kueue.requeue(first, "now")
-    assert (first.is_tried, first.requeued_for) == (False, "now")
+    assert (first.is_tried, first.requeued_at) == (False, "now")
     run_cycle(kueue, 1.1)
     assert (first.is_tried, names_of_heads(kueue)) == (True, {"first"})
 

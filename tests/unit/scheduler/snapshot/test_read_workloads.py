@@ -52,7 +52,7 @@ def test_a_workload_without_quota_cannot_be_read_as_admitted() -> None:
 def test_a_pending_workload_was_tried_if_kueue_says_so_of_its_present_spec(
     tried: int, is_tried: bool
 ) -> None:
-    template = PodTemplate(Meta(annotations={names.REQUEUED_FOR: "now"}))
+    template = PodTemplate(Meta(annotations={names.REQUEUED_AT: "now"}))
     body = workload("claim", 4)
     refused = Condition(names.QUOTA_RESERVED, "False", observedGeneration=tried)
     body = replace(
@@ -62,7 +62,7 @@ def test_a_pending_workload_was_tried_if_kueue_says_so_of_its_present_spec(
         status=replace(body.status, conditions=(refused,) * bool(tried)),
     )
     waiting = read_pending(body, "vision")
-    assert (waiting.requeued_for, waiting.is_tried) == ("now", is_tried)
+    assert (waiting.requeued_at, waiting.is_tried) == ("now", is_tried)
 
 
 # --- annotations ----------------------------------------------------------------------------------
