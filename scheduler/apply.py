@@ -193,7 +193,7 @@ class Applier:
                 await self._resize(action)
             case SetWorkloadActive():
                 # one write, so that a stopped Workload always shows who lets it run again
-                metadata: Json = {"uid": action.uid} | self._versions.of_workload(action.workload)
+                metadata = self._versions.of_workload(action.workload, action.uid)
                 metadata["labels"] = {names.STOPPED_FOR: action.cession or None}
                 spec = {"active": action.active}
                 await self._client.patch(
@@ -202,7 +202,7 @@ class Applier:
             case RequeueWorkload():
                 template = {"metadata": {"annotations": {names.REQUEUED_AT: action.since}}}
                 body = {
-                    "metadata": {"uid": action.uid} | self._versions.of_workload(action.workload),
+                    "metadata": self._versions.of_workload(action.workload, action.uid),
                     "spec": {"podSets": [{"name": action.pod_set, "template": template}]},
                 }
                 # a merge patch would replace the whole list; the rest of it stays Kueue's
@@ -285,10 +285,10 @@ class _Versions:
     def of_cession(self, name: str) -> Json:
         return _precondition(self._cessions.get(name, ""))
 
-    def of_workload(self, key: Key) -> Json:
+    def of_workload(self, key: Key, uid: str) -> Json:
         if self._by_key is None:
             self._by_key = {w.metadata.key: w.metadata.resourceVersion for w in self._workloads}
-        return _precondition(self._by_key.get(key, ""))
+        return {"uid": uid} | _precondition(self._by_key.get(key, ""))
 
 
 def _precondition(version: str) -> Json:

@@ -122,11 +122,16 @@ def _with_queue(cession: Cession, snapshot: Snapshot, now: float, all_ready: boo
     if not cession.status.reservedTime and not queue.is_observed:
         return Reservation(aside)
     since = once(cession.status.reservedTime, now)
-    kept_s = led_s(since, snapshot.led_since, now)
-    may_release = kept_s >= REQUEUE_S or _is_tried(cession, snapshot)
+    is_early = _is_early(cession, snapshot, led_s(since, snapshot.led_since, now))
+    requeue = _requeue(cession, snapshot) if is_early else ()
     message = UNPROTECTED if guard_plan.is_unprotected(cession, snapshot) else ""
-    actions = (*aside, *_requeue(cession, snapshot, kept_s))
-    return Reservation(actions, may_release, since, message)
+    return Reservation((*aside, *requeue), not is_early, since, message)
+
+
+def _is_early(cession: Cession, snapshot: Snapshot, kept_s: float) -> bool:
+    """Whether Kueue may not have tried the preemptor yet, `kept_s` after its queue became
+    StrictFIFO."""
+    return kept_s < REQUEUE_S and not _is_tried(cession, snapshot)
 
 
 def _is_tried(cession: Cession, snapshot: Snapshot) -> bool:
@@ -143,12 +148,12 @@ def _is_tried(cession: Cession, snapshot: Snapshot) -> bool:
     return pending.is_tried and snapshot.quota.queues[pending.queue].is_observed
 
 
-def _requeue(cession: Cession, snapshot: Snapshot, kept_s: float) -> tuple[Action, ...]:
+def _requeue(cession: Cession, snapshot: Snapshot) -> tuple[Action, ...]:
     """Once for each time that the queue becomes StrictFIFO, when that time is recorded: if it could
     not be, each pass would write another one."""
     since = cession.status.reservedTime
     pending = find_preemptor(cession, snapshot).pending
-    if not since or pending is None or pending.requeued_at == since or kept_s >= REQUEUE_S:
+    if not since or pending is None or pending.requeued_at == since:
         return ()
     return (RequeueWorkload(pending.key, pending.uid, pending.pod_sets[0].name, since),)
 
@@ -240,14 +245,12 @@ def _with_guard(cession: Cession, snapshot: Snapshot, now: float) -> Reservation
     kept_s = led_s(since, snapshot.led_since, now)
     # a job of the team that arrives before Kueue tries the preemptor would take the private quota;
     # those that come before the preemptor put it off for a while only, however many arrive
-    is_early = kept_s < REQUEUE_S and not _is_tried(cession, snapshot)
-    is_put_off = is_early or (aside and kept_s <= HOLD_S)
     actions: tuple[Action, ...] = aside
     if not is_strict:
         actions = (strict, *aside)
-    elif is_early:
-        actions = (*aside, *_requeue(cession, snapshot, kept_s))
-    elif not is_put_off:
+    elif _is_early(cession, snapshot, kept_s):
+        actions = (*aside, *_requeue(cession, snapshot))
+    elif not aside or kept_s > HOLD_S:
         actions = (*aside, *_private_quota(cession, snapshot))
     message = f"A guard keeps {describe_amounts(guard.usage)} for the preemptor"
     message += f" since {rfc3339(unix(since))}." if since else "."

@@ -193,8 +193,8 @@ class Kueue:
             "type": type_,
             "status": status,
             "lastTransitionTime": rfc3339(time.time()),
+            "observedGeneration": workload["metadata"]["generation"],
         }
-        changed["observedGeneration"] = workload["metadata"]["generation"]
         old = workload.get("status", {})
         others = [entry for entry in old.get("conditions", []) if entry["type"] != type_]
         new = {**old, **fields, "conditions": [*others, changed]}

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 
 from tests.bench.runtime import peers
 from tests.bench.runtime.commits import Commit, Resumed, read_events, resumed
+from tests.harness import local_job
 
 # Time limits of a job's start and of its resuming.
 START_S = 300.0
@@ -41,11 +42,9 @@ def until(probe: Callable[[], T | None], seconds: float, what: str) -> T:
 def free_port(count: int = 1) -> int:
     """The first of `count` free ports in a row."""
     while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = int(listener.getsockname()[1])
+        port = local_job.free_port()
         with suppress(OSError):
-            for number in range(port, port + count):
+            for number in range(port + 1, port + count):
                 with socket.socket() as listener:
                     listener.bind(("127.0.0.1", number))
             return port
