@@ -29,10 +29,12 @@ test-fast: setup-python  ## the quick tests; those of elastic_runtime run beside
 		$(PYTHON_) $(FAST) tests/laws tests/unit --ignore=tests/unit/elastic_runtime; \
 		code=$$?; wait $$! && exit $$code
 
-test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 2 h
+test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kills; 3 h
 	@$(LOCAL) up
 	@CEDE_QUIET_SECONDS=300 $(PYTHON_) -m pytest -q tests/integration -k quiet_cluster
 	@CEDE_RESERVATIONS=20 $(PYTHON_) -m pytest -q -s tests/integration/test_reservation.py
+	@CEDE_RESERVATIONS=20 CEDE_FAIR_SHARING=off $(PYTHON_) -m pytest -q -s \
+		tests/integration/test_reservation.py
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py

@@ -30,6 +30,7 @@ and then, in the same directory of another terminal:
   python -m elastic_runtime resize 2        train on with two pods; `resize 4` brings two back
   python -m elastic_runtime save            save now, while the job trains
   python -m elastic_runtime verify save     check the checkpoints in the folder `save`
+  python -m elastic_runtime saves save      list them, with the best
 in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
   python -m elastic_runtime train.py --epochs 3
   python -m elastic_runtime -m package.train --epochs 3
@@ -58,6 +59,15 @@ def verify(directory: Path, *, as_json: bool) -> int:
         file=sys.stderr,
     )
     return 1
+
+
+def list_saves(directory: Path, *, as_json: bool) -> int:
+    """Print all checkpoints, newest first. 1 if there is none."""
+    from elastic_runtime.checkpointing import save_listing
+
+    listed = save_listing.saves(directory)
+    print(save_listing.as_json(listed) if as_json else save_listing.table(listed, directory))
+    return 0 if listed else 1
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -135,12 +145,13 @@ def make_request_parser() -> argparse.ArgumentParser:
     words.add_parser("save", parents=[options], help="save now, while the job trains")
     resize = words.add_parser("resize", parents=[options], help="train on with so many pods")
     resize.add_argument("pods", nargs="*")
-    verifier = words.add_parser("verify", parents=[options], help="check the checkpoints")
-    verifier.add_argument("checkpoints", type=Path, metavar="DIRECTORY")
+    for word, purpose in (("verify", "check the checkpoints"), ("saves", "list the checkpoints")):
+        reader = words.add_parser(word, parents=[options], help=purpose)
+        reader.add_argument("checkpoints", type=Path, metavar="DIRECTORY")
     return parser
 
 
-WORDS = ("status", "resize", "save", "verify")
+WORDS = ("status", "resize", "save", "verify", "saves")
 
 
 def request(args: argparse.Namespace) -> int:
@@ -164,6 +175,8 @@ def request(args: argparse.Namespace) -> int:
         case "verify":
             log_to(sys.stderr)
             return verify(args.checkpoints, as_json=as_json)
+        case "saves":
+            return list_saves(args.checkpoints, as_json=as_json)
     if len(args.pods) != 1 or not args.pods[0].isdecimal():
         parser.error(f"resize to how many pods? `resize 2`, not `{' '.join(args.script)}`")
     size = int(args.pods[0])
@@ -186,7 +199,7 @@ def missing_script(name: str, *, is_module: bool) -> str:
     if spec and not PathFinder.find_spec(top):
         return ""
     for part in below:
-        # With its folders a module below is found as a top one is: its parent is not imported.
+        # With its folders a module below is listed as a top one is: its parent is not imported.
         folders = spec.submodule_search_locations if spec else None
         spec = PathFinder.find_spec(part, folders) if folders else None
     if spec:

@@ -15,6 +15,14 @@ ACCUMULATION = (
     "the loss is divided by %d, which may be for gradient accumulation: if so, remove it, the "
     "session divides by the number of micro-batches"
 )
+WEIGHTED_TWICE = (
+    "the loss is multiplied by %g, which is also its weight: pass the mean over the micro-batch, "
+    "step.backward multiplies it by its weight"
+)
+WEIGHTED_SUM = (
+    "the loss is a sum, and has a weight: pass the mean over what the weight counts, "
+    "step.backward multiplies it by its weight"
+)
 # torch's GradScaler begins with 2**16, and grows and shrinks by a factor of 2. Smaller ones are
 # also weights, such as the square of a temperature in distillation.
 MIN_GRAD_SCALE = 2.0**13
@@ -25,10 +33,15 @@ SUM = 2
 
 
 def scaled_loss_warning(
-    loss: torch.Tensor, micro_batches: int, micro_batch_size: int
+    loss: torch.Tensor, micro_batches: int, micro_batch_size: int, weight: float | None = None
 ) -> str | None:
     """`micro_batches`: workers times steps of accumulation, in a script that was ported."""
     operation, number = last_constant(loss)
+    if weight is not None and weight > 1:
+        if getattr(loss.grad_fn, "_saved_reduction", None) == SUM:
+            return WEIGHTED_SUM
+        if number == weight:
+            return WEIGHTED_TWICE % number if operation == MULTIPLY else None
     if not number.is_integer():
         return None
     if operation == MULTIPLY:

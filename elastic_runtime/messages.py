@@ -1,14 +1,13 @@
-"""PURE. The messages inside a job: between agent and ranks, and between agents and pod 0.
+"""PURE. The messages inside a job, as JSON objects: between agent and ranks, and agents and pod 0.
 
-Agent and rank send one JSON object a line over a socket that the rank inherits. An agent calls
-pod 0 through the signed control port (contract.py), with a JSON object as the body:
+Agent and rank send one a line over a socket that the rank inherits. An agent calls pod 0 through
+the signed control port (contract.py):
 
     POST /v1/member            MemberReport → {}               at every change, and as a heartbeat
     GET  /v1/record?after=N    → CoordinatorReply              held open until revision N is old
     POST /v1/stacks            → StacksReply                   every pod logs its ranks' stacks
 
-All pods of a job run the same image, so the messages carry no version. `step` is always the number
-of committed steps.
+All pods run the same image, so messages carry no version. `step`: the number of committed steps.
 """
 
 from dataclasses import dataclass, field
@@ -16,20 +15,15 @@ from typing import TypeAlias, get_args
 
 from elastic_runtime import json_codec
 
-# --- calls of an agent to pod 0 ---
+# Calls of an agent to pod 0.
 MEMBER_PATH = "/v1/member"
 RECORD_PATH = "/v1/record"
 STACKS_PATH = "/v1/stacks"
 
 
-# --- parts of several messages ---
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One generation of the job's membership.
-
-    The global rank of a pod's first process is the pod's position in `members` times the ranks
-    per pod.
-    """
+    """One generation of the job's membership: ranks are numbered in the order of `members`."""
 
     generation: int = 0
     # Pod indexes. The first member's first process opens the store where the ranks meet.
@@ -54,11 +48,10 @@ class StoreOpened:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Counters of one pod. They only grow while its agent lives."""
+    """Counters of one pod, and the time spent in steps. They only grow while its agent lives."""
 
     steps: int = 0
     samples: int = 0
-    # Time spent in steps.
     seconds: float = 0.0
 
 
@@ -75,11 +68,11 @@ class Progress:
     seconds: float | None = None
     # How much time the last change of membership added between two steps.
     pause_s: float | None = None
-    # The step of a new checkpoint, the SHA-256 of its manifest, and how long the save took.
+    # The step of a new checkpoint, the SHA-256 of its manifest, how long the save took, and for how
+    # long it kept the step waiting.
     durable_step: int | None = None
     digest: str | None = None
     save_s: float | None = None
-    # How long that save kept the step waiting.
     stall_s: float | None = None
     # Sentences for the job's status by subject, each empty to withdraw the last one.
     message: str | None = None
@@ -134,6 +127,14 @@ class Broken:
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """This rank has finished its part of the step and waits for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluating:
+    """This rank has begun so many micro-batches, or waits for others; 0: its evaluation ended."""
+
+    micro_batches: int
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ class StacksFile:
 
 TrainingMessage: TypeAlias = Ready | StoreOpened | Formed | Broken | Arrived | StepCommitted
 WorkerMessage: TypeAlias = (
-    TrainingMessage | Progress | Parked | Finished | Failed | CommandEnded | Pong
+    TrainingMessage | Evaluating | Progress | Parked | Finished | Failed | CommandEnded | Pong
 )
 AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile
 

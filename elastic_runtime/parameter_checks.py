@@ -8,10 +8,11 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state.optimizers import Optimizers
 
 OPTIMIZER_STEPPED = (
     "optimizer.step was called by the script: remove the call, the session steps the optimizer "
-    "when all ranks commit a step; a job has one, with a param_group for each setting"
+    "when all ranks commit a step; if there are several, give it all of them, optimizer=[...]"
 )
 FOREIGN_OPTIMIZER = (
     "another optimizer than the session's steps inside the loop, on tensors that are not in the "
@@ -64,14 +65,14 @@ def trained(model: torch.nn.Module) -> dict[torch.nn.Parameter, bool]:
 
 
 def parameter_mistakes(
-    before: Mapping[torch.nn.Parameter, bool], optimizer: torch.optim.Optimizer
+    before: Mapping[torch.nn.Parameter, bool], optimizers: Optimizers
 ) -> Iterator[str]:
-    """Parameters that the optimizer steps though their gradients are not summed over the ranks.
+    """Parameters that an optimizer steps though their gradients are not summed over the ranks.
 
     `before`: `trained` when the session was created. Called in every step: a tenth of what a walk
     through the modules takes, and a parameter that no optimizer steps cannot drift.
     """
-    for group in optimizer.param_groups:
+    for group in optimizers.param_groups:
         for parameter in group["params"]:
             if parameter not in before:
                 yield OPTIMIZER_CHANGED

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.state_tree import pack, unpack
 
 LOOP_LEFT_EARLY = (
@@ -18,7 +19,7 @@ LOOP_LEFT_EARLY = (
     "an error; to end the job early, call session.stop() and let the body run to its end"
 )
 NOTHING_TO_DO = (
-    "the job has ended already, at step %d, so session.steps(%d) has no steps: pass a larger "
+    "the job has ended already, at step %d, so %s has no steps: pass a larger "
     "number to train on, or use another checkpoint directory to begin anew"
 )
 LATE_GRADIENT = (
@@ -29,12 +30,40 @@ SECOND_LOOP = (
     "session.steps was called a second time, but a job ends with its first loop: use one loop over "
     "all steps and branch on step.number"
 )
+TWO_LOOPS = (
+    "session.steps and session.begin drive the same loop: use either `for step in session.steps`, "
+    "or session.begin() and session.commit()"
+)
+BEGIN_TWICE = (
+    "session.begin was called while step %d is not committed: call session.commit() after its "
+    "micro-batches, then session.begin()"
+)
+COMMIT_WITHOUT_BEGIN = (
+    "session.commit was called with no step in flight: call session.begin() first, and "
+    "session.commit() once for each step that it returns"
+)
+OTHER_END = "session.begin(%s) follows %s: give the same number in every call, or only in the first"
+LOOP_FAILED = (
+    "session.begin and session.commit cannot go on after an error: let it end the script, which is "
+    "then started again"
+)
+STEP_LEFT_OPEN = (
+    "step %d is not committed: the script ended between session.begin and session.commit; to end "
+    "the job early, call session.stop() and commit the step"
+)
+END_NOT_REACHED = (
+    "the job has not ended, at step %d: the script ended after session.commit; call "
+    "session.begin() until it returns None, which also saves the last step"
+)
+SEVERAL_OPTIMIZERS = (
+    "the session has several optimizers: use session.optimizers[name] in place of session.optimizer"
+)
 RANK_UNKNOWN = (
-    "session.rank and session.world are known only inside the loop over session.steps: move code "
-    "that a single process runs into the loop, or out of the job"
+    "session.rank and session.world are known only inside the loop over steps: move code that a "
+    "single process runs into the loop, or out of the job"
 )
 UNKNOWN_SCHEDULER = (
-    "the optimizer has an lr_scheduler that the session does not know, so it is not saved, and is "
+    "an optimizer has an lr_scheduler that the session does not know, so it is not saved, and is "
     "stepped twice when a step is repeated: pass it in lr_schedulers=[...] and do not step it"
 )
 IDLE_RANKS = (
@@ -75,28 +104,37 @@ def raise_mistakes(messages: Iterable[str]) -> None:
 # --- the optimizer --------------------------------------------------------------------------------
 
 
-def has_unknown_scheduler(optimizer: torch.optim.Optimizer, lr_schedulers: Sequence[Any]) -> bool:
-    """Whether an lr_scheduler was created for this optimizer, and the session has none."""
-    return not lr_schedulers and any("initial_lr" in group for group in optimizer.param_groups)
+def has_unknown_scheduler(optimizers: Optimizers, lr_schedulers: Sequence[Any]) -> bool:
+    """Whether an lr_scheduler was created for an optimizer, and the session has none for it.
+
+    A scheduler that does not name its optimizer may be of any; of a single one all are.
+    """
+    known = [getattr(scheduler, "optimizer", None) for scheduler in lr_schedulers]
+    if None in known or (known and len(optimizers) == 1):
+        return False
+    ids = {id(optimizer) for optimizer in known}
+    return any(
+        "initial_lr" in group
+        for optimizer in optimizers
+        if id(optimizer) not in ids
+        for group in optimizer.param_groups
+    )
 
 
 # --- what holds when the first step begins --------------------------------------------------------
 
 
 def start_mistakes(
-    before: Sequence[ParameterPlace] | None,
+    before: Sequence[ParameterPlace],
     now: Sequence[ParameterPlace],
     *,
     has_data: bool,
     trains_elsewhere: bool,
 ) -> Iterator[str]:
-    """`before`: the parameters when the session was created; None if its loop has already begun.
+    """`before`: the parameters when the session was created.
 
     `trains_elsewhere`: another session trains this model.
     """
-    if before is None:
-        yield SECOND_LOOP
-        return
     if trains_elsewhere:
         yield (
             "another session trains this model, and its loop has not ended: end that loop first, "

@@ -9,36 +9,37 @@ A step is a transaction (training/transaction.py), so a fault costs only the ste
 two steps the job may change its size (training/generation_change.py).
 """
 
-import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import torch
+from torch.optim import Optimizer
 
-from elastic_runtime import messages, parameter_checks, script_checks, session_checks
+from elastic_runtime import messages, script_checks, session_checks
 from elastic_runtime.data.map_dataset import Indexed, Loader
 from elastic_runtime.data.streams import OpenStream, Streams
 from elastic_runtime.json_logging import log_for_people, log_to
+from elastic_runtime.state.optimizers import Optimizers, by_name
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.module_buffers import ModuleBuffers
 from elastic_runtime.strategies.replicated import Replicated
 from elastic_runtime.training.agent_link import connect
 from elastic_runtime.training.deferred_compiler import defer_compiler
+from elastic_runtime.training.evaluation import Evaluation, evaluate
 from elastic_runtime.training.generation_change import GenerationChange
 from elastic_runtime.training.journal import Journal
+from elastic_runtime.training.keep_best import keep_best
 from elastic_runtime.training.options import CheckpointOptions, DataOptions
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.rank_lifecycle import RankLifecycle
 from elastic_runtime.training.state import TrainingState
 from elastic_runtime.training.stateful import LRScheduler, Stateful
 from elastic_runtime.training.step import Step
-from elastic_runtime.training.transaction import Outcome, StepTransaction
+from elastic_runtime.training.step_loop import StepLoop
+from elastic_runtime.training.transaction import StepTransaction
 
-log = logging.getLogger(__name__)
-_models_in_a_loop = WeakSet[torch.nn.Module]()
 # Before the script creates its optimizer.
 defer_compiler()
 
@@ -50,13 +51,16 @@ class Session:
 
     Args:
         model: the model, on its device and not wrapped; a compiled one is saved by its plain names.
-        optimizer: of the model's parameters.
+        optimizer: of the model's parameters; several as a list or by name, which all step when a
+            step is committed. Each trained parameter is in one of them.
         micro_batches: of one step, at every size; at least as many as the job will have ranks.
         micro_batch_size: samples of each.
         samples: size of the dataset; not needed with `loader` or `streams`.
         seed: decides on the order of samples and on random draws.
         checkpoint: a directory that all pods share; saved on request, after shrinks, before stops.
         save_every: steps between two further saves; 0: none.
+        keep: how many of the newest checkpoints stay.
+        keep_every: beside them the first of every so many steps stays; 0: none.
         local_checkpoint: a directory on each pod's own disk, where each pod saves its part.
         local_save_every: steps between two of them; 0: none.
         lr_schedulers: the session steps each when a step is committed; do not step them yourself.
@@ -72,7 +76,7 @@ class Session:
     def __init__(
         self,
         model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer | Sequence[Optimizer] | Mapping[str, Optimizer],
         *,
         micro_batches: int,
         micro_batch_size: int = 1,
@@ -80,6 +84,8 @@ class Session:
         seed: int = 0,
         checkpoint: str | Path | None = None,
         save_every: int = 0,
+        keep: int = 2,
+        keep_every: int = 0,
         local_checkpoint: str | Path | None = None,
         local_save_every: int = 0,
         lr_schedulers: Sequence[LRScheduler] = (),
@@ -100,27 +106,24 @@ class Session:
                 *session_checks.save_mistakes(
                     checkpoint, save_every, local_checkpoint, local_save_every
                 ),
+                *session_checks.retention_mistakes(keep, keep_every, checkpoint),
             ]
         )
-        # None once the loop over steps has begun: a strategy may replace the parameters.
-        self._places: list[script_checks.ParameterPlace] | None
-        self._places = script_checks.parameter_places(model)
         if link:
             link.has_session = True
             log_to(sys.stdout)
         else:
             log_for_people(sys.stderr)
         lifecycle = RankLifecycle(link)
-        saver = CheckpointOptions(
-            Path(checkpoint) if checkpoint else None,
-            save_every,
-            Path(local_checkpoint) if local_checkpoint else None,
-            local_save_every,
-        ).make_saver(lambda **figures: lifecycle.send(messages.Progress(**figures)))
+        options = CheckpointOptions(
+            checkpoint, save_every, local_checkpoint, local_save_every, keep, keep_every
+        )
+        saver = options.make_saver(lambda **figures: lifecycle.send(messages.Progress(**figures)))
         data = DataOptions(int(samples or 0), int(micro_batches), int(micro_batch_size), int(seed))
-        self._state = TrainingState(model, optimizer, lr_schedulers, stateful, data, saver)
+        self._state = TrainingState(
+            model, Optimizers(by_name(optimizer)), lr_schedulers, stateful, data, saver
+        )
         self.model = model
-        self.optimizer = optimizer
         self.device = self._state.device
         self.strategy: Strategy = strategy or Replicated()
         self.micro_batches = data.micro_batches
@@ -136,6 +139,8 @@ class Session:
         )
         self._transaction = StepTransaction(self._parts)
         self._generations = GenerationChange(self._parts, self._transaction)
+        self._evaluation = Evaluation(self._parts, self._transaction, self._generations)
+        self._loop = StepLoop(self._parts, self._transaction, self._generations)
         self.strategy.attach(self._state)
 
     # --- what a script may read -------------------------------------------------------------------
@@ -149,6 +154,18 @@ class Session:
     def world(self) -> int:
         """How many processes train; it changes. ValueError before the loop."""
         return self._parts.lifecycle.rank_and_world[1]
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The only one. ValueError if there are several, which are in `optimizers`."""
+        if len(self.optimizers) > 1:
+            script_checks.raise_mistakes([script_checks.SEVERAL_OPTIMIZERS])
+        return next(iter(self.optimizers.values()))
+
+    @property
+    def optimizers(self) -> dict[str, Optimizer]:
+        """By name; without names, by their place in the list: "0", "1"."""
+        return dict(self._state.optimizers.by_name)
 
     @property
     def local_rank(self) -> int:
@@ -182,7 +199,6 @@ class Session:
         return self._state.data.samples
 
     # --- data -------------------------------------------------------------------------------------
-
     def loader(self, dataset: Indexed, **options: Any) -> Loader:
         """Micro-batches of a map-style dataset.
 
@@ -234,64 +250,49 @@ class Session:
         Raises:
             ValueError: for mistakes in the script.
         """
-        script_checks.raise_mistakes(
-            script_checks.start_mistakes(
-                self._places,
-                script_checks.parameter_places(self.model),
-                has_data=bool(self.samples or self._transaction.streams),
-                trains_elsewhere=self.model in _models_in_a_loop,
-            )
-        )
-        self._places = None
-        script_checks.raise_mistakes(script_checks.stateful_mistakes(self._state.stateful))
-        _models_in_a_loop.add(self.model)
-        transaction = self._transaction
-        try:
-            with parameter_checks.no_optimizer_step(
-                self.model, lambda: transaction.gradients_reduced, self._parts.warn_once
-            ):
-                yield from self._loop(until)
-        finally:
-            self.strategy.detach()
-            _models_in_a_loop.discard(self.model)
+        yield from self._loop.steps(until)
 
-    def _loop(self, until: int) -> Iterator[Step]:
-        self._transaction.until = until
-        self._generations.join_first()
-        for warning in self._warnings(until):
-            self._parts.warn_once(warning)
-        while True:
-            while not self._state.is_last_step(until):
-                yield from self._step(until)
-            if self._generations.finish():
-                return
+    @session_checks.checks_arguments("session.begin")
+    def begin(self, until: int | None = None) -> Step | None:
+        """The next step, in place of `steps`, for a loop that belongs to somebody else.
 
-    def _warnings(self, until: int) -> Iterator[str]:
-        if script_checks.has_unknown_scheduler(self.optimizer, self._state.lr_schedulers):
-            yield script_checks.UNKNOWN_SCHEDULER
-        if any(isinstance(module, torch.nn.SyncBatchNorm) for module in self.model.modules()):
-            yield script_checks.SYNC_BATCH_NORM
-        if self._state.is_last_step(until):
-            yield script_checks.NOTHING_TO_DO % (self.step, until)
+        The first call joins the job. The last one, which returns None, saves the state: let no loop
+        end without it.
+
+        Args:
+            until: as in `steps`; the same in every call, or only in the first. None: `stop` alone
+                ends the job.
+
+        Returns:
+            the step, which is the same again after a `commit` that returned False; None when the
+            job has ended.
+
+        Raises:
+            ValueError: for mistakes in the script.
+        """
+        return self._loop.begin(until)
+
+    def commit(self) -> bool:
+        """Commit the step that `begin` returned, on all ranks or on none.
+
+        Between `commit` and `begin` there is no step in flight: evaluate and log there.
+
+        Returns:
+            whether the state has the step; False: a rank was lost, and `begin` returns it again.
+
+        Raises:
+            ValueError: for mistakes in the script.
+        """
+        return self._loop.commit()
+
+    evaluate = evaluate
+    keep_best = keep_best
 
     def stop(self) -> None:
         """End the job early: the step in flight is the last, on all ranks, and is saved.
 
-        Call it inside the loop, on one rank or several, and let the body run to its end. The same
-        script, started again, ends at once; with a larger `until` it trains on.
+        Call it inside the loop, on one rank or several, and let the body run to its end. Between
+        `commit` and `begin` it is the next step. An evaluation that runs ends without a result. The
+        same script, started again, ends at once; with a larger `until` it trains on.
         """
         self._transaction.stop_requested = True
-
-    def _step(self, until: int) -> Iterator[Step]:
-        step = self._transaction.begin()
-        try:
-            yield step
-        except GeneratorExit:
-            log.error(script_checks.LOOP_LEFT_EARLY, self.step, until)
-            raise
-        step.check_finished()
-        match self._transaction.commit(step):
-            case Outcome.FAILED:
-                self._generations.recover()
-            case Outcome.RESIZE:
-                self._generations.resize()

@@ -12,6 +12,7 @@ import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state import optimizers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,6 +26,7 @@ OTHER_NAMES = {
         "grad_accum_steps",
         "gradient_accumulation_steps",
     ),
+    "optimizer=[...]": ("optimizers", "optims"),
     "samples=len(dataset)": ("data", "dataset", "train_dataset", "num_samples"),
     "session.loader(dataset)": ("loader", "dataloader", "train_loader", "train_dataloader"),
     "checkpoint=...": ("checkpoint_dir", "checkpoint_path", "output_dir", "save_dir"),
@@ -37,6 +39,9 @@ NEEDED = {
     "model": "give it the model first",
     "optimizer": "give it the optimizer of the model's parameters second",
     "micro_batches": "give micro_batches=..., how many a step has at every size of the job",
+    "data": "give it a dataset, or the number of its samples, first",
+    "function": "give it a function of a micro-batch that returns sums by name, second",
+    "value": "give what was measured of the state, such as its loss",
     "until": "give the step at which the job ends, such as 1000",
 }
 
@@ -90,20 +95,24 @@ def _cure_of_name(wrong: str, names: Sequence[str]) -> str:
 
 def session_mistakes(
     model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Any,
     samples: int | None,
     micro_batches: int,
     micro_batch_size: int,
 ) -> Iterator[str]:
+    """`optimizer`: one or several, as the script gives them."""
     if samples is not None and (not isinstance(samples, Integral) or samples < 1):
         yield f"samples is {samples}: give the length of the dataset, at least 1"
     for name, count in (("micro_batches", micro_batches), ("micro_batch_size", micro_batch_size)):
         if not isinstance(count, Integral) or count < 1:
             yield f"{name} is {count!r}: give a whole number, at least 1"
-    if not isinstance(model, torch.nn.Module) or not hasattr(optimizer, "param_groups"):
+    by_name = optimizers.by_name(optimizer)
+    others = [given for given in by_name.values() if not hasattr(given, "param_groups")]
+    if not isinstance(model, torch.nn.Module) or others or not by_name:
+        kind = type(others[0] if others else optimizer).__name__
         yield (
-            f"the session is given {type(model).__name__} and {type(optimizer).__name__}: give it "
-            "the model first, then its optimizer"
+            f"the session is given {type(model).__name__} and {kind}: give it the model first, "
+            "then its optimizer, or several as a list or by name"
         )
         return
     if isinstance(model, DistributedDataParallel | DataParallel):
@@ -125,12 +134,7 @@ def session_mistakes(
             "the model has no parameter that requires a gradient: set requires_grad on those that "
             "are to be trained"
         )
-    optimized = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if foreign := sum(parameter not in own for parameter in optimized):
-        yield (
-            f"{foreign} of the optimizer's {len(optimized)} tensors are not parameters of the "
-            "model: create the optimizer with model.parameters()"
-        )
+    yield from optimizers.mistakes(model, by_name)
 
 
 def second_session_mistakes(has_session: bool) -> Iterator[str]:
@@ -138,7 +142,7 @@ def second_session_mistakes(has_session: bool) -> Iterator[str]:
     if has_session:
         yield (
             "this process has a session already, and a job has one: put all networks into one "
-            "model (torch.nn.ModuleDict) with one optimizer, or start a second job"
+            "model (torch.nn.ModuleDict) with its optimizers, or start a second job"
         )
 
 
@@ -192,6 +196,19 @@ def save_mistakes(
         yield (
             "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
             "also set checkpoint to a directory that all pods share"
+        )
+
+
+def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:
+    """`shared`: the directory `checkpoint`."""
+    if not isinstance(keep, Integral) or keep < 1:
+        yield f"keep is {keep!r}: give how many of the newest checkpoints stay, at least 1"
+    if not isinstance(keep_every, Integral) or keep_every < 0:
+        yield f"keep_every is {keep_every!r}: give a number of steps, or 0 to keep the newest only"
+    elif keep_every and not shared:
+        yield (
+            f"keep_every is {keep_every} without checkpoint: set checkpoint to a directory that "
+            "all pods share"
         )
 
 

@@ -236,11 +236,16 @@ class Applier:
         self.unseen_writes.pop((kind, key), None)
 
     async def _abandon(self, key: Key, uid: str) -> None:
-        """Removes our labels from a namespace, except the one of the manager that created it."""
+        """Removes what is ours from a namespace, except the label of the manager that created
+        it."""
         log.info("abandon namespace", extra={"namespace": key[1]})
-        labels = {names.TEAM: None, names.ALLOCATION: None}
+        metadata: Json = {
+            "uid": uid,
+            "labels": {names.TEAM: None, names.ALLOCATION: None},
+            "annotations": {names.ACCELERATORS: None},
+        }
         with suppress(NotFound, Conflict):
-            await self.client.patch(NAMESPACES, key, {"metadata": {"uid": uid, "labels": labels}})
+            await self.client.patch(NAMESPACES, key, {"metadata": metadata})
 
     async def _remove_finalizers(self, snapshot: Snapshot, plan: Plan) -> None:
         """Lets the allocations go of which no object is left."""

@@ -107,8 +107,8 @@ class Applier:
             raise self._refusals[0][1]
 
     def _is_barred(self) -> bool:
-        """Nothing was performed, and more was refused than a third party refuses for one object:
-        two objects, or a new Cession, without which nobody is preempted for."""
+        """Nothing was performed, and two objects were refused, or a new Cession, without which
+        nobody is preempted for."""
         objects = {object_of(action) for action, _ in self._refusals}
         is_opening = any(isinstance(action, OpenCession) for action, _ in self._refusals)
         return not self._performed and (is_opening or len(objects) > 1)
@@ -135,8 +135,8 @@ class Applier:
             raise
         except ApiError as error:
             log.warning("action refused", extra=facts | {"reason": str(error)})
-            # what is wrong with the object says nothing about our rights
-            if not isinstance(error, Invalid):
+            is_our_fault = isinstance(error, Invalid) and not error.is_denied
+            if not is_our_fault and (isinstance(action, OpenCession) or not error.concerns_object):
                 self._refusals.append((action, error))
             return "refused"
         if isinstance(action, QUEUED):

@@ -19,6 +19,11 @@ ALLOCATION = "cede.dev/allocation"
 
 Objects that all teams share have `POLICY_NAME` instead. The quota_controller writes and reads it.
 """
+ACCELERATORS = "cede.dev/accelerators"
+"""Annotation of a team's Namespace: the resources that are accelerators, separated by commas.
+
+The quota_controller writes it. The policy cede-accelerators reads it.
+"""
 SIZES = "cede.dev/sizes"
 """Annotation of a Job: its allowed sizes, in the grammar of sizes.py. It makes the Job elastic.
 

@@ -13,6 +13,18 @@ class ApiError(Exception):
         self.message = message
         self.retry_after_s = retry_after_s
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether an admission webhook or policy of a third party refused it, with whatever status
+        (k8s.io/apiserver: admission/plugin/webhook/errors, admission/plugin/policy/validating)."""
+        return "denied the request" in self.message or "denied request" in self.message
+
+    @property
+    def concerns_object(self) -> bool:
+        """Whether something is wrong with this object, or a third party refuses it. Then it says
+        nothing about our rights."""
+        return False
+
 
 class NotFound(ApiError): ...
 
@@ -28,10 +40,19 @@ class Gone(ApiError):
     """The requested version is too old: list again."""
 
 
-class Invalid(ApiError): ...
+class Invalid(ApiError):
+    @property
+    def concerns_object(self) -> bool:
+        return True
 
 
-class Forbidden(ApiError): ...
+class Forbidden(ApiError):
+    @property
+    def concerns_object(self) -> bool:
+        """Not if we have no right to such requests (k8s.io/apiserver: handlers/responsewriters/
+        errors.go)."""
+        has_no_right = 'User "' in self.message and '" cannot ' in self.message
+        return self.is_denied or not has_no_right
 
 
 class Unauthorized(ApiError): ...

@@ -177,6 +177,8 @@ def daemons_script(paths: Paths) -> str:
 def apiserver_flags(run: Path) -> list[str]:
     return [
         "--etcd-servers=http://127.0.0.1:2379",
+        # tests count the events of hours
+        "--event-ttl=6h",
         "--secure-port=443",
         f"--advertise-address={GATE}",
         f"--service-cluster-ip-range={SERVICES}",

@@ -7,7 +7,7 @@ A process can hang in two ways:
   waits, it harms nobody, and the timeout is longer.
 - It is stuck in a loop or waits without end. It still answers pings; only its step does not
   finish. This is detected when other ranks wait for it, after a long timeout, because a script
-  may do other things between two steps, such as an evaluation.
+  may do other things between two steps. In an evaluation every micro-batch counts as a step.
 
 A process that does not answer and uses CPU time is healthy as far as anybody can tell: it makes a
 long call that holds Python's lock, such as to sort or to pickle. It gets the time of a step.
@@ -51,6 +51,8 @@ class Pulse:
 
     # Committed since its generation formed.
     steps: int = 0
+    # Micro-batches that it has begun of an evaluation; 0 if it does not evaluate.
+    evaluated: int = 0
     # Pings answered since then.
     answers: int = 0
     # Its part of the step is done: it waits for the others.
@@ -59,7 +61,7 @@ class Pulse:
     unanswered_s: float = 0.0
     # CPU seconds a second that it has used lately.
     cpu_share: float = 0.0
-    # Since its last committed step.
+    # Since its last committed step, or its last micro-batch of an evaluation.
     since_step_s: float = 0.0
     # Of the recent answers and steps.
     slowest_answer_s: float = 0.0
@@ -68,7 +70,7 @@ class Pulse:
 
 
 def _is_early(pulse: Pulse) -> bool:
-    return pulse.steps < MIN_STEPS or pulse.answers < MIN_ANSWERS
+    return max(pulse.steps, pulse.evaluated) < MIN_STEPS or pulse.answers < MIN_ANSWERS
 
 
 def liveness_timeout_s(pulse: Pulse, patience: Patience, others_wait: bool) -> float:
@@ -118,6 +120,12 @@ def hang_reason(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
         and not pulse.arrived
         and pulse.since_step_s > step_timeout_s(pulse, patience)
     )
+    if is_stuck and pulse.evaluated:
+        return (
+            f"others wait for its part of an evaluation, whose micro-batch {pulse.evaluated} has "
+            f"taken {pulse.since_step_s:.1f} s; use smaller ones, or raise "
+            f"{contract.STEP_TIMEOUT_ENV}"
+        )
     if is_stuck:
         return (
             f"others wait for its step, which has taken {pulse.since_step_s:.1f} s; "

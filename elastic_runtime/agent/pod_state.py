@@ -73,6 +73,8 @@ class PodState:
                 # The first step of a generation includes the pause.
                 if worker.steps and all(other.arrived for other in workers):
                     self.own_seconds.append(worker.pulse().since_step_s)
+            case messages.Evaluating():
+                worker.evaluate(message.micro_batches, waits=message.waits)
             case messages.StepCommitted():
                 worker.commit_step(message.seconds)
                 self.step = message.step

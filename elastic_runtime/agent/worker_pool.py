@@ -237,7 +237,7 @@ class WorkerPool:
                     self.done = metrics.add_step(self.done, self._samples, message.seconds)
             case messages.Parked() if self.state.parked and self.state.leaving:
                 self._end(contract.EXIT_LEFT_ON_REQUEST)
-            case messages.Arrived():
+            case messages.Arrived() | messages.Evaluating():
                 # The next heartbeat reports it: it matters only if others do not arrive.
                 return
         self.changed.set()

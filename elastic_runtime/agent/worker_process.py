@@ -82,8 +82,9 @@ class WorkerProcess:
         self.failure: Failed | None = None
         # Its stdout and stderr.
         self.output: tuple[OutputStream, ...] = ()
-        # Committed since the generation formed.
+        # Committed since the generation formed, and micro-batches begun of an evaluation.
         self.steps = 0
+        self.evaluated = 0
         self._closed = False
         self._clock = clock
         self._stacks = stacks
@@ -126,11 +127,16 @@ class WorkerProcess:
         if self.steps > 1:
             self._step_seconds.append(seconds)
 
+    def evaluate(self, micro_batches: int, *, waits: bool) -> None:
+        """The process makes progress in an evaluation, or ends it (0), or waits for other ranks."""
+        self.evaluated = micro_batches
+        self.arrived = waits
+        self._last_step_at = self._clock()
+
     def change_generation(self) -> None:
         """The process left its generation or formed the next one, which may take long."""
         self.steps = 0
-        self.arrived = False
-        self._last_step_at = self._clock()
+        self.evaluate(0, waits=False)
         self._answer_seconds.clear()
 
     def pulse(self) -> Pulse:
@@ -138,6 +144,7 @@ class WorkerProcess:
         unanswered = self._pinged_at is not None and self.ready
         return Pulse(
             steps=self.steps,
+            evaluated=self.evaluated,
             answers=len(self._answer_seconds),
             arrived=self.arrived,
             unanswered_s=now - self._alive_at if unanswered else 0.0,
@@ -181,10 +188,7 @@ class WorkerProcess:
             os.close(descriptor)
 
     def kill(self) -> None:
-        """Kill the process and what it started, such as data loading workers.
-
-        Children that outlive it keep its end of the socket open.
-        """
+        """Kill the process and its children, which would keep its end of the socket open."""
         # Only once: later the process id may belong to another process.
         if not self.killed:
             self.killed = True

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from elastic_runtime.checkpointing import best_mark
 from elastic_runtime.checkpointing.dcp_metadata import dcp_metadata
 from elastic_runtime.checkpointing.direct_io import checksum
+from elastic_runtime.checkpointing.durable_files import sync_directory, write_durably
+from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.save_format import (
     MANIFEST,
     METADATA,
@@ -29,15 +32,15 @@ from elastic_runtime.checkpointing.save_format import (
     unseal_report,
 )
 
-# How many checkpoints stay.
-KEEP = 2
 
-
-def publish(directory: Path, draft: Path, step: int, world: int) -> Checkpoint:
+def publish(
+    directory: Path, draft: Path, step: int, world: int, retention: Retention | None = None
+) -> Checkpoint:
     """Make the draft of `world` ranks the checkpoint of `step`, durably.
 
-    Of the checkpoints up to this step, all but the newest `KEEP` are removed. Raises OSError; then
-    an older checkpoint of the same step, if there was one, is still there.
+    Of the checkpoints up to this step, all are removed that `retention` does not keep; without it
+    none. Raises OSError; then an older checkpoint of the same step, if there was one, is still
+    there.
     """
     manifest = _complete_draft(draft, step, world)
     target = directory / folder_name(step)
@@ -54,10 +57,18 @@ def publish(directory: Path, draft: Path, step: int, world: int) -> Checkpoint:
     # The new one is durable, so a failure to remove old ones does not matter.
     with suppress(OSError):
         shutil.rmtree(replaced, ignore_errors=True)
-        up_to_step = [path for path in checkpoints(directory) if path.name <= target.name]
-        for old in up_to_step[KEEP:]:
-            shutil.rmtree(old, ignore_errors=True)
+        if retention:
+            _remove_superseded(directory, retention, step)
     return Checkpoint(step, hashlib.sha256(manifest).hexdigest(), target)
+
+
+def _remove_superseded(directory: Path, retention: Retention, step: int) -> None:
+    """Of the checkpoints up to this step."""
+    saved = [step_of(path.name) for path in checkpoints(directory)]
+    best = best_mark.read(directory)
+    up_to_step = [other for other in saved if other <= step]
+    for old in retention.superseded(up_to_step, best.step if best else None):
+        shutil.rmtree(directory / folder_name(old), ignore_errors=True)
 
 
 def _complete_draft(draft: Path, step: int, world: int) -> bytes:
@@ -113,19 +124,6 @@ def checkpoints(directory: Path) -> Iterator[Path]:
 def set_aside(checkpoint: Path) -> None:
     """Rename a damaged checkpoint, so that it is not loaded again and people can look at it."""
     with suppress(OSError):
+        best_mark.remove(checkpoint.parent, step_of(checkpoint.name))
+    with suppress(OSError):
         os.rename(checkpoint, checkpoint.with_name(f"damaged-{checkpoint.name}"))
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -24,6 +24,7 @@ from elastic_runtime.checkpointing import (
     save_format,
 )
 from elastic_runtime.checkpointing.direct_io import BackgroundWorker
+from elastic_runtime.checkpointing.durable_files import sync_directory, write_durably
 from elastic_runtime.checkpointing.local_parts import LocalPart, PartSource, collect_errors
 from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
 from elastic_runtime.checkpointing.save_format import Checkpoint, report_path, step_of
@@ -99,7 +100,7 @@ class LocalSaves:
                 folder, writer.rank, pieces, items, self._worker, writer.is_aborted
             )
             for changed in (folder, self.directory):
-                checkpoint_directory.sync_directory(changed)
+                sync_directory(changed)
             up_to_step = [path for path in self._folders() if step_of(path.name) <= step]
             for old in up_to_step[KEEP:]:
                 shutil.rmtree(old, ignore_errors=True)
@@ -169,7 +170,7 @@ class LocalSaves:
         with suppress(OSError):
             if not path.exists():
                 self._shared.mkdir(parents=True, exist_ok=True)
-                checkpoint_directory.write_durably(path, secrets.token_hex(8).encode())
+                write_durably(path, secrets.token_hex(8).encode())
             return path.read_text()
         return ""
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.checkpointing.checkpoint_directory import write_durably
 from elastic_runtime.checkpointing.direct_io import BackgroundWorker, HashedWriter
+from elastic_runtime.checkpointing.durable_files import write_durably
 from elastic_runtime.checkpointing.partition import SMALL_TENSOR_BYTES, Piece
 from elastic_runtime.checkpointing.save_format import (
     SKELETON,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elastic_runtime.checkpointing import direct_io
+from elastic_runtime.checkpointing import best_mark, direct_io
 from elastic_runtime.checkpointing.checkpoint_directory import checkpoints, set_aside
 from elastic_runtime.checkpointing.save_format import (
     MANIFEST,
@@ -26,6 +26,7 @@ from elastic_runtime.checkpointing.save_format import (
     Manifest,
     StoredPiece,
     StoredTensor,
+    folder_name,
     unseal_manifest,
 )
 from elastic_runtime.state.state_tree import State, can_hold, unflatten, unpack
@@ -56,6 +57,19 @@ def newest_intact(directory: Path) -> Checkpoint | None:
         if checkpoint := verify(path):
             return checkpoint
     return None
+
+
+def best(directory: Path) -> Checkpoint | None:
+    """Find the checkpoint of the best state, which `session.keep_best` has marked.
+
+    Args:
+        directory: what the session had as `checkpoint`.
+
+    Returns:
+        the checkpoint; None if none is marked, or it has damage, which is logged.
+    """
+    mark = best_mark.read(directory)
+    return verify(directory / folder_name(mark.step)) if mark else None
 
 
 def load_newest(

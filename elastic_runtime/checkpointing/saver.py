@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from elastic_runtime.checkpointing import checkpoint_directory, restore, save_format, shared_save
+from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.direct_io import BackgroundWorker
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
+from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.save_format import Checkpoint
 from elastic_runtime.checkpointing.shared_save import SharedSave
 from elastic_runtime.checkpointing.staging import StagingBuffer, without_copy
@@ -30,11 +32,12 @@ CANCEL_TIMEOUT_S = 1.0
 
 
 class SaveOrder(IntEnum):
-    """Where all ranks save the state after a step."""
+    """Where all ranks save the state after a step; BEST: the state before it, as SHARED."""
 
     NONE = 0
     LOCAL = 1
     SHARED = 2
+    BEST = 3
 
 
 class Saver:
@@ -50,9 +53,11 @@ class Saver:
         every: int,
         report: Callable[..., None],
         local: LocalSaves | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self.directory = directory
         self.every = every
+        self._retention = retention or Retention()
         self.durable_step = -1
         self._report = report
         self._local = local
@@ -66,6 +71,7 @@ class Saver:
         self._writer = Writer()
         self._staging = StagingBuffer()
         self._worker = BackgroundWorker()
+        self.best = BestSave(directory, report, self._worker.wait, lambda: self.durable_step)
         # Of the last save.
         self._cancelled = threading.Event()
 
@@ -95,9 +101,8 @@ class Saver:
         self._requests = max(requests, self._requests)
         if not self.directory:
             if is_requested:
-                self._report(
-                    save_message="nothing was saved: give the session a checkpoint directory"
-                )
+                message = "nothing was saved: give the session a checkpoint directory"
+                self._report(save_message=message)
             return SaveOrder.NONE
         is_periodic = self.every > 0 and step % self.every == 0
         self._is_due = self._is_due or is_requested or is_periodic
@@ -122,11 +127,11 @@ class Saver:
         )
 
     def is_needed(self, step: int) -> bool:
-        """Whether the state after `step` is not durable yet, once the current save has ended.
-
-        For the leading rank, between two steps.
-        """
+        """Whether the state after `step` is not durable yet, once the current save has ended. For
+        the leading rank, between two steps."""
         self._worker.wait()
+        # The script may have measured it behind the last commit.
+        self.best.is_due(step)
         return self.directory is not None and self.durable_step != step
 
     def newest_step(self) -> int:
@@ -199,8 +204,7 @@ class Saver:
     ) -> None:
         assert self.directory
         writer = self._writer
-        cancelled = threading.Event()
-        self._cancelled = cancelled
+        cancelled = self._cancelled = threading.Event()
         self._is_due = False
         self._last_step = step
         self._began = began
@@ -212,6 +216,7 @@ class Saver:
             writer,
             stage(pieces),
             meta_copy(live) if writer.rank == 0 else {},
+            self._retention,
             lambda: cancelled.is_set() or writer.is_aborted(),
         )
         self._worker.start(self._run, save, time.monotonic() - began)
@@ -219,18 +224,17 @@ class Saver:
     def _run(self, save: SharedSave, stall_s: float) -> None:
         began = time.monotonic()
         try:
-            checkpoint = save.run(self._worker)
-            if checkpoint:
+            if checkpoint := save.run(self._worker):
                 save_s = time.monotonic() - began
+                self.best.mark(checkpoint.step)
                 self._report_durable(checkpoint, save_s=save_s, stall_s=stall_s, save_message="")
                 log.info("saved", extra={"step": save.step, "path": str(checkpoint.path)})
         except Exception as error:
             # Whatever it is: training continues, and the status shows the error.
             log.exception("save failed")
             save.clean_up(error)
-            self._report(
-                save_message=f"saving step {save.step} to {save.directory} failed: {error}"
-            )
+            message = f"saving step {save.step} to {save.directory} failed: {error}"
+            self._report(save_message=message)
 
     def wait(self) -> None:
         """Wait until this rank writes nothing more."""

@@ -11,6 +11,7 @@ from typing import Any
 from elastic_runtime.checkpointing import checkpoint_directory, part_file
 from elastic_runtime.checkpointing.direct_io import CANCELLED, BackgroundWorker
 from elastic_runtime.checkpointing.partition import Piece, Writer
+from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.save_format import Checkpoint, folder_name
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class SharedSave:
     pieces: Sequence[Piece]
     # The state without its tensors' data, on the leading rank; empty on others.
     skeleton: dict[str, Any]
+    # Of the checkpoints in the directory.
+    retention: Retention
     is_cancelled: Callable[[], bool]
 
     @property
@@ -51,7 +54,7 @@ class SharedSave:
             return None
         self._wait_for_parts()
         return checkpoint_directory.publish(
-            self.directory, self.draft, self.step, self.writer.world
+            self.directory, self.draft, self.step, self.writer.world, self.retention
         )
 
     def _wait_for_parts(self) -> None:

@@ -111,9 +111,9 @@ class RequestDataset:
         if not request.indices:
             return request, None
         with random_state.isolated(request.seed):
-            return request, self.collate(self._fetch(list(request.indices)))
+            return request, self.collate(self.fetch(list(request.indices)))
 
-    def _fetch(self, indices: list[int]) -> list[Any]:
+    def fetch(self, indices: list[int]) -> list[Any]:
         # torch's name for a method that fetches many samples at once.
         fetch_many = getattr(self.dataset, "__getitems__", None)
         if fetch_many:

@@ -45,6 +45,14 @@ def isolated(value: int) -> Iterator[None]:
             numpy.random.set_state(numpy_state)
 
 
+@contextmanager
+def preserved() -> Iterator[None]:
+    """Afterwards all generators, also that of the current GPU, are as before."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with isolated(0), torch.random.fork_rng(devices):
+        yield
+
+
 def _seed_python_and_numpy(value: int) -> None:
     random.seed(value)
     if numpy := sys.modules.get("numpy"):

@@ -71,6 +71,7 @@ class Abortable(Protocol):
     @property
     def is_aborted(self) -> bool: ...
     def unless_aborted(self, query: Callable[[], bool]) -> bool: ...
+    def keep_waiting(self) -> None: ...
 
 
 class Work:
@@ -83,7 +84,8 @@ class Work:
     def wait(self) -> None:
         """Block until it has completed on this rank.
 
-        Raises PeerLost when the group was aborted or a peer is lost.
+        Raises PeerLost when the group was aborted or a peer is lost, and Mistake if peers wait
+        elsewhere.
         """
         while True:
             ended = self._group.is_aborted or self._torch_work.is_completed()
@@ -94,6 +96,7 @@ class Work:
                 if ended:
                     self._group.failure = self._group.failure or str(error)
                     raise PeerLost(str(error)) from error
+                self._group.keep_waiting()
             else:
                 return
 

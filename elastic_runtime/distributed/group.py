@@ -14,6 +14,7 @@ import torch
 
 from elastic_runtime.distributed import gloo, nccl, process_groups
 from elastic_runtime.distributed.gloo import PeerLost, reporting_lost_peers
+from elastic_runtime.distributed.meetings import Meetings
 from elastic_runtime.distributed.process_groups import ProcessGroups, Rendezvous, Work
 
 CPU = torch.device("cpu")
@@ -45,6 +46,7 @@ class Group:
         self._changed = threading.Condition()
         self._aborted = False
         self.failure = ""
+        self.meetings = Meetings(world, lambda: self._aborted)
         # Where the ranks listen, once they have met.
         self._listeners = set[gloo.Address]()
         # Over NCCL, connected or not.
@@ -85,6 +87,7 @@ class Group:
             if isinstance(results[0], Exception):
                 raise results[0]
             self._store, self._gloo, self._nccl = results[0]
+        self.meetings.open(self._store)
 
     def connect_alone(self) -> "Group":
         """The group of a job of one, connected at once."""
@@ -117,6 +120,7 @@ class Group:
         """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick)."""
         over_gloo: ProcessGroups | None = self.__dict__.pop("_gloo", None)
         dropped = [self.__dict__.pop(name, None) for name in ("_nccl", "_store")]
+        dropped.append(self.meetings.close())
         communicators = self._communicators
         self._communicators = []
 
@@ -155,6 +159,10 @@ class Group:
     def shard(self) -> Any:
         """torch's process group, over gloo, of the ranks that hold one copy of a sharded model."""
         return self._gloo.shard
+
+    def keep_waiting(self) -> None:
+        """Called while this rank waits. Raises Mistake if others wait for it elsewhere."""
+        self.meetings.look()
 
     # --- collectives ------------------------------------------------------------------------------
 
@@ -213,12 +221,16 @@ class Group:
 
     def all_gather_object(self, value: Any) -> list[Any]:
         """The values of all ranks, by rank: plain data that JSON holds."""
-        encoded = json.dumps(value).encode()
-        lengths = [int(length) for length in self.all_gather(torch.tensor([len(encoded)]))]
+        return [json.loads(data) for data in self.all_gather_bytes(json.dumps(value).encode())]
+
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, by rank."""
+        lengths = [int(length) for length in self.all_gather(torch.tensor([len(data)]))]
         padded = torch.zeros(max(lengths), dtype=torch.uint8)
-        padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        if data:
+            padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         return [
-            json.loads(bytes(gathered[:length].tolist()))
+            gathered[:length].numpy().tobytes()
             for gathered, length in zip(self.all_gather(padded), lengths, strict=True)
         ]
 

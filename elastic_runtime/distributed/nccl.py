@@ -28,6 +28,8 @@ import torch.distributed as dist
 from elastic_runtime.distributed.gloo import COLLECTIVE_TIMEOUT, Abortable, PeerLost
 
 POLL_INTERVAL_S = 0.0001
+# Until a rank that waits looks whether the others wait elsewhere, and between two looks.
+LOOK_INTERVAL_S = 0.1
 
 
 class Work:
@@ -44,8 +46,12 @@ class Work:
         aborted or a peer is lost. It does not use torch's `wait(timeout)`, which aborts the
         communicator when time is up.
         """
+        look_at = time.monotonic() + LOOK_INTERVAL_S
         while not self._group.unless_aborted(self._torch_work.is_completed):
             time.sleep(POLL_INTERVAL_S)
+            if time.monotonic() > look_at:
+                look_at += LOOK_INTERVAL_S
+                self._group.keep_waiting()
         # It does not block any more; it orders the stream and raises the error that NCCL has found.
         self._wait()
 

@@ -8,6 +8,7 @@ import torch
 
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
+from elastic_runtime.state.optimizers import Optimizers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,13 @@ class StateAccess(Protocol):
     """What a strategy uses of the training state (training/state.py)."""
 
     model: torch.nn.Module
-    optimizer: torch.optim.Optimizer
+    optimizers: Optimizers
     # Committed steps.
     step: int
+
+    @property
+    def sum_count(self) -> int:
+        """How many numbers `Strategy.reduce` sums beside the gradients."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def extra_state(self) -> dict[str, Any]: ...
@@ -79,22 +84,33 @@ class Strategy(Protocol):
         """If parameters would be trained whose gradients are not summed. Called after the passes of
         a step."""
 
-    def end_backward(self) -> None:
-        """Called after each backward pass, before the script goes on."""
+    def backward(self, loss: torch.Tensor, weight: float) -> None:
+        """The backward pass of weight * loss. Weight 0 adds nothing, whatever the loss is."""
 
     def end_pass(self, micro_batch: int) -> None: ...
 
-    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
-        """Sum the gradients and the loss over all ranks. True if all sums are here.
+    def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
+        """Sum the gradients and `numbers` over all ranks. True if all sums are here.
 
-        `max_norm`: the norm to which `write_gradients` clips; None if it does not clip.
+        `numbers`: (sum_count,). `max_norm`: the norm to which `write_gradients` clips; None if it
+        does not clip.
         """
 
-    def write_gradients(self) -> tuple[float, float | None]:
-        """Put the summed gradients where the optimizer reads them, and clip them.
+    def summed(self) -> torch.Tensor:
+        """(sum_count,): the sums of `numbers`. Called before `write_gradients`."""
 
-        Returns the step's loss, and the gradient's norm if it was to be clipped.
+    def write_gradients(self, factor: float) -> float | None:
+        """Multiply the summed gradients by `factor`, clip them, and put them where the optimizer
+        reads them.
+
+        Returns the gradient's norm if it was to be clipped.
         """
+
+    def begin_evaluation(self) -> None:
+        """Passes without a backward pass follow. Afterwards no peer counts as lost."""
+
+    def end_evaluation(self) -> None:
+        """Afterwards parameters are as before those passes."""
 
     def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_world: int) -> None:
         """Give the state of the ranks that leave to those that stay; called between two steps.

@@ -4,7 +4,7 @@ After the same steps the parameters are bitwise equal at every size, on equal pr
 counts and libraries. Each rank sums its gradients in the order of one fixed tree
 (summation_tree.py). The ranks exchange the sums of the largest nodes that they have; each rank
 then sums one piece of the whole gradient in the order of the tree above those nodes, and gathers
-the pieces of the others. The reported loss is an ordinary sum.
+the pieces of the others.
 
 It needs one more gradient's memory for each level of the tree, and does not overlap with the
 backward pass. It sends as much as a ring if the micro-batches of a rank are one node of the tree,
@@ -37,7 +37,7 @@ class Deterministic(Replicated):
         self._dtype = reduce(torch.promote_types, [p.dtype for p in self._parameters])
         script_checks.raise_mistakes(session_checks.device_mistakes(state.model.parameters()))
         self._peer_lost = False
-        self._loss = torch.zeros(1, device=self._parameters[0].device)
+        self._device = self._parameters[0].device
         self._group: Group | None = None
 
     def detach(self) -> None:
@@ -54,7 +54,6 @@ class Deterministic(Replicated):
     def begin_step(self, group: Group | None) -> None:
         self._group = group
         self._peer_lost = False
-        self._loss = torch.zeros_like(self._loss)
         # The nodes that this rank has summed so far, from left to right.
         self._nodes: list[tuple[range, torch.Tensor]] = []
         self._zero_gradients()
@@ -62,7 +61,7 @@ class Deterministic(Replicated):
     def _zero_gradients(self) -> None:
         for p in self._parameters:
             p.grad = torch.zeros_like(p)
-        self.end_backward()
+        self._end_backward()
 
     def begin_pass(self, *, is_last: bool) -> None:
         """Nothing to do: all passes are alike."""
@@ -71,7 +70,12 @@ class Deterministic(Replicated):
         if not is_first:
             script_checks.raise_mistakes(script_checks.gradient_mistakes(self._gradients))
 
-    def end_backward(self) -> None:
+    def backward(self, loss: torch.Tensor, weight: float) -> None:
+        if weight:
+            (loss * weight).backward()  # type: ignore[no-untyped-call]
+        self._end_backward()
+
+    def _end_backward(self) -> None:
         self._gradients = script_checks.gradient_versions(self._parameters)
 
     def end_pass(self, micro_batch: int) -> None:
@@ -94,13 +98,14 @@ class Deterministic(Replicated):
         self._nodes[-2:] = [(parent, left_sum + right_sum)]
         return True
 
-    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
+    def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
-        self._loss.copy_(loss)
+        # A collective of a failed step may still write to the old ones.
+        self._numbers = numbers.to(self._device, copy=True)
         try:
             self._sum = self._sum_over_ranks(self._group) if self._group else self._nodes[0][1]
             if self._group:
-                self._group.all_reduce(self._loss).wait()
+                self._group.all_reduce(self._numbers).wait()
         except PeerLost:
             self._peer_lost = True
         return not self._peer_lost
@@ -115,7 +120,7 @@ class Deterministic(Replicated):
         ]
         most = max(map(len, nodes_by_rank))
         piece = -(-length // world)
-        sent = torch.zeros(world, most, piece, dtype=self._dtype, device=self._loss.device)
+        sent = torch.zeros(world, most, piece, dtype=self._dtype, device=self._device)
         for number, (_, flat) in enumerate(self._nodes):
             padded = torch.nn.functional.pad(flat, (0, world * piece - length))
             sent[:, number] = padded.view(world, piece)
@@ -135,12 +140,16 @@ class Deterministic(Replicated):
 
         return torch.cat(group.all_gather(total(self._root)))[:length]
 
-    def write_gradients(self) -> tuple[float, float | None]:
+    def summed(self) -> torch.Tensor:
+        return self._numbers
+
+    def write_gradients(self, factor: float) -> float | None:
+        if factor != 1.0:
+            self._sum = self._sum * factor
         offset = 0
         for p in self._parameters:
             p.grad = self._sum[offset : offset + p.numel()].view_as(p).to(p.dtype)
             offset += p.numel()
-        loss = float(self._loss)
         if self._max_norm is None:
-            return loss, None
-        return loss, float(torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm))
+            return None
+        return float(torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm))

@@ -115,6 +115,18 @@ def _remove_hooks(state: Any) -> None:
             hook.remove()
 
 
+def end_forward(model: nn.Module) -> None:
+    """Undo what forward passes leave for a backward pass that never comes.
+
+    Gathered parameters are dropped, and the order in which the backward pass would gather them.
+    """
+    for module in wrapped_modules(model):
+        module.reshard()
+        for params in fully_shard.state(module)._fsdp_param_groups:  # type: ignore[attr-defined]
+            params.comm_ctx.post_forward_order.clear()
+            params._post_forward_indices.clear()
+
+
 def _on_meta_device(p: nn.Parameter) -> torch.Tensor:
     return torch.empty(p.shape, dtype=p.dtype, device="meta")
 

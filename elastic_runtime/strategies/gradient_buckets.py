@@ -22,18 +22,20 @@ class GradientBuckets:
     that a collective may still write to.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, sum_count: int = 1) -> None:
+        """`sum_count`: how many numbers are summed beside the gradients."""
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._buckets = _split(list(reversed(self.parameters)))
         self._bucket_of = {p: i for i, bucket in enumerate(self._buckets) for p in bucket}
         kinds = [_kind(bucket[0]) for bucket in self._buckets]
         if kinds[-1][0] not in (torch.float32, torch.float64):
-            # A bucket for the loss alone: this type is too narrow for it.
+            # A bucket for the numbers alone: this type is too narrow for them.
             self._buckets.append([])
             kinds.append((torch.float32, kinds[-1][1]))
         sizes = [_elements(bucket) for bucket in self._buckets]
-        # The last bucket also holds the loss, and so is the last to be reduced.
-        sizes[-1] += 1
+        # The last bucket also holds the numbers, and so is the last to be reduced.
+        sizes[-1] += sum_count
+        self._sum_count = sum_count
         self._memory = [
             torch.zeros(size, dtype=dtype, device=device)
             for size, (dtype, device) in zip(sizes, kinds, strict=True)
@@ -86,7 +88,7 @@ class GradientBuckets:
                 script_checks.raise_mistakes([script_checks.GRADIENTS_CHANGED])
 
     def end_backward(self) -> None:
-        """See `Strategy.end_backward`."""
+        """Called after each backward pass, before the script goes on."""
         self._writes = [memory._version for memory in self._memory]
 
     def _replace_memory(self, index: int) -> None:
@@ -135,9 +137,9 @@ class GradientBuckets:
             # The collective may run all the same: NCCL may have queued it.
             self._replace_memory(index)
 
-    def reduce(self, loss: torch.Tensor) -> bool:
-        """True if the sums of all buckets and of the loss, over all ranks, are here."""
-        self._memory[-1][-1:].copy_(loss)
+    def reduce(self, numbers: torch.Tensor) -> bool:
+        """True if the sums of all buckets and of `numbers`, over all ranks, are here."""
+        self.summed().copy_(numbers)
         while not self.broken and len(self._works) < len(self._buckets):
             self._launch()
         try:
@@ -148,11 +150,16 @@ class GradientBuckets:
             self.broken = True
         return not self.broken
 
-    def write_gradients(self) -> float:
-        """Put the sums where the optimizer reads them. Returns the step's loss."""
+    def summed(self) -> torch.Tensor:
+        """(sum_count,): the sums of `numbers`, until `write_gradients`."""
+        return self._memory[-1][-self._sum_count :]
+
+    def write_gradients(self, factor: float = 1.0) -> None:
+        """Put the sums, times `factor`, where the optimizer reads them."""
         for index in range(len(self._buckets)):
             self._set_grads(index)
-        return float(self._memory[-1][-1])
+            if factor != 1.0:
+                self._memory[index].mul_(factor)
 
 
 def _register_hook(

@@ -18,7 +18,7 @@ class Replicated:
 
     def attach(self, state: StateAccess) -> None:
         self._state = state
-        self._buckets = GradientBuckets(state.model)
+        self._buckets = GradientBuckets(state.model, state.sum_count)
         self._known = parameter_checks.trained(state.model)
 
     def detach(self) -> None:
@@ -44,24 +44,34 @@ class Replicated:
         self._buckets.check(is_first=is_first)
 
     def parameter_mistakes(self) -> Iterable[str]:
-        return parameter_checks.parameter_mistakes(self._known, self._state.optimizer)
+        return parameter_checks.parameter_mistakes(self._known, self._state.optimizers)
 
-    def end_backward(self) -> None:
+    def backward(self, loss: torch.Tensor, weight: float) -> None:
+        if weight:
+            (loss * weight).backward()  # type: ignore[no-untyped-call]
         self._buckets.end_backward()
 
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: the hooks have taken the gradients."""
 
-    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
+    def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
-        return self._buckets.reduce(loss)
+        return self._buckets.reduce(numbers)
 
-    def write_gradients(self) -> tuple[float, float | None]:
-        loss = self._buckets.write_gradients()
+    def summed(self) -> torch.Tensor:
+        return self._buckets.summed()
+
+    def write_gradients(self, factor: float) -> float | None:
+        self._buckets.write_gradients(factor)
         if self._max_norm is None:
-            return loss, None
-        norm = torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm)
-        return loss, float(norm)
+            return None
+        return float(torch.nn.utils.clip_grad_norm_(self._buckets.parameters, self._max_norm))
+
+    def begin_evaluation(self) -> None:
+        """Nothing to do: a pass needs no other rank."""
+
+    def end_evaluation(self) -> None:
+        """Nothing to do: a pass leaves the parameters alone."""
 
     def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_world: int) -> None:
         """Nothing to do: every rank that stays has the whole state."""

@@ -60,10 +60,10 @@ class Sharded:
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameter_count = len(list(state.model.parameters()))
-        self._model = ShardedModel(self._wrap, state.model, state.optimizer)
+        self._model = ShardedModel(self._wrap, state.model, state.optimizers)
         self._resharding = Resharding(state, self._model, self._peer_copies)
-        # (2,): the step's loss, the square of its gradient's norm
-        self._totals = torch.zeros(2, device=self._model.device)
+        # The pass that runs adds nothing to the gradients.
+        self._discards = False
 
     def detach(self) -> None:
         """Nothing to do: the model stays sharded."""
@@ -86,8 +86,6 @@ class Sharded:
     def begin_step(self, group: Group | None) -> None:
         self.broken = False
         self._norm = None
-        # A collective of a failed step may still write to the old one.
-        self._totals = torch.zeros_like(self._totals)
         for p in self._state.model.parameters():
             p.grad = None
         self._peer_copies.step_committed(self._state.step)
@@ -118,11 +116,23 @@ class Sharded:
         if len(parameters) != self._parameter_count or not all(map(is_sharded, gradients)):
             yield parameter_checks.PARAMETERS_CHANGED
             return
-        groups = self._state.optimizer.param_groups
+        groups = self._state.optimizers.param_groups
         if not all(is_sharded(p) for group in groups for p in group["params"]):
             yield parameter_checks.OPTIMIZER_CHANGED
 
-    def end_backward(self) -> None:
+    def backward(self, loss: torch.Tensor, weight: float) -> None:
+        """Every pass needs its collectives."""
+        # A loss of 0 / 0 has gradients that are not finite, whatever they are multiplied by.
+        self._discards = not weight
+        # With whole parameters, FSDP2 makes no collective that could discard them.
+        is_whole = self._group.shard_group_size == 1
+        kept = self._model.copy_gradients() if self._discards and is_whole else {}
+        (loss * weight).backward()  # type: ignore[no-untyped-call]
+        for p, gradient in kept.items():
+            p.grad = gradient
+        self._end_backward()
+
+    def _end_backward(self) -> None:
         self._gradients = script_checks.gradient_versions(self._model.trained_parameters)
         if self._in_last_pass:
             script_checks.raise_mistakes(self.parameter_mistakes())
@@ -150,21 +160,24 @@ class Sharded:
         self._unless_broken(lambda: self._group.all_gather_shards(output, source))
 
     def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor) -> None:
+        if self._discards:
+            source.zero_()
         self._unless_broken(lambda: self._group.reduce_scatter_shards(output, source))
 
-    def reduce(self, loss: torch.Tensor, max_norm: float | None) -> bool:
+    def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
         for p in self._model.trained_parameters:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
         self._unless_broken(self._reduce_replicas)
-        self._totals[0] = loss
-        self._totals[1] = 0.0
+        squares = 0.0
         if max_norm is not None:
             # Every copy of a shard has the same gradients.
             copies = self._group.world // self._group.shard_group_size
-            squares = sum(float(g.double().square().sum()) for g in self._model.gradients)
-            self._totals[1] = squares / copies
+            squares = sum(float(g.double().square().sum()) for g in self._model.gradients) / copies
+        # (sum_count + 1,): the numbers, the square of the gradient's norm. A collective of a failed
+        # step may still write to the old ones.
+        self._totals = torch.cat([numbers, numbers.new_tensor([squares])]).to(self._model.device)
         self._unless_broken(lambda: self._group.all_reduce(self._totals).wait())
         return not self.broken
 
@@ -179,16 +192,25 @@ class Sharded:
             for gradient, summed in zip(gradients, sums, strict=True):
                 gradient.copy_(summed.view_as(gradient))
 
-    def write_gradients(self) -> tuple[float, float | None]:
-        loss = float(self._totals[0])
-        if self._max_norm is None:
-            return loss, None
-        norm = float(self._totals[1].sqrt())
-        if norm > self._max_norm:
+    def summed(self) -> torch.Tensor:
+        return self._totals[:-1]
+
+    def write_gradients(self, factor: float) -> float | None:
+        norm = None
+        if self._max_norm is not None:
+            norm = float(self._totals[-1].sqrt()) * factor
+            # As torch.nn.utils.clip_grad_norm_ does.
+            factor *= min(1.0, self._max_norm / (norm + 1e-6))
+        if factor != 1.0:
             for gradient in self._model.gradients:
-                # As torch.nn.utils.clip_grad_norm_ does.
-                gradient.mul_(self._max_norm / (norm + 1e-6))
-        return loss, norm
+                gradient.mul_(factor)
+        return norm
+
+    def begin_evaluation(self) -> None:
+        self.broken = False
+
+    def end_evaluation(self) -> None:
+        self._model.end_forward()
 
     def hand_over(self, group: Group, next_ranks: tuple[int, ...], next_world: int) -> None:
         self._resharding.hand_over(group, next_ranks, self.shard_group_size(next_world))

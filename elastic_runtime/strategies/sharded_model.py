@@ -1,4 +1,4 @@
-"""A model under FSDP2, and its optimizer: read, unwrapped, and wrapped again for another group."""
+"""A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +10,7 @@ from torch.distributed.tensor import DTensor
 from elastic_runtime import script_checks, session_checks
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.fsdp2_internals import Collective
@@ -21,16 +22,16 @@ Wrap = Callable[[Any, DeviceMesh], None]
 class ShardedModel:
     """`wrap(model, mesh)` calls `fully_shard`. The model stays the same object at every resize."""
 
-    def __init__(
-        self, wrap: Wrap, model: torch.nn.Module, optimizer: torch.optim.Optimizer
-    ) -> None:
+    def __init__(self, wrap: Wrap, model: torch.nn.Module, optimizers: Optimizers) -> None:
         fsdp2_internals.check_torch()
         self._wrap = wrap
         self.model = model
-        self._optimizer = optimizer
+        self._optimizers = optimizers
         name_of = {id(p): name for name, p in model.named_parameters()}
+        # The parameters as `wrap` left them.
+        self._sharded = list[Any]()
         self._group_names = list[list[str]]()
-        for group in optimizer.param_groups:
+        for group in optimizers.param_groups:
             self._group_names.append([name_of[id(p)] for p in group["params"]])
         script_checks.raise_mistakes(session_checks.device_mistakes(model.parameters()))
         self.device = next(model.parameters()).device
@@ -47,6 +48,11 @@ class ShardedModel:
         """This rank's rows of each."""
         return [p.grad.to_local() for p in self.trained_parameters]
 
+    def copy_gradients(self) -> dict[Any, Any]:
+        """By parameter. Also between a forward and a backward pass, when the modules have other
+        tensors in the place of some parameters."""
+        return {p: None if p.grad is None else p.grad.clone() for p in self._sharded}
+
     @property
     def row_counts(self) -> list[int]:
         """Of the whole parameters."""
@@ -58,14 +64,18 @@ class ShardedModel:
 
     def read(self, shard: Shard) -> ShardState:
         """The live tensors, not copied."""
-        return sharded_state.read(self.model, self._optimizer, shard)
+        return sharded_state.read(self.model, self._optimizers, shard)
 
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""
         fsdp2_internals.unwrap(self.model)
         fsdp2_internals.allocate(self.model, self.device.type)
-        self._optimizer.state.clear()
-        sharded_state.set_optimizer_parameters(self.model, self._optimizer, self._group_names)
+        self._optimizers.clear_state()
+        sharded_state.set_optimizer_parameters(self.model, self._optimizers, self._group_names)
+
+    def end_forward(self) -> None:
+        """After a forward pass without a backward pass: every rank holds its rows only."""
+        fsdp2_internals.end_forward(self.model)
 
     def allocate(self, table: TensorTable, shard: Shard) -> list[torch.Tensor]:
         """Uninitialized memory for `shard`, on the model's device."""
@@ -86,7 +96,8 @@ class ShardedModel:
                 f"wrap leaves {unsharded[0]} and {len(unsharded) - 1} more parameters unsharded: "
                 "call fully_shard(model, mesh=mesh) at its end"
             )
-        sharded_state.write(state, self.model, self._optimizer, self._group_names)
+        self._sharded = list(self.model.parameters())
+        sharded_state.write(state, self.model, self._optimizers, self._group_names)
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

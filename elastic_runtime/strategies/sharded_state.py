@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from elastic_runtime.distributed.group import Group
+from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Move, Shard
 from elastic_runtime.strategies.fsdp2_internals import sharded_like
 
@@ -55,7 +56,7 @@ class TensorTable:
 
 @dataclass(frozen=True)
 class ShardState:
-    """One shard of the state of a model and its optimizer."""
+    """One shard of the state of a model and its optimizers."""
 
     shard: Shard
     table: TensorTable
@@ -73,15 +74,17 @@ class ShardState:
         }
 
 
-def read(model: nn.Module, optimizer: torch.optim.Optimizer, shard: Shard) -> ShardState:
+def read(model: nn.Module, optimizers: Optimizers, shard: Shard) -> ShardState:
     """The live tensors, not copied. A model that is not wrapped has one shard of one."""
+    owners = optimizers.owners
     keys: list[tuple[str, str]] = []
     tensors: list[torch.Tensor] = []
     small: list[Any] = []
     for name, p in model.named_parameters():
         keys.append((name, PARAMETER))
         tensors.append(p)
-        for kind, value in optimizer.state.get(p, {}).items():
+        states = owners[p].state if p in owners else {}
+        for kind, value in states.get(p, {}).items():
             is_tensor = isinstance(value, torch.Tensor)
             if is_tensor and value.shape == p.shape:
                 keys.append((name, kind))
@@ -90,7 +93,7 @@ def read(model: nn.Module, optimizer: torch.optim.Optimizer, shard: Shard) -> Sh
                 # Some optimizers keep it on the parameter's device, some on the CPU.
                 small.append([name, kind, value, value.device.type if is_tensor else ""])
     table = TensorTable(keys, [tuple(t.shape) for t in tensors], [t.dtype for t in tensors])
-    groups = [_options(group) for group in optimizer.param_groups]
+    groups = [_options(group) for group in optimizers.param_groups]
     unsplit = {"groups": groups, "small": small, "buffers": dict(model.named_buffers())}
     return ShardState(shard, table, [_local(t).detach() for t in tensors], unsplit)
 
@@ -107,26 +110,28 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
 def write(
     state: ShardState,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizers: Optimizers,
     group_names: Sequence[Sequence[str]],
 ) -> None:
-    """Let `state` be the state of the wrapped model and its optimizer.
+    """Let `state` be the state of the wrapped model and its optimizers.
 
-    `group_names`: the names of the parameters in each of the optimizer's groups. Optimizer tensors
-    are used as they are. So is a parameter that already has the same memory; others are copied.
+    `group_names`: the names of the parameters in each of the optimizers' groups. Their tensors are
+    used as they are. So is a parameter that already has the same memory; others are copied.
     """
     parameters: dict[str, Any] = dict(model.named_parameters())
-    optimizer.state.clear()
+    optimizers.clear_state()
+    set_optimizer_parameters(model, optimizers, group_names)
+    owners = optimizers.owners
     for (name, kind), tensor in zip(state.table.keys, state.tensors, strict=True):
         p = parameters[name]
         if kind != PARAMETER:
-            optimizer.state[p][kind] = sharded_like(p, tensor)
+            owners[p].state[p][kind] = sharded_like(p, tensor)
         elif (local := p.to_local().detach()).data_ptr() != tensor.data_ptr():
             local.copy_(tensor)
     for name, kind, value, device in state.unsplit["small"]:
-        optimizer.state[parameters[name]][kind] = value.to(device, copy=True) if device else value
-    set_optimizer_parameters(model, optimizer, group_names)
-    for group, settings in zip(optimizer.param_groups, state.unsplit["groups"], strict=True):
+        p = parameters[name]
+        owners[p].state[p][kind] = value.to(device, copy=True) if device else value
+    for group, settings in zip(optimizers.param_groups, state.unsplit["groups"], strict=True):
         group.update(settings)
     with torch.no_grad():
         for name, buffer in model.named_buffers():
@@ -134,11 +139,11 @@ def write(
 
 
 def set_optimizer_parameters(
-    model: nn.Module, optimizer: torch.optim.Optimizer, group_names: Sequence[Sequence[str]]
+    model: nn.Module, optimizers: Optimizers, group_names: Sequence[Sequence[str]]
 ) -> None:
-    """Let the optimizer's groups hold the model's present parameters."""
+    """Let the optimizers' groups hold the model's present parameters."""
     parameters = dict(model.named_parameters())
-    for group, names in zip(optimizer.param_groups, group_names, strict=True):
+    for group, names in zip(optimizers.param_groups, group_names, strict=True):
         group["params"] = [parameters[name] for name in names]
 
 

@@ -221,6 +221,7 @@ class GenerationChange:
             self.recover()
             return False
         lifecycle.send(messages.Finished())
+        self._transaction.has_ended = True
         return True
 
     def _save_last(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastic_runtime.checkpointing.local_saves import LocalSaves
+from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.saver import Saver
 
 
@@ -23,15 +24,20 @@ class DataOptions:
 class CheckpointOptions:
     """Directories to save to, and the number of steps between two saves (0: only on request)."""
 
-    shared: Path | None
+    shared: str | Path | None
     shared_every: int
     # On each pod's own disk; used only beside a shared directory.
-    local: Path | None
+    local: str | Path | None
     local_every: int
+    # As those of Retention, in the shared directory.
+    keep: int
+    keep_every: int
 
     def make_saver(self, report: Callable[..., None]) -> Saver:
         """`report`: called with figures and messages for the job's status."""
+        shared = Path(self.shared) if self.shared else None
         local_saves = None
-        if self.shared and self.local:
-            local_saves = LocalSaves(self.local, self.shared, self.local_every, report)
-        return Saver(self.shared, self.shared_every, report, local_saves)
+        if shared and self.local:
+            local_saves = LocalSaves(Path(self.local), shared, self.local_every, report)
+        retention = Retention(self.keep, self.keep_every)
+        return Saver(shared, self.shared_every, report, local_saves, retention)

@@ -58,7 +58,7 @@ class RankLifecycle:
     """`group`: of this generation; None in a job of one and while this rank is parked.
 
     `link`: None if the script runs without an agent, as a job of one.
-    `committed_at`: when the last step was committed, by the monotonic clock.
+    `committed_at`, `evaluated_at`: when this rank last did so, by the monotonic clock.
     """
 
     def __init__(self, link: AgentLink | None) -> None:
@@ -68,9 +68,10 @@ class RankLifecycle:
         self.world = 1
         self.generation = 0
         self.committed_at = time.monotonic()
+        self.evaluated_at = self.committed_at
         self._members: tuple[int, ...] = ()
         # Of the newest generation that this rank tried to join.
-        self._processes: object = ()
+        self.processes: tuple[tuple[object, ...], ...] = ((), ())
         self._failures = RepeatedFailures()
         # The newest generation that this rank tried to join.
         self._tried = 0
@@ -114,11 +115,11 @@ class RankLifecycle:
         orders = torch.zeros(3)
         orders[2] = float(stop)
         if self.rank == 0:
-            orders[0] = self._planned_generation()
+            orders[0] = self.planned_generation()
             orders[1] = float(save)
         return orders
 
-    def _planned_generation(self) -> int:
+    def planned_generation(self) -> int:
         """The newer generation that forms after this step; 0 if there is none yet."""
         if not self.link:
             return 0
@@ -152,7 +153,7 @@ class RankLifecycle:
         """
         if not self.link or not self.group:
             raise RuntimeError("a step failed in a job of one: there is no rank to recover from")
-        attempt = (self._processes, self.committed_at)
+        attempt = (self.processes, self.committed_at)
         if not self.group.is_aborted and self._failures.add_step(attempt):
             raise RuntimeError(
                 f"a step failed {self._failures.steps} times in a row, though no rank was lost: "
@@ -184,9 +185,9 @@ class RankLifecycle:
     # --- join the next one ------------------------------------------------------------------------
 
     def start_joining(self) -> None:
-        """Before `next_generation`; a pause counts from the last committed step."""
+        """Before `next_generation`; a pause counts from the last step or evaluation."""
         self._tried = self.generation
-        self._pause_began = self.committed_at
+        self._pause_began = max(self.committed_at, self.evaluated_at)
 
     def next_generation(
         self,
@@ -203,7 +204,7 @@ class RankLifecycle:
         while True:
             record = self.link.wait_for_newer(self._tried)
             self._tried = record.generation
-            self._processes = (record.members, record.incarnations)
+            self.processes = (record.members, record.incarnations)
             is_planned = not (record.abrupt or record.stop)
             if self.group and self.group.is_aborted and is_planned:
                 # It was planned before a rank was lost: leaving ranks have handed nothing over.
@@ -258,7 +259,7 @@ class RankLifecycle:
         self.link.abort_on_loss(None)
         group.close()
         self.send(messages.Broken(group.generation))
-        if not loss_is_known and self._failures.add_join(self._processes):
+        if not loss_is_known and self._failures.add_join(self.processes):
             message = f"{self._failures.joins} generations in a row did not form: {error}"
             if not self.group:
                 raise ConnectionError(message)

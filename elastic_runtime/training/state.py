@@ -12,7 +12,9 @@ from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.state_tree import named_tensors
+from elastic_runtime.training import loss_weights
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.options import DataOptions
 from elastic_runtime.training.stateful import LRScheduler, Stateful
@@ -20,6 +22,8 @@ from elastic_runtime.training.stateful import LRScheduler, Stateful
 log = logging.getLogger(__name__)
 # The key on disk, which is part of the checkpoint format.
 STATEFUL_KEY = "also"
+# The end of a loop that only `stop` ends. It fits into 64 bits.
+FOREVER = 1 << 62
 
 
 def _digest_of_layout(model: torch.nn.Module) -> int:
@@ -41,14 +45,14 @@ class TrainingState:
     def __init__(
         self,
         model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizers: Optimizers,
         lr_schedulers: Sequence[LRScheduler],
         stateful: Sequence[Stateful],
         data: DataOptions,
         saver: Saver,
     ) -> None:
         self.model = model
-        self.optimizer = optimizer
+        self.optimizers = optimizers
         self.lr_schedulers = list(lr_schedulers)
         self.stateful = [*lr_schedulers, *stateful]
         self.data = data
@@ -68,8 +72,16 @@ class TrainingState:
         self._is_torn = False
         self._saver = saver
 
+    @property
+    def sum_count(self) -> int:
+        """See `StateAccess.sum_count`."""
+        return loss_weights.length(self.data.micro_batches)
+
     def is_last_step(self, until: int) -> bool:
         """Whether a loop up to step `until` has no further step."""
+        if self.stopped_loop == FOREVER:
+            # A loop without an end that was stopped ends no loop that has one.
+            return self.step >= until or until == FOREVER
         return self.step >= until or until <= self.stopped_loop
 
     def mark_complete(self) -> None:
@@ -80,18 +92,18 @@ class TrainingState:
         """The tensors are the live ones, not copies."""
         return {
             "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizers.state_dict(),
             **self.extra_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizers.load_state_dict(state["optimizer"])
         self.set_extra_state(state)
         self._is_torn = False
 
     def extra_state(self) -> dict[str, Any]:
-        """What is neither the model's nor the optimizer's."""
+        """What is neither the model's nor an optimizer's."""
         return {
             "step": self.step,
             "loss": self.loss,

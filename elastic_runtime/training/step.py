@@ -1,15 +1,17 @@
 """The step in flight, as the training script sees it."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
-from elastic_runtime import loss_checks, script_checks
+from elastic_runtime import evaluation_checks, loss_checks, script_checks
 from elastic_runtime.data import batch_assignment, random_state
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.strategies.base import Pass
+from elastic_runtime.training import loss_weights
 from elastic_runtime.training.parts import Parts
 
 
@@ -34,22 +36,27 @@ class Step:
 
     Attributes:
         number: how many steps are committed.
-        loss: (1,): this rank's part of the step's mean loss so far.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.number = parts.state.step
-        self.loss = torch.zeros(1, device=parts.state.device)
+        self.losses = loss_weights.StepLosses(parts.state.data.micro_batches, parts.state.device)
         # The norm to clip the gradient to.
         self.max_norm: float | None = None
-        self._weight = 1.0
+        # The micro-batch whose pass runs counts.
+        self._contributes = True
         self._scheduler_counts = script_checks.step_counts(parts.state.lr_schedulers)
         # The micro-batch that still needs its backward pass.
         self._pending: int | None = None
         # Micro-batches that the script has not taken; None until it has begun to.
         self._remaining: int | None = None
         self._backward_calls = 0
+        # The job went back to an older step, or on to a newer one, while the script evaluated.
+        self.is_superseded = False
+        self._extra_state: dict[str, Any] = {}
+        # An evaluation raised an error.
+        self.has_error = False
         self._seed("before")
 
     @property
@@ -58,11 +65,25 @@ class Step:
         raise Mistake(script_checks.NO_INNER_LOOP)
 
     @property
+    def loss(self) -> torch.Tensor:
+        """(1,): this rank's part of the step's mean loss so far; with weights, its part of the sum
+        of weight * loss."""
+        return self.losses.part()
+
+    @property
     def broken(self) -> bool:
         """A peer was lost: what is computed now will be discarded."""
-        return self._parts.strategy.broken
+        return self.is_superseded or self._parts.strategy.broken
+
+    @property
+    def has_begun(self) -> bool:
+        """The script has asked for a micro-batch."""
+        return self._remaining is not None
 
     def __iter__(self) -> Iterator[Batch]:
+        self._raise_error_caught()
+        if self._parts.lifecycle.group:
+            self._parts.lifecycle.group.meetings.place = str(self.number)
         passes = self._passes()
         self._remaining = len(passes)
         for current in passes:
@@ -78,6 +99,19 @@ class Step:
             self._parts.strategy.end_pass(current.micro_batch)
             self._parts.buffers.end_pass(current.micro_batch, contributes=current.contributes)
         self._seed("after")
+
+    def supersede(self) -> None:
+        """The state is that of another step: what the body does from here on has no effect."""
+        self.is_superseded = True
+        self._extra_state = deepcopy(self._parts.state.extra_state())
+
+    def restore_objects(self) -> None:
+        """Undo what the body has done to the state since it was superseded."""
+        self._parts.state.set_extra_state(self._extra_state)
+
+    def _raise_error_caught(self) -> None:
+        if self.has_error:
+            raise Mistake(evaluation_checks.ERROR_CAUGHT)
 
     def _seed(self, place: str) -> None:
         """What the body draws outside its micro-batches, alike on every rank."""
@@ -106,38 +140,49 @@ class Step:
         if current.contributes:
             generation = parts.lifecycle.generation
             parts.journal.sample(self.number + 1, number, indices, generation)
-        self._weight = 1 / data.micro_batches if current.contributes else 0.0
+        self._contributes = current.contributes
         parts.strategy.begin_pass(is_last=is_last)
         return Batch(number, indices, current.contributes)
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(self, loss: torch.Tensor, *, weight: float | torch.Tensor | None = None) -> None:
         """Add the gradients of this micro-batch. Call it exactly once for each.
 
-        The step's loss is the mean over all micro-batches.
+        The step's loss is the mean over all micro-batches; with weights, the sum of weight * loss
+        over the sum of the weights, of all micro-batches on all ranks.
 
         Args:
             loss: () or (1,): the mean over the micro-batch.
+            weight: how much the micro-batch counts, such as its number of tokens; () or (1,) or a
+                number, rounded to 24 bits. 0: nothing, whatever its loss is. For every micro-batch
+                of a step, or for none.
 
         Raises:
-            ValueError: if it is not a single number that depends on the parameters.
+            ValueError: if the loss is not a single number that depends on the parameters; if the
+                weight is not a finite number, at least 0.
         """
-        script_checks.raise_mistakes(
-            script_checks.backward_mistakes(self.number, self._pending, loss)
-        )
+        number = self._pending
+        script_checks.raise_mistakes(script_checks.backward_mistakes(self.number, number, loss))
+        assert number is not None
         self._pending = None
+        own_weight = None if weight is None else loss_weights.as_number(number, weight)
+        micro_batches = self._parts.state.data.micro_batches
         if not self._backward_calls:
-            data = self._parts.state.data
-            warning = loss_checks.scaled_loss_warning(
-                loss, data.micro_batches, data.micro_batch_size
-            )
-            if warning:
-                self._parts.warn_once(warning)
+            self._warn_of_scaled_loss(loss, own_weight)
         if not self.broken:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1
-        (loss * self._weight).backward()  # type: ignore[no-untyped-call]
-        self._parts.strategy.end_backward()
-        self.loss += loss.detach().to(self.loss) * self._weight
+        scale = loss_weights.scale(own_weight, micro_batches) if self._contributes else 0.0
+        self._parts.strategy.backward(loss, scale)
+        if self._contributes:
+            self.losses.add(number, loss, own_weight)
+
+    def _warn_of_scaled_loss(self, loss: torch.Tensor, weight: float | None) -> None:
+        data = self._parts.state.data
+        warning = loss_checks.scaled_loss_warning(
+            loss, data.micro_batches, data.micro_batch_size, weight
+        )
+        if warning:
+            self._parts.warn_once(warning)
 
     def clip(self, max_norm: float) -> None:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.
@@ -151,6 +196,7 @@ class Step:
 
     def check_finished(self) -> None:
         """Raises ValueError if the script left the step before its end."""
+        self._raise_error_caught()
         if self.broken:
             return
         remaining = len(self._passes()) if self._remaining is None else self._remaining

@@ -15,7 +15,8 @@ from elastic_runtime import messages, parameter_checks
 from elastic_runtime.checkpointing.saver import SaveOrder
 from elastic_runtime.data.streams import Streams
 from elastic_runtime.distributed.gloo import PeerLost
-from elastic_runtime.training import replica_check
+from elastic_runtime.training import loss_weights, replica_check
+from elastic_runtime.training.evaluation_results import EvaluationResults
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
 
@@ -28,6 +29,8 @@ class Outcome(Enum):
     RESIZE = "resize"
     # A peer was lost, and the step is not committed.
     FAILED = "failed"
+    # The job is at another step already.
+    SUPERSEDED = "superseded"
 
 
 class StepTransaction:
@@ -40,6 +43,13 @@ class StepTransaction:
         self._parts = parts
         self.streams: Streams | None = None
         self.gradients_reduced = False
+        # In flight; None between two steps.
+        self.step: Step | None = None
+        self.steps_begun = 0
+        # Of evaluations of the state of now.
+        self.results = EvaluationResults()
+        # The loop over steps has ended.
+        self.has_ended = False
         # The end of the loop over steps, and whether this rank's script wants it to end now.
         self.until = 0
         self.stop_requested = False
@@ -51,16 +61,33 @@ class StepTransaction:
         self._compared_in = 0
 
     def begin(self) -> Step:
-        parts = self._parts
-        step = Step(parts)
+        step = Step(self._parts)
+        self.step = step
+        self.steps_begun += 1
+        self.resume()
+        return step
+
+    def resume(self) -> None:
+        """The step in flight, in which no micro-batch has begun, belongs to the group of now."""
+        group = self._parts.lifecycle.group
+        if group:
+            group.meetings.place = ""
+            group.meetings.answer = self.results.pack
         self._began = time.monotonic()
         self.gradients_reduced = False
-        parts.strategy.begin_step(parts.lifecycle.group)
-        parts.buffers.begin_step(parts.lifecycle.group)
-        return step
+        self._parts.strategy.begin_step(group)
+        self._parts.buffers.begin_step(group)
+
+    def restart_clock(self) -> None:
+        """What the script did so far is no part of the step in flight."""
+        self._began = time.monotonic()
 
     def commit(self, step: Step) -> Outcome:
         parts = self._parts
+        self.step = None
+        if step.is_superseded:
+            step.restore_objects()
+            return Outcome.SUPERSEDED
         orders = self._orders()
         votes = self._with_digest(orders)
         if step.broken or not self._reduce(step):
@@ -74,15 +101,18 @@ class StepTransaction:
         orders, digests = votes[: orders.numel()], votes[orders.numel() :]
         if digests.numel():
             self._check_replicas(digests)
-        self.apply()
         next_generation, save, stop = (int(order) for order in orders[:3])
+        if save == SaveOrder.BEST:
+            # What the script measured, before the optimizer changes it.
+            parts.saver.save_in_background(parts.state.step, parts.state.state_dict)
+        self.apply()
         if stop:
             # Before the state is saved.
             parts.state.stopped_loop = self.until
             self.stop_requested = False
         if self.streams:
             self.streams.unpack_states(orders[3:])
-        if save:
+        if save in (SaveOrder.LOCAL, SaveOrder.SHARED):
             parts.saver.save_in_background(
                 parts.state.step, parts.state.state_dict, SaveOrder(save)
             )
@@ -96,7 +126,10 @@ class StepTransaction:
         step = self._parts.state.step + 1
         save = SaveOrder.NONE
         if lifecycle.rank == 0:
-            save = self._parts.saver.order_for(step, lifecycle.save_requests)
+            saver = self._parts.saver
+            save = saver.order_for(step, lifecycle.save_requests)
+            # A save that is due as well is made up for by this one.
+            save = SaveOrder.BEST if saver.best.is_due(step - 1) else save
         orders = lifecycle.next_orders(save=save, stop=self.stop_requested)
         if self.streams:
             return torch.cat([orders, self.streams.pack_states(step)])
@@ -137,16 +170,21 @@ class StepTransaction:
         self._compared_in = lifecycle.generation
 
     def _reduce(self, step: Step) -> bool:
-        is_reduced = self._parts.strategy.reduce(step.loss, step.max_norm)
+        is_reduced = self._parts.strategy.reduce(step.losses.to_sum(), step.max_norm)
         return is_reduced and self._parts.buffers.reduce()
 
     def apply(self) -> None:
-        """Update the state from the reduced gradients. From here on the step is committed."""
+        """Update the state from the reduced gradients. From here on the step is committed.
+
+        Raises Mistake, on every rank, if the weights of its micro-batches are not those of a step.
+        """
         state = self._parts.state
         lifecycle = self._parts.lifecycle
-        state.loss, state.gradient_norm = self._parts.strategy.write_gradients()
+        total = loss_weights.step_loss(self._parts.strategy.summed(), state.step)
+        state.gradient_norm = self._parts.strategy.write_gradients(total.gradient_factor)
+        state.loss = total.loss
         self._parts.buffers.write()
-        state.optimizer.step()
+        state.optimizers.step()
         for scheduler in state.lr_schedulers:
             scheduler.step()
         state.step += 1

@@ -47,13 +47,20 @@ class DesiredObject:
 
 
 def desired_object(
-    kind: Kind, key: Key, owner: str, content: Json, labels: Mapping[str, str] | None = None
+    kind: Kind,
+    key: Key,
+    owner: str,
+    content: Json,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> DesiredObject:
     """An object with this content and Cede's labels, or with exactly `labels`."""
     namespace, name = key
     if labels is None:
         labels = {names.MANAGED_BY: names.MANAGED_BY_CEDE, names.ALLOCATION: owner}
     metadata: Json = {"name": name, "labels": dict(labels)}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     if namespace:
         metadata["namespace"] = namespace
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}

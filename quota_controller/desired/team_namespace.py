@@ -1,15 +1,21 @@
 """PURE. A team's namespace and what Cede puts into it."""
 
+from collections.abc import Sequence
+
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
+from cede.api.instance_type import InstanceType
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES
 from quota_controller.desired.desired_object import DesiredObject, desired_object
 
 
-def namespace_objects(allocation: ComputeAllocation, key_entry: str) -> list[DesiredObject]:
+def namespace_objects(
+    allocation: ComputeAllocation, types: Sequence[InstanceType], key_entry: str
+) -> list[DesiredObject]:
     """The namespace, its local queue, the Service of the jobs' pods and the control Secret.
 
-    `key_entry` is the base64 content of the Secret; there is no Secret if it is empty.
+    `types`: all of the policy. `key_entry` is the base64 content of the Secret; there is no Secret
+    if it is empty.
     """
     owner = allocation.metadata.name
     namespace = allocation.namespace
@@ -30,15 +36,18 @@ def namespace_objects(allocation: ComputeAllocation, key_entry: str) -> list[Des
         owner,
         {"type": "Opaque", "data": {names.SECRET_KEY: key_entry}},
     )
-    objects = [_namespace(allocation), local_queue, service]
+    objects = [_namespace(allocation, types), local_queue, service]
     return [*objects, secret] if key_entry else objects
 
 
-def _namespace(allocation: ComputeAllocation) -> DesiredObject:
+def _namespace(allocation: ComputeAllocation, types: Sequence[InstanceType]) -> DesiredObject:
     owner = allocation.metadata.name
     reference = allocation.spec.namespace
     labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
     # an adopted namespace keeps the manager that it has
     if not (reference and reference.adopt):
         labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
-    return desired_object(NAMESPACES, ("", allocation.namespace), owner, {}, labels)
+    key = ("", allocation.namespace)
+    accelerators = {name for type_ in types for name in (type_.accelerator, *type_.partitions)}
+    annotations = {names.ACCELERATORS: ",".join(sorted(accelerators))}
+    return desired_object(NAMESPACES, key, owner, {}, labels, annotations)

@@ -20,7 +20,7 @@ SLICE_TIMEOUT_S = 5.0
 """A scale-up slice that is not admitted by then is withdrawn, and its job waits for the cooldown.
 If it were preempted meanwhile, its pods would run on without quota (Kueue 0.19.2)."""
 
-Key = tuple[str, FlavorResource]
+CohortResource = tuple[str, FlavorResource]
 """A Cohort (for a queue without one, the queue) and a resource of one of its flavors."""
 Place = tuple[str, str]
 """A Cohort (for a queue without one, the queue) and a flavor of it."""
@@ -47,7 +47,7 @@ def grow(
             yield resize(job, job.size, why, shrinks=True)
     taken = {place for job in growing for place in places(snapshot.quota, job)}
     jobs = [job for job in growable(snapshot, policy, now) if uses_none_of(job, promised)]
-    wanted: set[Key] | None = None
+    wanted: set[CohortResource] | None = None
     placement = Placement(snapshot.nodes, policy.instanceTypes)
     for job in preferred_order(snapshot, jobs):
         own = places(snapshot.quota, job)
@@ -126,7 +126,7 @@ def places(quota: CohortQuota, job: AdmittedWorkload) -> set[Place]:
     return {(cohort, flavor) for cohort, (flavor, _) in _keys(quota, job)}
 
 
-def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[Key]:
+def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[CohortResource]:
     cohort = _cohort(quota, job.queue)
     return {(cohort, key) for key, amount in job.per_pod.items() if amount}
 
@@ -135,7 +135,7 @@ def _cohort(quota: CohortQuota, queue: str) -> str:
     return quota.queues[queue].cohort or queue
 
 
-def _wanted_by_pending(snapshot: Snapshot) -> set[Key]:
+def _wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
     """The quota on which a pending Workload starts soon: it fits, so Kueue admits it in a moment,
     or its team owns the quota, so that it is released for it.
 
@@ -146,7 +146,7 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[Key]:
     pending = snapshot.pending
     if snapshot.overdue:
         pending = PendingWorkloads(w for w in pending if w.uid not in snapshot.overdue)
-    wanted = set[Key]()
+    wanted = set[CohortResource]()
     for workload in pending.first_of_each_kind:
         if workload.is_scale_up or workload.ineligible:
             continue

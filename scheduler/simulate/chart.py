@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 from scheduler.simulate.figures import Figures
+from scheduler.simulate.replay import Sample
 
 WIDTH = 960
 HEIGHT = 520
@@ -15,11 +16,11 @@ BAR_WIDTH = 36
 BAR_HEIGHT = 120
 COLORS = ("#c8553d", "#2a9d8f", "#8d99ae")
 """Stock Kueue, Cede, private partitions."""
-Samples = Sequence[tuple[float, int]]
+Samples = Sequence[Sample]
 
 
 def draw(results: Sequence[Figures], samples: Sequence[Samples], capacity: int) -> str:
-    """`samples` are of the ways of `results`: seconds, and accelerators in use."""
+    """`samples` are of the ways of `results`."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" font-size="13">',
@@ -36,7 +37,7 @@ def draw(results: Sequence[Figures], samples: Sequence[Samples], capacity: int) 
 
 def _lines(results: Sequence[Figures], samples: Sequence[Samples], capacity: int) -> Iterable[str]:
     bottom = 40 + PLOT_HEIGHT
-    end = max((time for points in samples for time, _ in points), default=1.0)
+    end = max((sample.seconds for points in samples for sample in points), default=1.0)
     yield (f'<path d="M{LEFT},40 V{bottom} H{LEFT + PLOT_WIDTH}" fill="none" stroke="#333333"/>')
     yield _text(LEFT - 8, 46, str(capacity), anchor="end")
     yield _text(LEFT - 8, bottom, "0", anchor="end")
@@ -44,8 +45,9 @@ def _lines(results: Sequence[Figures], samples: Sequence[Samples], capacity: int
     for index, (result, points) in enumerate(zip(results, samples, strict=True)):
         color = COLORS[index % len(COLORS)]
         coordinates = [
-            f"{LEFT + PLOT_WIDTH * time / end:.1f},{bottom - PLOT_HEIGHT * used / capacity:.1f}"
-            for time, used in points
+            f"{LEFT + PLOT_WIDTH * sample.seconds / end:.1f},"
+            f"{bottom - PLOT_HEIGHT * sample.in_use / capacity:.1f}"
+            for sample in points
         ]
         line = " ".join(coordinates)
         yield f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.5"/>'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from scheduler.simulate.objects import Job
-from scheduler.simulate.replay import Run
+from scheduler.simulate.replay import Run, Sample
 
 TWICE_WITHIN_S = 600.0
 """Two stops of one job within this time count as one job stopped twice."""
@@ -43,6 +43,9 @@ class Figures:
     stops: int
     stopped_twice: int
     shrinks: int
+    # of the accelerators that elastic jobs could grow by, the part that they grew by; None: there
+    # were none
+    grown: float | None
     finished: int
     teams: tuple[TeamFigures, ...]
 
@@ -68,9 +71,16 @@ def figures(run: Run) -> Figures:
         stops=sum(len(job.stops) for job in jobs),
         stopped_twice=sum(_is_stopped_twice(job.stops) for job in jobs),
         shrinks=sum(job.shrinks for job in jobs),
+        grown=_grown(run.samples),
         finished=sum(job.ended is not None for job in jobs),
         teams=tuple(_by_team(run)),
     )
+
+
+def _grown(samples: Sequence[Sample]) -> float | None:
+    grown = sum(sample.grown for sample in samples)
+    wanted = sum(sample.wanted for sample in samples)
+    return grown / (grown + wanted) if grown + wanted else None
 
 
 def _by_team(run: Run) -> Iterable[TeamFigures]:

@@ -39,6 +39,19 @@ class Window:
     end: float
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One moment of a run; accelerators."""
+
+    # since the window began
+    seconds: float
+    in_use: int
+    # that elastic jobs have beyond their smallest sizes
+    grown: int
+    # that are idle although elastic jobs could grow by them
+    wanted: int
+
+
 @dataclass(slots=True)
 class Run:
     """What happened in a window under one way of sharing."""
@@ -49,8 +62,7 @@ class Run:
     # submitted in the window; the others ran already when it began
     jobs: list[Job] = field(default_factory=list)
     earlier: list[Job] = field(default_factory=list)
-    # (seconds since the window began, accelerators in use)
-    samples: list[tuple[float, int]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     begin: float = 0.0
     cessions: int = 0
     passes: int = 0
@@ -88,13 +100,22 @@ def replay(
     length = window.end - window.start
     for number in range(1, SAMPLES + 1):
         cluster.clock.run(run.begin + length * number / SAMPLES)
-        in_use = sum(queue.usage for queue in cluster.kueue.queues.values())
-        run.samples.append((cluster.now - run.begin, in_use))
+        run.samples.append(_sample(cluster, cluster.now - run.begin))
         progress(way, number / SAMPLES)
     cluster.count()
     run.cessions = len(scheduler.cessions)
     run.passes = scheduler.passes
     return run
+
+
+def _sample(cluster: Cluster, seconds: float) -> Sample:
+    queues = cluster.kueue.queues.values()
+    in_use = sum(queue.usage for queue in queues)
+    idle = sum(queue.quota.nominal for queue in queues) - in_use
+    elastic = [job for job in cluster.jobs.values() if job.is_elastic and job.ready]
+    grown = sum(job.workload.count - job.spec.sizes[0] for job in elastic)
+    growth = sum(job.spec.sizes[-1] - job.workload.count for job in elastic)
+    return Sample(seconds, in_use, grown, min(idle, growth))
 
 
 def _as_run(spec: JobSpec, way: Way) -> JobSpec:

@@ -46,8 +46,8 @@ class Report:
     def _rows(self) -> list[tuple[str, list[str]]]:
         results = self.results
         return [
-            ("accelerators in use", [f"{100 * r.in_use:.1f} %" for r in results]),
-            ("useful work", [f"{100 * r.useful:.1f} %" for r in results]),
+            ("accelerators in use", [_percent(r.in_use) for r in results]),
+            ("useful work", [_percent(r.useful) for r in results]),
             ("wait, median", [_seconds(r.median_wait_s) for r in results]),
             ("wait, 95 %", [_seconds(r.p95_wait_s) for r in results]),
             ("owners that waited", [str(r.owners) for r in results]),
@@ -57,6 +57,7 @@ class Report:
             ("stops", [str(r.stops) for r in results]),
             ("jobs stopped twice in 10 min", [str(r.stopped_twice) for r in results]),
             ("shrinks", [str(r.shrinks) for r in results]),
+            ("growth, part of what was possible", [_percent(r.grown) for r in results]),
             ("jobs finished", [str(r.finished) for r in results]),
         ]
 
@@ -71,6 +72,10 @@ class Report:
 
 def _seconds(value: float) -> str:
     return f"{value:.1f} s"
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:.1f} %"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

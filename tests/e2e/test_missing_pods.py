@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ LONG = "CEDE_LONG_FAULTS" in os.environ
 NODE_IS_OFF_S = 600 if LONG else 5
 PODS_ARE_REFUSED_S = 180 if LONG else 0
 
+INDEX = "batch.kubernetes.io/job-completion-index"
+NO_SUCH_IMAGE = "docker.io/none/none:none"
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
@@ -108,11 +111,68 @@ def test_a_job_shrinks_to_the_pods_below_one_whose_image_cannot_be_pulled(
     cluster: Cluster, last_step: int
 ) -> None:
     """Without that size Kueue would evict it whole."""
-    pod = gpt(cluster).pod_of(2)
-    cluster.kubectl("set", "image", "-n", "research", f"pod/{pod}", "*=docker.io/none/none:none")
+    with without_image(cluster, index=2):
+        delete_pod(cluster, 2)
+        cluster.until(lambda: is_waiting_for_image(cluster), "a pod to wait for its image", 60)
     half = "half of Kueue's recoveryTimeout, 15 min, to pass"
     cluster.until(lambda: size(cluster) == 2, half, 500)
     cluster.until(gpt(cluster).trains_on(4, last_step + 20), "it to train on 4 again", 180)
+
+
+def no_image(index: int) -> Json:
+    """A policy that gives pods of this index an image that does not exist."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": "research"}}
+    patch = f'op: "replace", path: "/spec/containers/0/image", value: "{NO_SUCH_IMAGE}"'
+    has_index = f'object.metadata.?labels["{INDEX}"].orValue("") == "{index}"'
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "namespaceSelector": namespace,
+            "resourceRules": [rule | {"operations": ["CREATE"]}],
+        },
+        "matchConditions": [{"name": "index", "expression": has_index}],
+        "mutations": [
+            {"patchType": "JSONPatch", "jsonPatch": {"expression": f"[JSONPatch{{{patch}}}]"}}
+        ],
+    }
+    group = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-image"}}
+    policy = group | {"kind": "MutatingAdmissionPolicy", "spec": spec}
+    binding = group | {
+        "kind": "MutatingAdmissionPolicyBinding",
+        "spec": {"policyName": "no-image"},
+    }
+    return {"apiVersion": "v1", "kind": "List", "items": [policy, binding]}
+
+
+@contextmanager
+def without_image(cluster: Cluster, index: int) -> Iterator[None]:
+    """Inside, pods of this index are created with an image that does not exist."""
+    documents = json.dumps(no_image(index))
+    spec = {"containers": [{"name": "any", "image": "any"}]}
+    metadata = {"name": "any", "labels": {INDEX: str(index)}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def is_in_force() -> bool:
+        tried = cluster.kubectl(
+            *("create", "-n", "research", "--dry-run=server", "-o", "json", "-f", "-"),
+            stdin=json.dumps(pod),
+        )
+        return bool(json.loads(tried)["spec"]["containers"][0]["image"] == NO_SUCH_IMAGE)
+
+    cluster.kubectl("apply", "-f", "-", stdin=documents)
+    try:
+        cluster.until(is_in_force, "the policy to be in force", 30)
+        yield
+    finally:
+        cluster.kubectl("delete", "-f", "-", stdin=documents)
+
+
+def is_waiting_for_image(cluster: Cluster) -> bool:
+    pods = cluster.kubectl_json("get", "pods", "-n", "research")["items"]
+    states = [s["state"] for pod in pods for s in pod["status"].get("containerStatuses", [])]
+    return any("Pull" in state.get("waiting", {}).get("reason", "") for state in states)
 
 
 def check_trains_on(cluster: Cluster) -> None:

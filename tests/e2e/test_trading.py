@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ import yaml
 from cede.api import names
 from cede.api.objects import Json
 from tests.e2e.training import Training
+from tests.harness.local_cluster import api_server_pid
 from tests.paths import TREE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -38,6 +38,11 @@ COMPONENTS = {
     names.QUOTA_CONTROLLER: names.SYSTEM_NAMESPACE,
     "kueue": "kueue-system",
 }
+ACCELERATORS = 8
+OVER_QUOTA_S = 90
+"""How long Kueue may count more in use than there is. Two admissions of one cycle can exceed the
+quota, until the scheduler shrinks one of them. A Kueue that was killed leads again after 30 s, and
+its last counts stay until then."""
 QUIET_S = 240
 """Until everything is as it should be, after the last fault."""
 
@@ -54,13 +59,14 @@ class Trade:
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            happening = self.chance.choice(
-                [self.submit] * 6 + [self.delete] * 2 + [self.kill, self.cut_node, self.pause_api]
-            )
+            faults = [self.kill, self.kill, self.cut_node, self.pause_api] * 2 + [self.fail_node]
+            happening = self.chance.choice([self.submit] * 13 + [self.delete] * 4 + faults)
             # a command may meet the fault before it
             with suppress(AssertionError):
                 happening()
                 self.done[happening.__name__] += 1
+            within = f"at most {ACCELERATORS} accelerators to be in use"
+            self.cluster.until(lambda: reserved(self.cluster) <= ACCELERATORS, within, OVER_QUOTA_S)
             time.sleep(self.chance.uniform(1, 6))
 
     def submit(self) -> None:
@@ -102,21 +108,21 @@ class Trade:
         finally:
             self.cluster.heal(NODE)
 
+    def fail_node(self) -> None:
+        """Without power, for longer than Kubernetes needs to give it up."""
+        self.cluster.fail(NODE)
+        try:
+            time.sleep(self.chance.uniform(15, 40))
+        finally:
+            self.cluster.join(NODE)
+
     def pause_api(self) -> None:
-        pid = api_server()
+        pid = api_server_pid()
         os.kill(pid, signal.SIGSTOP)
         try:
             time.sleep(self.chance.uniform(1, 8))
         finally:
             os.kill(pid, signal.SIGCONT)
-
-
-def api_server() -> int:
-    for status in Path("/proc").glob("[0-9]*/comm"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if status.read_text().strip() == "kube-apiserver":
-                return int(status.parent.name)
-    raise AssertionError("no API server runs")
 
 
 @pytest.fixture
@@ -147,7 +153,7 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     cluster.until(lambda: not strict_queues(cluster), "every queue to be BestEffortFIFO", 60)
     summary = f"{dict(trade.done)}, {len(cessions(cluster))} Cessions, {dict(evictions(cluster))}"
     print(summary)
-    assert reserved(cluster) <= 8, summary
+    assert reserved(cluster) <= ACCELERATORS, summary
     assert not inactive(cluster), summary
     stops = Counter(job for cession in cessions(cluster) for job in stopped_jobs(cession))
     unknown = {
@@ -191,7 +197,7 @@ def reserved(cluster: Cluster) -> int:
     return sum(
         int(resource["total"])
         for queue in cluster.kubectl_json("get", "clusterqueues")["items"]
-        for flavor in queue["status"].get("flavorsReservation", [])
+        for flavor in queue.get("status", {}).get("flavorsReservation", [])
         for resource in flavor["resources"]
         if resource["name"] == names.GPU
     )

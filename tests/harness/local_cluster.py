@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,3 +110,12 @@ class Cluster:
 
     def heal(self, node: str) -> None:
         deploy_local("heal", node)
+
+
+def api_server_pid() -> int:
+    """The process of the API server on this machine; it is started again when it is killed."""
+    for status in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if status.read_text().strip() == "kube-apiserver":
+                return int(status.parent.name)
+    raise AssertionError("no API server runs")

@@ -168,16 +168,14 @@ def elastic_job(team: str, sizes: str, size: int, grace: str) -> Json:
     }
 
 
-def submit_hopeless(admin: Admin, case: Case) -> None:
-    """A job that its team could never have, before its claim."""
-    if case.hopeless and not case.hopeless_is_late:
-        admin.submit(admin.job(OWNER, "hopeless", case.hopeless, "training"))
+def submit_hopeless(admin: Admin, case: Case, *, late: bool) -> None:
+    """A job that its team could never have: it comes before its claim, or later and more urgent."""
+    if not case.hopeless or case.hopeless_is_late != late:
+        return
+    priority = "urgent" if late else "training"
+    admin.submit(admin.job(OWNER, "hopeless", case.hopeless, priority))
+    if not late:
         admin.wait_until_pending(OWNER, "hopeless")
-
-
-def submit_late_hopeless(admin: Admin, case: Case) -> None:
-    if case.hopeless and case.hopeless_is_late:
-        admin.submit(admin.job(OWNER, "hopeless", case.hopeless, "urgent"))
 
 
 def claims(admin: Admin, case: Case) -> Iterator[Json]:

@@ -1,5 +1,8 @@
 """The ValidatingAdmissionPolicy: no pod uses accelerators without a queue."""
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,11 +10,15 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.harness.local_cluster import api_server_pid
 from tests.integration.admin import TYPE, Admin, governed, kubectl_list
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-accelerators"
 PARTITION = "example.com/slice-1"
+RESTARTS = 3
+AFTER_RESTART_S = 20
+"""An API server starts within 10 s; what it needs longer for is what is looked for."""
 CONTROLLER = ("--as=system:serviceaccount:kube-system:job-controller", "--as-group=system:masters")
 PERSON = ("--as=somebody", "--as-group=system:masters")
 
@@ -105,3 +112,17 @@ def test_a_pod_that_its_controller_creates_is_accepted(admin: Admin) -> None:
 
 def test_a_pod_in_a_namespace_without_team_is_accepted(admin: Admin) -> None:
     assert_accepted_without_gate(dry_run(admin, bare_pod(ONE_GPU, "default"), PERSON))
+
+
+def test_after_a_restart_of_the_api_server_no_policy_refuses_a_pod(admin: Admin) -> None:
+    """It does not know the kinds of CRDs then: a policy with such a parameter refuses every pod."""
+    owned, other = owned_pod(admin, ONE_GPU), bare_pod(ONE_GPU, "default")
+    for _ in range(RESTARTS):
+        os.kill(api_server_pid(), signal.SIGKILL)
+        answers = list[str]()
+        end = time.monotonic() + AFTER_RESTART_S
+        while time.monotonic() < end:
+            answers += [dry_run(admin, owned, CONTROLLER), dry_run(admin, other, PERSON)]
+        assert not [answer for answer in answers if "AdmissionPolicy" in answer]
+        assert_accepted_without_gate(answers[-2])
+        assert_accepted_without_gate(answers[-1])

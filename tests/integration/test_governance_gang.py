@@ -1,45 +1,31 @@
 """Gang admission by Kueue's waitForPodsReady; and the policy reports settings that do not fit."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from cede.api.objects import Json
 from tests.integration.admin import Admin, condition_of, governed
+from tests.integration.kueue_configuration import kueue_configured_by
 
 pytestmark = pytest.mark.cluster
 TEAM = "gov-gang"
-CONFIG_MAP = ("configmap", "kueue-manager-config", "-n", "kueue-system")
-CONFIG_KEY = "controller_manager_config.yaml"
-DEPLOYMENT = ("-n", "kueue-system", "deployment/kueue-controller-manager")
-
-
-def configure_kueue(cluster: Any, config: str) -> None:
-    """Restarts Kueue with this configuration and waits until it runs."""
-    patch = json.dumps({"data": {CONFIG_KEY: config}})
-    cluster.kubectl("patch", *CONFIG_MAP, "--type=merge", "-p", patch)
-    cluster.kubectl("rollout", "restart", *DEPLOYMENT)
-    cluster.kubectl("rollout", "status", *DEPLOYMENT, "--timeout=120s")
 
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
     """A team with two nodes; Kueue waits ten seconds for ready pods and has no fair sharing."""
-    original: str = cluster.kubectl_json("get", *CONFIG_MAP)["data"][CONFIG_KEY]
-    changed = yaml.safe_load(original)
-    changed["waitForPodsReady"]["timeout"] = "10s"
-    del changed["fairSharing"]
     with governed(cluster) as admin:
         admin.apply_team(TEAM, 16)
-        configure_kueue(cluster, yaml.safe_dump(changed))
-        try:
+        with kueue_configured_by(cluster, change):
             yield admin
-        finally:
-            configure_kueue(cluster, original)
-            admin.delete_teams(TEAM)
+        admin.delete_teams(TEAM)
+
+
+def change(configuration: Json) -> None:
+    configuration["waitForPodsReady"]["timeout"] = "10s"
+    del configuration["fairSharing"]
 
 
 def kueue_configured(admin: Admin) -> Json:

@@ -1,7 +1,8 @@
 """What targets release reaches its preemptor, for every kind of claim, while others wait for it and
 new jobs arrive.
 
-`make test` tries each kind once, `make test-long` 20 times (CEDE_RESERVATIONS).
+`make test` tries each kind once, `make test-long` 20 times (CEDE_RESERVATIONS), and 20 times
+without Kueue's fair sharing (CEDE_FAIR_SHARING=off).
 """
 
 import os
@@ -29,20 +30,25 @@ from tests.integration.claims import (
     robbed_by,
     submit_elastic,
     submit_hopeless,
-    submit_late_hopeless,
     wait_for_cessions,
     waiting,
 )
+from tests.integration.kueue_configuration import kueue_configured_by
 from tests.integration.user import AS_SCHEDULER
 
 pytestmark = pytest.mark.cluster
 RUNS = int(os.environ.get("CEDE_RESERVATIONS", "1"))
+IS_FAIR = os.environ.get("CEDE_FAIR_SHARING", "on") != "off"
 
 
 @pytest.fixture(scope="module")
 def admin(cluster: Any) -> Iterator[Admin]:
     with governed_teams(cluster) as admin:
-        yield admin
+        if IS_FAIR:
+            yield admin
+            return
+        with kueue_configured_by(cluster, lambda configuration: configuration.pop("fairSharing")):
+            yield admin
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
@@ -57,11 +63,11 @@ def test_what_is_released_reaches_its_claim(admin: Admin, case: Case, run: int) 
     fill(admin, case)
     try:
         admin.submit(*waiting(admin, BORROWER))
-        submit_hopeless(admin, case)
+        submit_hopeless(admin, case, late=False)
         admin.submit(*claims(admin, case))
         wait_for_cessions(admin, case)
         with arrivals(admin, case.arrives):
-            submit_late_hopeless(admin, case)
+            submit_hopeless(admin, case, late=True)
             admin.submit(*waiting(admin, OWNER))
             for team in case.claims:
                 admin.wait_for_admission(team, "claim")

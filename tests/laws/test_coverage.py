@@ -18,6 +18,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     ),
     "cede/api/policy.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/team_quota.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "elastic_runtime/checkpointing/durable_files.py": (
+        "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
+        "two calls of the system; what fails in them is tried there, and for the mark of the best",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

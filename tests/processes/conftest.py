@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.evaluating_job import Alone
 from tests.harness.local_job import Job, undisturbed_losses
 
 
@@ -24,3 +25,9 @@ def undisturbed(
     """The losses of the first steps of the module's script, run without an agent."""
     directory = tmp_path_factory.mktemp("undisturbed")
     return partial(undisturbed_losses, directory, request.module.SCRIPT, [])
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """What evaluations give in one process."""
+    return Alone(tmp_path_factory.mktemp("alone"))

@@ -37,9 +37,11 @@ def test_all_python_blocks_run_in_one_process_and_print_what_the_page_shows(
         [sys.executable, "all.py"], cwd=tmp_path, env=ENV, text=True, capture_output=True
     )
     assert result.returncode == 0, result.stderr
-    first, second, *mistakes = result.stdout.splitlines(keepends=True)
+    first, second, third, fourth, *mistakes = result.stdout.splitlines(keepends=True)
     assert first.startswith("epoch 1: 0.")
     assert second.startswith("epoch 2: 0.")
+    assert third.startswith("step 10: loss ")
+    assert fourth.startswith("step 20: loss ")
     [shown] = blocks_of("docs/runtime-reference.md", "text")
     assert "".join(mistakes) == shown.text
 

@@ -1,4 +1,5 @@
-"""Counts the answers of runtimes that are lost while the scheduler plans.
+"""Counts the answers of runtimes that are lost while the scheduler plans, and times how long its
+event loop stands still.
 
 The runtimes run in a process of their own and answer at once. The scheduler's process polls them,
 and computes pass after pass beside its event loop, as the controller does.
@@ -6,7 +7,6 @@ and computes pass after pass beside its event loop, as the controller does.
 
 import asyncio
 import logging
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -14,10 +14,12 @@ from multiprocessing.connection import Connection
 
 from cede.kube.threads import run_in_thread
 from scheduler.runtime_client import Endpoint, RuntimeClient
+from tests.bench.server_process import running
 from tests.fakes.runtime import ROOT_KEY, Runtime, loopback_address
 
 RUNTIMES = 50
 NAMESPACE = "team-0"
+TICK_S = 0.005
 PAUSE_S = 0.02
 """Between two passes, as cede.kube.loop waits after a change."""
 
@@ -53,22 +55,18 @@ def serve(sender: Connection) -> None:
 @contextmanager
 def runtimes() -> Iterator[list[Endpoint]]:
     """Runtimes that answer until the context ends."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe()
-    process = context.Process(target=serve, args=(sender,), daemon=True)
-    process.start()
-    try:
-        addresses: list[str] = receiver.recv()
+    with running(serve) as addresses:
         yield [
             Endpoint((NAMESPACE, f"job-{index}"), f"uid-{index}", place, is_changing=True)
             for index, place in enumerate(addresses)
         ]
-    finally:
-        process.terminate()
-        process.join()
 
 
-async def _count(endpoints: list[Endpoint], run_pass: Callable[[], None], seconds: float) -> int:
+async def measure(
+    endpoints: list[Endpoint], run_pass: Callable[[], None], seconds: float
+) -> tuple[int, float]:
+    """Calls without an answer, and the longest time in ms for which the event loop stood still,
+    while `run_pass` is called again and again for `seconds`."""
     failures = Failures()
     log = logging.getLogger("scheduler")
     log.setLevel(logging.INFO)
@@ -77,13 +75,20 @@ async def _count(endpoints: list[Endpoint], run_pass: Callable[[], None], second
     end = time.monotonic() + seconds
     async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as client:
         client.follow(endpoints)
+        pauses = list[float]()
+        watching = asyncio.create_task(_note_pauses(pauses))
         while time.monotonic() < end:
             await run_in_thread(run_pass)
             await asyncio.sleep(PAUSE_S)
-        return max(failures.count, len(endpoints) - len(client.statuses()))
+        watching.cancel()
+        lost = max(failures.count, len(endpoints) - len(client.statuses()))
+        return lost, 1000 * max(pauses)
 
 
-def count_lost(run_pass: Callable[[], None], seconds: float) -> int:
-    """Calls without an answer while `run_pass` is called again and again for `seconds`."""
-    with runtimes() as endpoints:
-        return asyncio.run(_count(endpoints, run_pass, seconds))
+async def _note_pauses(pauses: list[float]) -> None:
+    """Adds the seconds by which each short sleep is late, until it is cancelled."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        before = clock()
+        await asyncio.sleep(TICK_S)
+        pauses.append(clock() - before - TICK_S)

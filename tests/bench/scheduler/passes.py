@@ -4,6 +4,7 @@
 """
 
 import argparse
+import asyncio
 import gc
 import json
 import random
@@ -100,6 +101,8 @@ def measure(size: Size, scenario: Scenario, seconds: float) -> dict[str, object]
     passes = [take + plan for take, plan in cluster.timings]
     cpu_ms = list(cluster.cpu_ms)
     peak_mb = peak_memory_mb()
+    with answers.runtimes() as endpoints:
+        lost, pause_ms = asyncio.run(answers.measure(endpoints, cluster.run_pass, seconds))
     return {
         "workloads": size.workloads,
         "pods": len(cluster.fields["pods"]),
@@ -113,7 +116,8 @@ def measure(size: Size, scenario: Scenario, seconds: float) -> dict[str, object]
         "cpu_p99_ms": round(quantile(cpu_ms, 0.99), 1),
         "objects_mb": round(objects_mb),
         "peak_mb": round(peak_mb),
-        "answers_lost": answers.count_lost(cluster.run_pass, seconds),
+        "answers_lost": lost,
+        "loop_max_ms": round(pause_ms),
     }
 
 

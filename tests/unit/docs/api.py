@@ -36,6 +36,7 @@ HIDDEN = {
 FUNCTIONS: tuple[tuple[str, Any], ...] = (
     ("device", elastic_runtime.device),
     ("restore.newest_intact", elastic_runtime.restore.newest_intact),
+    ("restore.best", elastic_runtime.restore.best),
     ("restore.load", elastic_runtime.restore.load),
 )
 

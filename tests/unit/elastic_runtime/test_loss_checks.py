@@ -62,3 +62,29 @@ def test_a_scaled_loss_is_told(loss: Callable[[], torch.Tensor], text: str) -> N
 )
 def test_another_loss_is_not(loss: Callable[[], torch.Tensor]) -> None:
     assert scaled_loss_warning(loss(), MICRO_BATCHES, SIZE) is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "weight", "text"),
+    [
+        pytest.param(
+            lambda: mean() * 300, 300.0, "the loss is multiplied by 300, which is also", id="twice"
+        ),
+        pytest.param(
+            lambda: mean() * 8192, 8192.0, "the loss is multiplied by 8192, which", id="no scaler"
+        ),
+        pytest.param(
+            lambda: mean(reduction="sum"), 4.0, "the loss is a sum, and has a weight", id="a sum"
+        ),
+        pytest.param(lambda: mean() / 8, 8.0, None, id="a mean over what the weight counts"),
+        pytest.param(lambda: mean() / 8, 7.0, "the loss is divided by 8", id="accumulation"),
+        pytest.param(mean, 8.0, None, id="a mean"),
+        pytest.param(lambda: mean(reduction="sum"), 1.0, None, id="a sum of weight 1"),
+        pytest.param(lambda: mean() * 0, 0.0, None, id="nothing"),
+    ],
+)
+def test_a_loss_that_already_has_its_weight_is_told(
+    loss: Callable[[], torch.Tensor], weight: float, text: str | None
+) -> None:
+    warning = scaled_loss_warning(loss(), MICRO_BATCHES, SIZE, weight)
+    assert warning is None if text is None else (warning or "").startswith(text)

@@ -51,6 +51,13 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             "local_save_every is 0: give the number of steps between two saves",
             id="a local directory without an interval",
         ),
+        pytest.param({"keep": 0}, "keep is 0: give how many of the newest", id="no checkpoint"),
+        pytest.param({"keep": 2.0}, "keep is 2.0: give how many", id="part of a checkpoint"),
+        pytest.param({"keep_every": None}, "keep_every is None: give a number", id="no number"),
+        pytest.param({"keep_every": -1}, "keep_every is -1: give a number of steps", id="no steps"),
+        pytest.param(
+            {"keep_every": 100}, "keep_every is 100 without checkpoint", id="nothing to keep"
+        ),
         pytest.param(
             {"local_save_every": 5},
             "local_save_every is 5 without local_checkpoint: set local_checkpoint",
@@ -184,7 +191,8 @@ def test_steps_needs_its_end() -> None:
 
 
 def test_every_argument_that_must_be_given_has_its_sentence() -> None:
-    calls = [inspect.signature(Session), inspect.signature(Session.steps)]
+    methods = (Session, Session.steps, Session.evaluate, Session.keep_best)
+    calls = [inspect.signature(method) for method in methods]
     parameters = {name: p for call in calls for name, p in call.parameters.items()}
     needed = {name for name, p in parameters.items() if p.default is p.empty}
     assert needed - {"self"} == {*session_checks.NEEDED}

@@ -7,7 +7,7 @@ from cede.api import names
 from cede.api.cession import Cession
 from cede.api.objects import CESSIONS, EVENTS, JOBS, WORKLOADS, Json
 from cede.api.reasons import CessionPhase, SchedulerEvent
-from cede.kube.errors import Forbidden, TooManyRequests
+from cede.kube.errors import ApiError, Forbidden, TooManyRequests
 from scheduler.actions import (
     Action,
     AmendCession,
@@ -27,6 +27,17 @@ from tests.fakes.api_server import ApiServer
 from tests.fakes.http_messages import Answer
 
 GPT = ("research", "gpt")
+# as the API server writes it
+NO_RIGHT = refuses(
+    403,
+    "Forbidden",
+    'jobs.batch "gpt" is forbidden: User "system:serviceaccount:cede-system:cede-scheduler" cannot '
+    'patch resource "jobs" in API group "batch" in the namespace "research"',
+)
+DENIED = refuses(403, "Forbidden", 'admission webhook "x" denied the request: User "y" cannot')
+DENIED_BY_POLICY = refuses(
+    422, "Invalid", "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"
+)
 
 
 def put_job(server: ApiServer) -> Json:
@@ -125,9 +136,8 @@ async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
 ) -> None:
     """We may have lost our rights: Kueue should preempt. What is only queued proves nothing."""
     version = put_job(server)["metadata"]["resourceVersion"]
-    no = refuses(403, "Forbidden", "no")
-    server.script("PATCH", JOBS.path(GPT), no)
-    server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), no)
+    server.script("PATCH", JOBS.path(GPT), NO_RIGHT)
+    server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), NO_RIGHT)
     queued: list[Action] = [
         RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note"),
         RequestSize(GPT, "u", "127.0.0.1:9", 4, "c-1", 60.0),
@@ -139,18 +149,49 @@ async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
     assert after == [number + 1 for number in before]
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refuses(422, "Invalid"),
+        refuses(403, "Forbidden", 'admission webhook "x" denied the request'),
+    ],
+    ids=["invalid", "denied by a third party"],
+)
+async def test_objects_that_a_third_party_refuses_fail_no_pass(
+    server: ApiServer, applier: Applier, fault: Answer
+) -> None:
+    """Two jobs with a webhook of their own do not take preemption from everybody else."""
+    version = put_job(server)["metadata"]["resourceVersion"]
+    server.script("PATCH", JOBS.path(GPT), fault)
+    server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), fault)
+    await applier.apply([resize(version), UpdateCession("c-9", cession().status)])
+
+
 def count(kind: str, result: str) -> float:
     labels = {"action": kind, "result": result}
     return REGISTRY.get_sample_value("cede_scheduler_actions_total", labels) or 0.0
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [NO_RIGHT, DENIED, DENIED_BY_POLICY],
+    ids=["no right", "denied by a webhook", "denied by a policy"],
+)
 async def test_a_pass_that_may_not_open_a_cession_has_failed(
-    server: ApiServer, applier: Applier
+    server: ApiServer, applier: Applier, fault: Answer
 ) -> None:
     """Without it nobody is preempted for: Kueue should preempt."""
-    server.script("POST", CESSIONS.path(), refuses(403, "Forbidden", "no"))
-    with pytest.raises(Forbidden):
+    server.script("POST", CESSIONS.path(), fault)
+    with pytest.raises(ApiError):
         await applier.apply([OpenCession(cession())])
+
+
+async def test_a_cession_that_is_written_wrongly_fails_no_pass(
+    server: ApiServer, applier: Applier
+) -> None:
+    """It costs only its own preemptor."""
+    server.script("POST", CESSIONS.path(), refuses(422, "Invalid", "spec.why: too long"))
+    await applier.apply([OpenCession(cession())])
 
 
 async def test_a_busy_server_ends_the_pass_and_says_for_how_long(

@@ -1,10 +1,15 @@
 """Mode Observe on the wire: all is given back, and what would be done is recorded."""
 
+from functools import partial
+from typing import Any
+
 import pytest
+from aiohttp import web
 
 from cede.api import names
 from cede.api.objects import CESSIONS, CLUSTER_QUEUES, EVENTS, JOBS, POLICIES
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import refusal
 from tests.fakes.runtime import Runtime, loopback_address
 from tests.harness.scheduler import TwoTeams, leading
 
@@ -33,8 +38,12 @@ def is_cancelled(server: ApiServer) -> bool:
     return phases == {"Cancelled"} and strategy(server) == "BestEffortFIFO"
 
 
-def events(server: ApiServer, reason: str) -> list[str]:
-    return [event["note"] for event in server.objects(EVENTS) if event["reason"] == reason]
+def is_observed(server: ApiServer, job: str) -> bool:
+    return any(job in note for note in observed(server))
+
+
+def observed(server: ApiServer) -> list[str]:
+    return [e["note"] for e in server.objects(EVENTS) if e["reason"] == "Observed"]
 
 
 async def test_mode_observe_records_what_it_would_do_and_changes_no_job(server: ApiServer) -> None:
@@ -45,14 +54,36 @@ async def test_mode_observe_records_what_it_would_do_and_changes_no_job(server: 
     async with gpt(teams) as runtime, leading(server):
         teams.job("vision", "inference", 4)
         await teams.until(
-            lambda: bool(events(server, "Observed")) and strategy(server) == "BestEffortFIFO",
+            lambda: bool(observed(server)) and strategy(server) == "BestEffortFIFO",
             "a pass with the preemptor pending",
         )
         assert runtime.requests == []
     assert server.objects(CESSIONS) == []
     assert size(server) == 8
-    (note,) = events(server, "Observed")
+    (note,) = observed(server)
     assert note.startswith("mode Observe, nothing is done: inference (vision) reclaims")
+
+
+async def test_mode_observe_needs_no_right_to_write_anything_but_events(
+    server: ApiServer,
+) -> None:
+    teams = TwoTeams(server)
+    teams.configure(mode="Observe")
+    refused = list[str]()
+
+    def refuse(method: str, path: str, _: Any) -> web.Response | None:
+        if path.endswith("/events"):
+            return None
+        refused.append(f"{method} {path}")
+        return refusal(403, "Forbidden", "no right to write")
+
+    server.admission_hook = refuse
+    async with gpt(teams), leading(server) as scheduler:
+        for job, priority in (("first", 50), ("urgent", 90)):
+            teams.job("vision", job, 4, priority=priority)
+            await teams.until(partial(is_observed, server, job), f"{job} to be observed")
+        assert not scheduler.done()
+    assert refused == []
 
 
 @pytest.mark.parametrize("change", ["Observe", "deleted"])

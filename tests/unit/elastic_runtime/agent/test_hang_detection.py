@@ -44,6 +44,13 @@ HEALTHY = Pulse(
             replace(HEALTHY, since_step_s=110.0, slowest_step_s=40.0),
             id="evaluates, as it did before",
         ),
+        pytest.param(
+            replace(HEALTHY, since_step_s=59.0, evaluated=4000), id="a long evaluation goes on"
+        ),
+        pytest.param(
+            replace(HEALTHY, since_step_s=61.0, evaluated=2, steps=0),
+            id="first micro-batches of an evaluation compile",
+        ),
     ],
 )
 def test_no_hang_while_others_wait(pulse: Pulse) -> None:
@@ -84,6 +91,11 @@ def test_no_hang_while_others_wait(pulse: Pulse) -> None:
             replace(HEALTHY, since_step_s=310.0, median_step_s=30.0),
             "others wait",
             id="ten times the median step",
+        ),
+        pytest.param(
+            replace(HEALTHY, since_step_s=61.0, evaluated=7, steps=0),
+            "its part of an evaluation, whose micro-batch 7 has taken 61.0 s; use smaller ones",
+            id="a micro-batch of an evaluation does not end",
         ),
     ],
 )

@@ -32,6 +32,7 @@ class FakeWorker:
         self.ended = False
         self.changes = 0
         self.steps = 0
+        self.evaluated = 0
         self.since_step_s = 0.0
         self.step_seconds: list[float] = []
 
@@ -41,6 +42,10 @@ class FakeWorker:
     def change_generation(self) -> None:
         self.arrived = False
         self.changes += 1
+
+    def evaluate(self, micro_batches: int, *, waits: bool) -> None:
+        self.evaluated = micro_batches
+        self.arrived = waits
 
     def commit_step(self, seconds: float) -> None:
         self.arrived = False
@@ -79,6 +84,17 @@ def test_pod_waits_while_a_rank_has_arrived() -> None:
     assert not pod.receive(1, messages.StepCommitted(3, 0.5, 0.1)).waits
     assert pod.ranks[1].step_seconds == [0.1]
     assert pod.state.progress == Progress(step=3, loss=0.5, seconds=0.1)
+
+
+def test_pod_waits_while_a_rank_waits_in_an_evaluation_and_this_is_no_part_of_a_step() -> None:
+    pod = Pod()
+    for rank in pod.ranks:
+        rank.steps = 5
+    assert not pod.receive(0, messages.Evaluating(3)).waits
+    assert pod.ranks[0].evaluated == 3
+    assert pod.receive(1, messages.Evaluating(2, waits=True)).waits
+    assert not pod.receive(1, messages.Evaluating(0)).waits
+    assert pod.state.own_s == 0.0
 
 
 def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:

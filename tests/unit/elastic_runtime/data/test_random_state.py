@@ -34,6 +34,16 @@ def test_isolated_draws_leave_the_generators_as_they_were() -> None:
     assert draws() == inside
 
 
+def test_what_is_drawn_and_seeded_inside_leaves_preserved_generators_as_they_were() -> None:
+    random_state.seed(1)
+    expected = draws()
+    random_state.seed(1)
+    with random_state.preserved():
+        random_state.seed(2)
+        draws()
+    assert draws() == expected
+
+
 def test_an_error_inside_restores_the_generators_too() -> None:
     random_state.seed(1)
     expected = draws()

@@ -48,6 +48,26 @@ def test_unwrapping_leaves_no_hook_behind() -> None:
     assert set(counts) == {counts[0]}
 
 
+def test_an_evaluation_leaves_nothing_for_the_next_backward_pass() -> None:
+    """Otherwise ranks that evaluated would gather more than ranks that were given the result."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+    session = make_session(model)
+    for step in session.steps(2):
+        before = [p.full_tensor().clone() for p in model.parameters()]  # type: ignore[attr-defined]
+        sums = session.evaluate(3, lambda indices: {"a": model(torch.ones(1, 8)).sum()})
+        assert sums.is_complete
+        states = [fully_shard.state(m) for m in fsdp2_internals.wrapped_modules(model)]  # type: ignore[attr-defined]
+        groups = [group for state in states for group in state._fsdp_param_groups]
+        assert groups
+        assert not any(group.comm_ctx.post_forward_order for group in groups)
+        assert not any(group._post_forward_indices for group in groups)
+        after = [p.full_tensor() for p in model.parameters()]  # type: ignore[attr-defined]
+        assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+        for _ in step:
+            step.backward(model(torch.ones(1, 8)).square().mean())
+    assert session.step == 2
+
+
 def test_a_torch_without_the_private_names_is_refused_when_the_session_is_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -73,6 +73,18 @@ def run_step(
     return buckets.reduce(torch.tensor([3.0]))
 
 
+def test_the_sums_are_multiplied_by_a_factor() -> None:
+    model = make_model()
+    buckets = GradientBuckets(model, sum_count=2)
+    buckets.begin_step(None)
+    buckets.in_last_pass = True
+    (model(INPUT).square().sum() / 2).backward()
+    assert buckets.reduce(torch.tensor([3.0, 5.0]))
+    assert buckets.summed().tolist() == [3.0, 5.0]
+    buckets.write_gradients(8.0)
+    check_gradients(model)
+
+
 def check_gradients(model: torch.nn.Module) -> None:
     """They are the sum of two micro-batches on each of two ranks."""
     expected_model = make_model()
@@ -105,7 +117,8 @@ def test_the_optimizer_reads_the_sum_whatever_the_script_does(script: str) -> No
     # Nothing of a step is left in the next one.
     for _ in range(2):
         assert run_step(model, buckets, peer, before_first_pass=SCRIPTS[script])
-        assert buckets.write_gradients() == 6.0
+        assert buckets.summed() == 6.0
+        buckets.write_gradients()
         check_gradients(model)
 
 
@@ -135,7 +148,7 @@ def test_gradients_keep_the_layout_that_a_backward_pass_gives_them() -> None:
         assert cast(torch.Tensor, p.grad).stride() == torch.zeros_like(p).stride()
 
 
-def test_the_loss_has_its_own_bucket_if_the_gradients_type_is_too_narrow() -> None:
+def test_numbers_have_their_own_bucket_if_the_gradients_type_is_too_narrow() -> None:
     model = torch.nn.Linear(2, 2).bfloat16()
     buckets = GradientBuckets(model)
     peer = Peer()
@@ -147,7 +160,7 @@ def test_the_loss_has_its_own_bucket_if_the_gradients_type_is_too_narrow() -> No
         (torch.bfloat16, 6),
         (torch.float32, 1),
     ]
-    assert buckets.write_gradients() == 6.0
+    assert buckets.summed() == 6.0
 
 
 # --- failed steps ---------------------------------------------------------------------------------
@@ -166,7 +179,8 @@ def test_memory_that_a_failed_step_may_still_write_to_is_replaced() -> None:
     for tensor in old_memory:
         # The result of the failed collective arrives.
         tensor.fill_(float("nan"))
-    assert buckets.write_gradients() == 6.0
+    assert buckets.summed() == 6.0
+    buckets.write_gradients()
     check_gradients(model)
 
 

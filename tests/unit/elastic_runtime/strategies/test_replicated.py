@@ -17,6 +17,7 @@ class RecordingState:
 
     def __init__(self) -> None:
         self.model = torch.nn.Linear(2, 2)
+        self.sum_count = 1
         self.events: list[tuple[str, int]] = []
 
     def state_dict(self) -> dict[str, Any]:

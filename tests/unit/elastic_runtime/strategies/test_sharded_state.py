@@ -4,6 +4,7 @@ import torch
 
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.state import reshard_plan
+from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import sharded_state
 from elastic_runtime.strategies.sharded_state import TensorTable
@@ -17,7 +18,7 @@ def test_a_model_is_read_with_the_optimizer_state_of_its_shape() -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(3)).sum().backward()
     optimizer.step()
-    state = sharded_state.read(model, optimizer, Shard(0, 1))
+    state = sharded_state.read(model, Optimizers({"0": optimizer}), Shard(0, 1))
     kinds = ["", "exp_avg", "exp_avg_sq"]
     assert state.table.keys == [(name, kind) for name in ("weight", "bias") for kind in kinds]
     assert state.table.row_counts == [2] * 6

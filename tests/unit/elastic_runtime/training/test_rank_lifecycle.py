@@ -24,7 +24,7 @@ def test_a_rank_is_unknown_before_it_has_joined_a_generation() -> None:
     with pytest.raises(
         ValueError,
         match=(
-            r"session.rank and session.world are known only inside the loop over session.steps: "
+            r"session.rank and session.world are known only inside the loop over steps: "
             r"move code that a single process runs into the loop"
         ),
     ):

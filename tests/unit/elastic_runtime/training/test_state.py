@@ -8,7 +8,7 @@ import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed import state_transfer
-from elastic_runtime.training.state import TrainingState
+from elastic_runtime.training.state import FOREVER, TrainingState
 from tests.fakes.state_wire import StateWire
 
 
@@ -118,3 +118,19 @@ def test_memory_that_runs_out_while_loading_is_no_mistake_of_the_script(
     monkeypatch.setattr(session.optimizer, "load_state_dict", run_out)
     with pytest.raises(LookupError, match="tried to allocate 20 MiB"):
         session._state.load_newest(None)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "until", "is_last"),
+    [
+        pytest.param(0, 10, False, id="never stopped"),
+        pytest.param(10, 10, True, id="stopped in the same loop"),
+        pytest.param(10, 20, False, id="a larger number trains on"),
+        pytest.param(FOREVER, FOREVER, True, id="stopped in a loop without an end"),
+        pytest.param(FOREVER, 10, False, id="which ends no loop that has one"),
+    ],
+)
+def test_a_loop_that_was_stopped_ends_at_once(stopped: int, until: int, is_last: bool) -> None:
+    state = make_state()
+    state.stopped_loop = stopped
+    assert state.is_last_step(until) is is_last

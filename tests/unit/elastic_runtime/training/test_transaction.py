@@ -54,7 +54,7 @@ def test_a_failed_step_leaves_the_state_unchanged(
 ) -> None:
     before = weight(session)
     step = begin(session)
-    monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: False)
+    monkeypatch.setattr(session.strategy, "reduce", lambda numbers, max_norm: False)
     assert session._transaction.commit(step) is Outcome.FAILED
     assert (session.step, session.loss) == (0, None)
     assert torch.equal(weight(session), before)
@@ -89,8 +89,10 @@ def group(session: Session, monkeypatch: pytest.MonkeyPatch) -> EqualRanks:
     group = EqualRanks()
     monkeypatch.setattr(session._parts.lifecycle, "world", 2)
     monkeypatch.setattr(replica_check, "CHECK_INTERVAL", 1)
-    monkeypatch.setattr(session.strategy, "reduce", lambda loss, max_norm: True)
-    monkeypatch.setattr(session.strategy, "write_gradients", lambda: (0.5, None))
+    numbers = torch.tensor([0.5, 0.5, -1.0, -1.0])
+    monkeypatch.setattr(session.strategy, "reduce", lambda numbers, max_norm: True)
+    monkeypatch.setattr(session.strategy, "summed", lambda: numbers)
+    monkeypatch.setattr(session.strategy, "write_gradients", lambda factor: None)
     return group
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cede.api import names
-from cede.api.objects import CLUSTER_QUEUES, COHORTS, Json
+from cede.api.objects import CLUSTER_QUEUES, COHORTS, NAMESPACES, Json
 from cede.api.reasons import AllocationReason
 from elastic_runtime.contract import derive_key
 from quota_controller.desired.plan import make_plan
@@ -12,6 +12,7 @@ from tests.builders.quotas import (
     allocation,
     as_live,
     node,
+    policy,
     queue_spec,
     quota_entries,
     snapshot,
@@ -37,6 +38,17 @@ def test_one_allocation_becomes_all_objects_of_a_team() -> None:
     for desired in plan.objects:
         assert desired.body["metadata"]["labels"][names.ALLOCATION] == desired.owner
     assert not plan.problems
+
+
+def test_a_namespace_names_the_accelerators_of_the_policy_for_the_admission_policy() -> None:
+    types = [
+        {"name": "p5", "partitions": {"nvidia.com/mig-1g.10gb": 7}},
+        {"name": "trn2", "accelerator": "aws.amazon.com/neuron"},
+    ]
+    plan = make_plan(snapshot([allocation()], cluster_policy=policy(instanceTypes=types)))
+    (namespace,) = [d.body["metadata"] for d in plan.objects if d.kind == NAMESPACES]
+    named = namespace["annotations"][names.ACCELERATORS]
+    assert named == "aws.amazon.com/neuron,nvidia.com/gpu,nvidia.com/mig-1g.10gb"
 
 
 def test_each_namespace_has_a_key_of_its_own() -> None:

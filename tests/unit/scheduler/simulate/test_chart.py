@@ -3,10 +3,14 @@
 from xml.etree import ElementTree
 
 from scheduler.simulate.chart import draw
+from scheduler.simulate.replay import Sample
 from tests.unit.scheduler.simulate.test_report import way_figures
 
 RESULTS = [way_figures("stock <Kueue>", 10.0), way_figures("Cede", 0.0)]
-SAMPLES = [[(0.0, 0), (43200.0, 8)], [(0.0, 4), (43200.0, 8)]]
+SAMPLES = [
+    [Sample(0.0, 0, 0, 0), Sample(43200.0, 8, 0, 0)],
+    [Sample(0.0, 4, 0, 0), Sample(43200.0, 8, 0, 0)],
+]
 
 
 def test_the_picture_is_svg_with_a_line_and_bars_for_each_way() -> None:

@@ -46,6 +46,16 @@ def test_stock_kueue_loses_the_work_of_the_borrower_and_cede_does_not() -> None:
     assert cede.p95_to_owner_s < 15
 
 
+def test_growth_counts_what_elastic_jobs_have_beside_what_is_idle_and_wanted() -> None:
+    run = run_of(Way.CEDE)
+    assert any(sample.grown for sample in run.samples)
+    # the borrower waits in the cooldown after it was shrunk, then takes what the owner leaves
+    grown = figures(run).grown
+    assert grown is not None
+    assert 0.6 < grown <= 1.0
+    assert figures_of(Way.STOCK).grown is None
+
+
 def test_private_partitions_share_nothing() -> None:
     private = figures_of(Way.PRIVATE)
     assert (private.stops, private.owners) == (0, 0)

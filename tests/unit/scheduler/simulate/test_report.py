@@ -7,7 +7,7 @@ from scheduler.simulate.figures import Figures, TeamFigures
 from scheduler.simulate.report import Report
 
 
-def way_figures(way: str, lost_h: float) -> Figures:
+def way_figures(way: str, lost_h: float, grown: float | None = None) -> Figures:
     return Figures(
         way=way,
         in_use=0.9,
@@ -21,6 +21,7 @@ def way_figures(way: str, lost_h: float) -> Figures:
         stops=2,
         stopped_twice=1,
         shrinks=0,
+        grown=grown,
         finished=10,
         teams=(TeamFigures("vision", 10, 0.0, 120.0, 5.0),),
     )
@@ -36,7 +37,7 @@ REPORT = Report(
     elastic_jobs=4,
     seed=0,
     assumptions=Assumptions(),
-    results=(way_figures("stock Kueue", 10.0), way_figures("Cede", 1.0)),
+    results=(way_figures("stock Kueue", 10.0), way_figures("Cede", 1.0, grown=0.75)),
 )
 
 
@@ -46,6 +47,7 @@ def test_the_text_shows_each_way_beside_the_others_and_what_is_assumed() -> None
     assert "checkpoint_s=1800" in lines[1]
     words = [line.split() for line in lines]
     assert ["accelerator-hours", "lost", "10.0", "1.0"] in words
+    assert ["growth,", "part", "of", "what", "was", "possible", "-", "75.0", "%"] in words
     assert ["vision", "0,", "120", "0,", "120"] in words
 
 

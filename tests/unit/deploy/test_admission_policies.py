@@ -1,0 +1,36 @@
+"""No fault of an admission policy of Cede refuses what it is not about."""
+
+import pytest
+import yaml
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.paths import TREE
+
+TEAM_NAMESPACES = {"matchExpressions": [{"key": names.TEAM, "operator": "Exists"}]}
+
+
+def policies() -> list[Json]:
+    documents = [
+        document
+        for file in sorted((TREE / "deploy").rglob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document and document.get("kind") == "ValidatingAdmissionPolicy"
+    ]
+    assert len(documents) == 3
+    return documents
+
+
+@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])
+def test_a_policy_has_no_parameters(policy: Json) -> None:
+    """An API server that has just started does not find any, and refuses every request that the
+    policy matches, whatever its binding selects (k8s.io/apiserver: plugin/policy/generic)."""
+    assert "paramKind" not in policy["spec"]
+
+
+@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy["metadata"]["name"])
+def test_a_policy_about_work_matches_only_the_namespaces_of_teams(policy: Json) -> None:
+    constraints = policy["spec"]["matchConstraints"]
+    kinds = {kind for rule in constraints["resourceRules"] for kind in rule["resources"]}
+    if kinds & {"pods", "jobs"}:
+        assert constraints["namespaceSelector"] == TEAM_NAMESPACES
