@@ -117,9 +117,14 @@ class Group:
         gloo.shut_down_connections(frozenset(self._listeners))
 
     def close(self) -> None:
-        """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick)."""
-        over_gloo: ProcessGroups | None = self.__dict__.pop("_gloo", None)
-        dropped = [self.__dict__.pop(name, None) for name in ("_nccl", "_store")]
+        """Drop the group, on a thread: gloo needs 10 ms for each connection (its loop's tick).
+
+        Only that thread may hold the last reference. To drop torch's group waits for its threads,
+        and one of them may be in a call that gloo never ends (see gloo.py).
+        """
+        attributes = self.__dict__
+        # (_gloo, the others): only in this list, which the thread empties.
+        dropped = [attributes.pop(name, None) for name in ("_gloo", "_nccl", "_store")]
         dropped.append(self.meetings.close())
         communicators = self._communicators
         self._communicators = []
@@ -127,6 +132,7 @@ class Group:
         def drop() -> None:
             if not self._aborted:
                 nccl.abort(communicators)
+            over_gloo: ProcessGroups | None = dropped[0]
             if over_gloo:
                 for group in (over_gloo.world, over_gloo.shard, over_gloo.replicate):
                     with suppress(RuntimeError):

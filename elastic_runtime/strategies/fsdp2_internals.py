@@ -4,6 +4,7 @@ torch has no way to take a model out of it. `check_torch` reports a missing priv
 starts, not at its first resize. The private names are those of torch 2.13 to 2.15.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,9 +73,12 @@ def make_mesh(group: Group, device: str) -> DeviceMesh:
 
 def drop_mesh() -> None:
     """Afterwards torch.distributed has no default group."""
+    dropped = _current.copy()
+    _current.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
-    _current.clear()
+    # See `Group.close`, which may have been called before: then this is the last reference.
+    threading.Thread(target=dropped.clear, daemon=True, name="drop-mesh").start()
 
 
 # --- wrapping -------------------------------------------------------------------------------------
