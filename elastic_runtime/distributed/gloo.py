@@ -183,6 +183,15 @@ def _tcp_sockets() -> Iterator[socket.socket]:
                 yield duplicate
 
 
+def drop_on_thread(references: list[Any]) -> None:
+    """Empty the list, which holds groups, or collectives of groups that are closed.
+
+    The last reference to one of these may not be dropped where somebody waits: it takes 10 ms for
+    each connection (gloo's loop tick), and has no end if a call has none.
+    """
+    threading.Thread(target=references.clear, daemon=True, name="drop-group").start()
+
+
 def open_store() -> tuple[Any, int]:
     """A store where the ranks of one generation meet, and its port.
 

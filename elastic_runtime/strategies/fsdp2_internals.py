@@ -4,7 +4,6 @@ torch has no way to take a model out of it. `check_torch` reports a missing priv
 starts, not at its first resize. The private names are those of torch 2.13 to 2.15.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
-from elastic_runtime.distributed.gloo import HashStore
+from elastic_runtime.distributed.gloo import HashStore, drop_on_thread
 from elastic_runtime.distributed.group import Group
 
 BACKEND = "cede"
@@ -77,8 +76,7 @@ def drop_mesh() -> None:
     _current.clear()
     if dist.is_initialized():
         dist.destroy_process_group()
-    # See `Group.close`, which may have been called before: then this is the last reference.
-    threading.Thread(target=dropped.clear, daemon=True, name="drop-mesh").start()
+    drop_on_thread(dropped)
 
 
 # --- wrapping -------------------------------------------------------------------------------------

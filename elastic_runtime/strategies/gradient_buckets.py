@@ -7,7 +7,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from elastic_runtime import script_checks
-from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.distributed.gloo import PeerLost, drop_on_thread
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.process_groups import Work
 
@@ -64,9 +64,9 @@ class GradientBuckets:
             hook.remove()
 
     def begin_step(self, group: Group | None) -> None:
-        for index, work in enumerate(self._works):
-            if self.broken and work is not None and work.may_write:
-                self._replace_memory(index)
+        if self.broken:
+            self._replace_written_memory()
+            drop_on_thread(self._works)
         self._group = group
         self._works = []
         self.in_last_pass = False
@@ -90,6 +90,12 @@ class GradientBuckets:
     def end_backward(self) -> None:
         """Called after each backward pass, before the script goes on."""
         self._writes = [memory._version for memory in self._memory]
+
+    def _replace_written_memory(self) -> None:
+        """Of collectives that failed and may still write."""
+        for index, work in enumerate(self._works):
+            if work is not None and work.may_write:
+                self._replace_memory(index)
 
     def _replace_memory(self, index: int) -> None:
         self._memory[index] = torch.empty_like(self._memory[index])
@@ -148,6 +154,9 @@ class GradientBuckets:
                     work.wait()
         except PeerLost:
             self.broken = True
+        if not self.broken:
+            # They would keep the connections of a group that is closed next.
+            self._works = [None] * len(self._works)
         return not self.broken
 
     def summed(self) -> torch.Tensor:

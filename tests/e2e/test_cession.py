@@ -60,7 +60,7 @@ def research(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture
 def last_step(cluster: Cluster, research: None) -> Iterator[int]:
     """The last step when the job trains on all eight. Vision's job is deleted afterwards."""
-    cluster.until(gpt(cluster).trains_on(8), "research to train on 8", 180)
+    cluster.until(gpt(cluster).trains_on(8), "research to train on 8", 300)
     yield merged(gpt(cluster).steps())[-1].step
     delete = ("delete", "job", "-n", "vision", "inference", "--ignore-not-found", "--wait=true")
     cluster.kubectl(*delete)

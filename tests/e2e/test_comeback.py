@@ -85,7 +85,7 @@ def test_a_training_job_of_one_size_continues_from_the_step_that_it_acknowledged
 ) -> None:
     jobs.kubectl("apply", "-f", "-", stdin=json.dumps(fixed_size_job()))
     gpt = Training(jobs, "research", "gpt")
-    jobs.until(gpt.trains_on(8, after=5), "research to train on 8", 180)
+    jobs.until(gpt.trains_on(8, after=5), "research to train on 8", 300)
     target = stop_for_vision(jobs)
     assert target["cededTime"], target
     assert not target.get("forcedTime"), target

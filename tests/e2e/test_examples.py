@@ -69,11 +69,12 @@ def test_a_ported_script_grows_shrinks_and_loses_nothing(teams: Any, name: str) 
     training = Training(teams, "research", name)
     teams.kubectl("create", "-f", "-", stdin=json.dumps(job_of(name)))
     try:
-        teams.until(training.trains_on(4), "it to start at two and to grow to four", 180)
+        teams.until(training.trains_on(4), "it to start at two and to grow to four", 300)
         teams.kubectl("create", "-f", "-", stdin=json.dumps(preemptor()))
         last_step = training.steps()[-1].step
         teams.until(training.trains_on(2, last_step), "it to train on at two", 120)
-        assert {step.size for step in training.steps()} == {2, 4}
+        # on a busy machine the two others may come one after the other
+        assert {step.size for step in training.steps()} >= {2, 4}
         assert training.check_nothing_lost() > 0
     finally:
         teams.kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")

@@ -35,7 +35,7 @@ def lent(cluster: Cluster) -> Iterator[Training]:
     cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
     cluster.kubectl("apply", "-f", "-", stdin=elastic_job("research", "2-8", 8))
     borrower = Training(cluster, "research", "gpt")
-    cluster.until(borrower.trains_on(8), "research to train on 8", 180)
+    cluster.until(borrower.trains_on(8), "research to train on 8", 300)
     yield borrower
     cluster.without_teams()
 

@@ -106,7 +106,7 @@ def test_a_pod_reaches_a_service_by_name_and_torch_by_its_mount(cluster: Cluster
         return phase in ("Succeeded", "Failed")
 
     try:
-        cluster.until(has_ended, "the pod to end", 40)
+        cluster.until(has_ended, "the pod to end", 90)
         assert cluster.kubectl("logs", "probe").split() == ["2.0", "403"]
     finally:
         cluster.kubectl("delete", "pod", "probe", "--now")

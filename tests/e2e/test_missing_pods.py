@@ -56,7 +56,7 @@ def research(cluster: Cluster) -> Iterator[None]:
 def last_step(cluster: Cluster, research: None) -> Iterator[int]:
     """The last step when the job trains on all four. Afterwards it must still be the same Job, with
     nothing lost."""
-    cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 180)
+    cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 300)
     yield merged(gpt(cluster).steps())[-1].step
     check_undisturbed(cluster)
 
@@ -97,7 +97,7 @@ def test_a_pod_that_is_refused_is_made_again_later(cluster: Cluster, last_step: 
     cluster.kubectl("create", *limit, "--hard=pods=3")
     try:
         delete_pod(cluster, 2)
-        cluster.until(gpt(cluster).trains_on(3, last_step + 20), "it to train on 3", 60)
+        cluster.until(gpt(cluster).trains_on(3, last_step + 20), "it to train on 3", 120)
         # the fault is its length
         time.sleep(PODS_ARE_REFUSED_S)
         check_trains_on(cluster)
@@ -202,7 +202,7 @@ def test_a_job_shrinks_to_the_pods_that_nodes_have_room_for(
         cluster.until(lambda: size(cluster) == 3, "Cede to shrink it to 3", 90)
         moved = gpt(cluster)
         cluster.until(lambda: moved.node_of(nodes[lost_on]) == place, "the pod in its place", 60)
-        cluster.until(gpt(cluster).trains_on(3, last_step), "it to train on 3", 60)
+        cluster.until(gpt(cluster).trains_on(3, last_step), "it to train on 3", 120)
     finally:
         cluster.kubectl("delete", "pod", "other", "--grace-period=0", "--force")
         cluster.kubectl("uncordon", lost_on)

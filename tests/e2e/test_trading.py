@@ -135,7 +135,7 @@ def gpt(cluster: Cluster) -> Iterator[Training]:
     cluster.kubectl("wait", *teams, "--for=condition=Ready", "--timeout=60s")
     cluster.kubectl("apply", "-f", str(files[2]))
     training = Training(cluster, "research", "gpt")
-    cluster.until(training.trains_on(8), "research to train on 8", 180)
+    cluster.until(training.trains_on(8), "research to train on 8", 300)
     yield training
     cluster.without_teams()
 

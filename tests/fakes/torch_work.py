@@ -1,4 +1,4 @@
-"""A double of torch's Work."""
+"""Doubles of torch's Work and group, and of threads."""
 
 import datetime
 import threading
@@ -28,3 +28,22 @@ class AbandonedWork:
             self.group.abort()
         if self.polls < 3 or not self.completes_late:
             raise RuntimeError("Operation timed out!")
+
+
+class SlowToDrop:
+    """Whoever drops the last reference waits. `dropped_on`: gets the name of that thread."""
+
+    def __init__(self, dropped_on: list[str]) -> None:
+        self._dropped_on = dropped_on
+
+    def __del__(self) -> None:
+        self._dropped_on.append(threading.current_thread().name)
+
+
+_start = threading.Thread.start
+
+
+def run_to_its_end(thread: threading.Thread) -> None:
+    """In place of `start`: a thread may be that fast."""
+    _start(thread)
+    thread.join()

@@ -13,7 +13,7 @@ import torch
 from elastic_runtime.distributed.gloo import Work, open_store
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.distributed.process_groups import ProcessGroups
-from tests.fakes.torch_work import AbandonedWork
+from tests.fakes.torch_work import AbandonedWork, SlowToDrop, run_to_its_end
 from tests.paths import TREE
 
 # Connects, and then stops.
@@ -75,17 +75,11 @@ def test_a_transfer_that_gloo_never_ends_is_not_waited_for_after_an_abort() -> N
         group.wait_all([AbandonedWork(group)])
 
 
-class TorchGroup:
+class TorchGroup(SlowToDrop):
     """Stands for torch's group: its destructor waits for threads that may be stuck."""
-
-    def __init__(self, dropped_on: list[str]) -> None:
-        self._dropped_on = dropped_on
 
     def abort(self) -> None:
         """Frees nothing, as gloo's."""
-
-    def __del__(self) -> None:
-        self._dropped_on.append(threading.current_thread().name)
 
 
 def test_a_rank_that_leaves_a_group_never_waits_for_its_stuck_calls(
@@ -97,12 +91,6 @@ def test_a_rank_that_leaves_a_group_never_waits_for_its_stuck_calls(
     torch_group = TorchGroup(dropped_on)
     group._gloo = group._nccl = ProcessGroups(Work, torch_group, torch_group, torch_group)
     del torch_group
-    start = threading.Thread.start
-
-    def run_to_its_end(thread: threading.Thread) -> None:
-        start(thread)
-        thread.join()
-
     monkeypatch.setattr(threading.Thread, "start", run_to_its_end)
     group.close()
     assert dropped_on == ["close-group"]

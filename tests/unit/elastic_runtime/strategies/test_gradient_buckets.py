@@ -1,5 +1,6 @@
 """Gradients in buckets: the optimizer reads the sum over all ranks."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import torch
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
+from tests.fakes.torch_work import SlowToDrop, run_to_its_end
 
 # (samples, channels, height, width)
 INPUT = torch.linspace(-1, 1, 72).view(1, 2, 6, 6)
@@ -19,10 +21,12 @@ class Peer:
     """A group of two ranks whose gradients are equal.
 
     `lost`: the other rank is lost. `cannot_start`: no collective even starts. `may_write`:
-    collectives that failed may still write to their tensors.
+    collectives that failed may still write to their tensors. `dropped_on`: on which threads the
+    collectives were dropped.
     """
 
     def __init__(self) -> None:
+        self.dropped_on: list[str] = []
         self.lost = False
         self.cannot_start = False
         self.may_write = True
@@ -34,16 +38,28 @@ class Peer:
             raise PeerLost("a peer is lost")
         if not self.lost:
             tensor.mul_(2)
-        return self
-
-    def wait(self) -> None:
-        if self.lost:
-            raise PeerLost("a peer is lost")
+        return Collective(self)
 
     def take_reduced(self) -> list[torch.Tensor]:
         tensors = self.reduced
         self.reduced = []
         return tensors
+
+
+class Collective(SlowToDrop):
+    """Of a peer. It keeps the connections of its group."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer.dropped_on)
+        self.peer = peer
+
+    @property
+    def may_write(self) -> bool:
+        return self.peer.may_write
+
+    def wait(self) -> None:
+        if self.peer.lost:
+            raise PeerLost("a peer is lost")
 
 
 def make_model() -> torch.nn.Module:
@@ -196,6 +212,28 @@ def test_memory_that_a_failed_step_cannot_write_to_is_kept() -> None:
     peer.lost = False
     assert run_step(model, buckets, peer)
     assert [t.data_ptr() for t in peer.reduced] == [t.data_ptr() for t in before]
+
+
+def test_a_step_that_succeeded_keeps_no_collective_of_a_group_that_may_be_closed_next() -> None:
+    peer = Peer()
+    model = make_model()
+    buckets = GradientBuckets(model)
+    assert run_step(model, buckets, peer)
+    assert peer.dropped_on == ["MainThread"]
+
+
+def test_collectives_that_failed_are_dropped_where_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", run_to_its_end)
+    peer = Peer()
+    peer.lost = True
+    model = make_model()
+    buckets = GradientBuckets(model)
+    assert not run_step(model, buckets, peer)
+    assert peer.dropped_on == []
+    buckets.begin_step(None)
+    assert peer.dropped_on == ["drop-group"]
 
 
 def test_memory_of_a_collective_that_failed_to_start_is_replaced() -> None:

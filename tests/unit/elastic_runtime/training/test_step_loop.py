@@ -257,6 +257,9 @@ def test_a_session_that_is_dropped_within_a_step_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As a notebook's cell that is run again."""
+    # sessions of other tests, which a failure may have kept
+    gc.collect()
+    caplog.clear()
     session = begun()
     model = session.model
     del session
@@ -270,6 +273,8 @@ def test_a_session_that_is_dropped_within_a_step_is_logged(
 
 
 def test_a_loop_that_ended_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    gc.collect()
+    caplog.clear()
     train(small_session(), until=1)
     gc.collect()
     assert not caplog.messages
