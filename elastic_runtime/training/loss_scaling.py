@@ -21,8 +21,8 @@ MIN_SCALE = torch.finfo(torch.float32).tiny
 # What a loop without a session calls.
 CALLS = ("scale", "unscale_", "step", "update")
 CALLED = (
-    "%s of the session's grad_scaler was called by the script: remove the call, the session scales "
-    "the loss, unscales the gradients and updates the scale; pass the loss itself to step.backward"
+    "grad_scaler.%s was called by the script: remove the call, the session scales the loss, "
+    "unscales the gradients and updates the scale; pass the loss itself to step.backward"
 )
 TOO_LOW = (
     "the loss scale fell below 1: gradients that are not finite at any scale have another cause; "
