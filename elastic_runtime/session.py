@@ -97,12 +97,12 @@ class Session:
         strategy: Strategy | None = None,
     ) -> None:
         model = session_checks.plain_model(model)
+        # First: an agent learns of mistakes through it.
+        link = connect()
         options = CheckpointOptions(
             checkpoint, save_every, local_checkpoint, local_save_every, keep, keep_every
         )
         scaling = LossScaling(grad_scaler)
-        # First: an agent learns of mistakes through it.
-        link = connect()
         script_checks.raise_mistakes(
             [
                 *session_checks.second_session_mistakes(bool(link and link.has_session)),

@@ -26,7 +26,7 @@ CALLED = (
 )
 TOO_LOW = (
     "the loss scale fell below 1: gradients that are not finite at any scale have another cause; "
-    "look for it in the data, the model and the learning rate, or use bfloat16"
+    "look for it in the data, the weights, the model and the learning rate, or use bfloat16"
 )
 
 
@@ -93,7 +93,7 @@ class LossScaling:
             yield
         finally:
             for name in CALLS:
-                delattr(self._given, name)
+                vars(self._given).pop(name, None)
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
