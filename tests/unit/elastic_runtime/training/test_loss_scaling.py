@@ -96,9 +96,13 @@ def test_a_state_with_a_scale_is_loaded_by_a_session_without_one() -> None:
 def test_a_call_that_is_the_sessions_is_one_line_with_the_cure(name: str, enabled: bool) -> None:
     scaler = GradScaler("cpu", enabled=enabled)
     session = small_session(grad_scaler=scaler)
-    assert session.begin(1)
+    step = session.begin(1)
+    assert step
     with pytest.raises(ValueError, match=rf"grad_scaler.{name} was called by the script: remove"):
         getattr(scaler, name)(torch.ones(()))
+    run_passes(session, step)
+    assert session.commit()
+    assert session.begin(1) is None
 
 
 def test_when_the_loop_has_ended_the_scaler_is_an_ordinary_one() -> None:

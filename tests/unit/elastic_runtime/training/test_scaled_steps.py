@@ -57,7 +57,8 @@ def values(model: torch.nn.Module) -> list[torch.Tensor]:
 def half_loss(model: torch.nn.Module, number: int) -> torch.Tensor:
     with torch.autocast("cpu", dtype=torch.float16):
         outputs = model(INPUTS[4 * number : 4 * number + 4])
-    return (outputs.float() - number).square().mean()
+    loss: torch.Tensor = (outputs.float() - number).square().mean()
+    return loss
 
 
 def torchs_own_loop(
@@ -71,7 +72,7 @@ def torchs_own_loop(
     rates = []
     for _ in range(steps):
         scales.append(scaler.get_scale())
-        rates.append(scheduler.get_last_lr()[0])
+        rates.append(float(scheduler.get_last_lr()[0]))
         optimizer.zero_grad()
         for number in range(4):
             scaler.scale(half_loss(model, number) / 4).backward()  # type: ignore[no-untyped-call]

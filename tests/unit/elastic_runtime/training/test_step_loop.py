@@ -257,6 +257,9 @@ def test_a_session_that_is_dropped_within_a_step_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As a notebook's cell that is run again."""
+    # Those of earlier tests, which wait for the collector.
+    gc.collect()
+    caplog.clear()
     session = begun()
     model = session.model
     del session
