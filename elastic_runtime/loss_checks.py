@@ -9,7 +9,7 @@ import torch
 
 GRAD_SCALER = (
     "the loss is multiplied by %g, which may be the scale of a GradScaler: if so, pass the loss "
-    "itself to step.backward, and use torch.autocast with bfloat16, which needs no scaler"
+    "itself to step.backward, and the scaler to the session, grad_scaler=scaler"
 )
 ACCUMULATION = (
     "the loss is divided by %d, which may be for gradient accumulation: if so, remove it, the "

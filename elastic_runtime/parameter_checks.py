@@ -12,7 +12,8 @@ from elastic_runtime.state.optimizers import Optimizers
 
 OPTIMIZER_STEPPED = (
     "optimizer.step was called by the script: remove the call, the session steps the optimizer "
-    "when all ranks commit a step; if there are several, give it all of them, optimizer=[...]"
+    "when all ranks commit a step; if there are several, give it all of them, optimizer=[...]; if "
+    "a GradScaler did it, pass that too, grad_scaler=scaler"
 )
 FOREIGN_OPTIMIZER = (
     "another optimizer than the session's steps inside the loop, on tensors that are not in the "

@@ -31,6 +31,7 @@ from elastic_runtime.training.evaluation import Evaluation, evaluate
 from elastic_runtime.training.generation_change import GenerationChange
 from elastic_runtime.training.journal import Journal
 from elastic_runtime.training.keep_best import keep_best
+from elastic_runtime.training.loss_scaling import LossScaling
 from elastic_runtime.training.options import CheckpointOptions, DataOptions
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.rank_lifecycle import RankLifecycle
@@ -65,6 +66,7 @@ class Session:
         local_save_every: steps between two of them; 0: none.
         lr_schedulers: the session steps each when a step is committed; do not step them yourself.
         stateful: other objects with a state_dict that are saved and sent with the state.
+        grad_scaler: torch's GradScaler, for float16; the session applies, updates and saves it.
         journal: a directory for a log of every step and every sample used.
         strategy: how the model is spread over the ranks: Sharded, Deterministic, or replicated.
 
@@ -90,12 +92,17 @@ class Session:
         local_save_every: int = 0,
         lr_schedulers: Sequence[LRScheduler] = (),
         stateful: Sequence[Stateful] = (),
+        grad_scaler: torch.amp.GradScaler | None = None,
         journal: str | Path | None = None,
         strategy: Strategy | None = None,
     ) -> None:
         model = session_checks.plain_model(model)
         # First: an agent learns of mistakes through it.
         link = connect()
+        options = CheckpointOptions(
+            checkpoint, save_every, local_checkpoint, local_save_every, keep, keep_every
+        )
+        scaling = LossScaling(grad_scaler)
         script_checks.raise_mistakes(
             [
                 *session_checks.second_session_mistakes(bool(link and link.has_session)),
@@ -103,10 +110,8 @@ class Session:
                     model, optimizer, samples, micro_batches, micro_batch_size
                 ),
                 *session_checks.lr_scheduler_mistakes(lr_schedulers),
-                *session_checks.save_mistakes(
-                    checkpoint, save_every, local_checkpoint, local_save_every
-                ),
-                *session_checks.retention_mistakes(keep, keep_every, checkpoint),
+                *scaling.mistakes(model, stateful),
+                *options.mistakes(),
             ]
         )
         if link:
@@ -115,13 +120,10 @@ class Session:
         else:
             log_for_people(sys.stderr)
         lifecycle = RankLifecycle(link)
-        options = CheckpointOptions(
-            checkpoint, save_every, local_checkpoint, local_save_every, keep, keep_every
-        )
         saver = options.make_saver(lambda **figures: lifecycle.send(messages.Progress(**figures)))
         data = DataOptions(int(samples or 0), int(micro_batches), int(micro_batch_size), int(seed))
         self._state = TrainingState(
-            model, Optimizers(by_name(optimizer)), lr_schedulers, stateful, data, saver
+            model, Optimizers(by_name(optimizer)), lr_schedulers, stateful, data, saver, scaling
         )
         self.model = model
         self.device = self._state.device

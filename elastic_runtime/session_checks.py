@@ -33,6 +33,14 @@ OTHER_NAMES = {
     "session.steps(number)": ("steps", "max_steps", "num_steps", "until", "epochs", "num_epochs"),
     "step.clip(norm) in the loop": ("clip", "grad_clip", "max_norm", "max_grad_norm"),
     "model.to(device) before": ("device",),
+    "grad_scaler=torch.amp.GradScaler(device.type)": (
+        "scaler",
+        "loss_scale",
+        "loss_scaling",
+        "fp16",
+        "amp",
+        "use_amp",
+    ),
 }
 # What to give for an argument that is missing.
 NEEDED = {

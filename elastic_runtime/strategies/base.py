@@ -32,6 +32,10 @@ class StateAccess(Protocol):
     def sum_count(self) -> int:
         """How many numbers `Strategy.reduce` sums beside the gradients."""
 
+    @property
+    def scales_loss(self) -> bool:
+        """Whether `Strategy.is_finite` is called in every step."""
+
     def state_dict(self) -> dict[str, Any]: ...
     def extra_state(self) -> dict[str, Any]: ...
     def set_extra_state(self, state: dict[str, Any]) -> None: ...
@@ -98,6 +102,10 @@ class Strategy(Protocol):
 
     def summed(self) -> torch.Tensor:
         """(sum_count,): the sums of `numbers`. Called before `write_gradients`."""
+
+    def is_finite(self) -> bool:
+        """Whether the summed gradients are, alike on every rank. Called before `write_gradients`,
+        and only if the state `scales_loss`."""
 
     def write_gradients(self, factor: float) -> float | None:
         """Multiply the summed gradients by `factor`, clip them, and put them where the optimizer

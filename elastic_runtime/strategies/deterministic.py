@@ -21,6 +21,7 @@ from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.strategies import summation_tree
 from elastic_runtime.strategies.base import Pass, StateAccess
+from elastic_runtime.strategies.finite_gradients import all_finite
 from elastic_runtime.strategies.replicated import Replicated
 
 
@@ -142,6 +143,9 @@ class Deterministic(Replicated):
 
     def summed(self) -> torch.Tensor:
         return self._numbers
+
+    def is_finite(self) -> bool:
+        return all_finite([self._sum])
 
     def write_gradients(self, factor: float) -> float | None:
         if factor != 1.0:

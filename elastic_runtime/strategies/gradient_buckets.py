@@ -163,6 +163,10 @@ class GradientBuckets:
         """(sum_count,): the sums of `numbers`, until `write_gradients`."""
         return self._memory[-1][-self._sum_count :]
 
+    def sums(self) -> list[torch.Tensor]:
+        """Of the gradients, until `write_gradients`: (elements of a bucket,) for each bucket."""
+        return [*self._memory[:-1], self._memory[-1][: -self._sum_count]]
+
     def write_gradients(self, factor: float = 1.0) -> None:
         """Put the sums, times `factor`, where the optimizer reads them."""
         for index in range(len(self._buckets)):

@@ -10,6 +10,7 @@ from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.strategies.base import Pass, StateAccess
+from elastic_runtime.strategies.finite_gradients import all_finite
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 
 
@@ -60,6 +61,9 @@ class Replicated:
 
     def summed(self) -> torch.Tensor:
         return self._buckets.summed()
+
+    def is_finite(self) -> bool:
+        return all_finite(self._buckets.sums())
 
     def write_gradients(self, factor: float) -> float | None:
         self._buckets.write_gradients(factor)

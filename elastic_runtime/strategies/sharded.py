@@ -10,6 +10,7 @@
 At every resize the model is unwrapped and wrapped again in place, and rows move between ranks.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +23,7 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
 from elastic_runtime.strategies.base import Pass, StateAccess
+from elastic_runtime.strategies.finite_gradients import all_finite
 from elastic_runtime.strategies.peer_copies import PeerCopies
 from elastic_runtime.strategies.resharding import Resharding
 from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, is_sharded, shard_of
@@ -175,6 +177,9 @@ class Sharded:
             # Every copy of a shard has the same gradients.
             copies = self._group.world // self._group.shard_group_size
             squares = sum(float(g.double().square().sum()) for g in self._model.gradients) / copies
+        if self._state.scales_loss and not all_finite(self._model.gradients):
+            # No rank sees the shards of the others. A sum with it is not finite on any rank.
+            squares = math.nan
         # (sum_count + 1,): the numbers, the square of the gradient's norm. A collective of a failed
         # step may still write to the old ones.
         self._totals = torch.cat([numbers, numbers.new_tensor([squares])]).to(self._model.device)
@@ -194,6 +199,10 @@ class Sharded:
 
     def summed(self) -> torch.Tensor:
         return self._totals[:-1]
+
+    def is_finite(self) -> bool:
+        """False also for a norm that is too large to be summed: it could not be clipped."""
+        return math.isfinite(self._totals[-1])
 
     def write_gradients(self, factor: float) -> float | None:
         norm = None

@@ -38,6 +38,10 @@ PASSWORDS = (
         re.IGNORECASE,
     ),
 )
+GRAD_SCALER = (
+    "the script calls a GradScaler, which the session does here: remove the calls, and pass it to "
+    "the session, grad_scaler=scaler"
+)
 # What torch says in a script that is ported only in part, and the cure.
 CURES = {
     "Default process group has not been initialized": (
@@ -49,6 +53,8 @@ CURES = {
         "the script calls init_process_group, but the session connects the workers: remove the "
         "call, and DistributedDataParallel"
     ),
+    "did not use scaler.scale(loss or outputs)": GRAD_SCALER,
+    "No inf checks were recorded": GRAD_SCALER,
 }
 # Sentences for the job's status.
 TEXTS = ("message", "save_message", "size_message", "failure")

@@ -1,9 +1,10 @@
 """What a script chose when it created its session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from elastic_runtime import session_checks
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.saver import Saver
@@ -32,6 +33,12 @@ class CheckpointOptions:
     # As those of Retention, in the shared directory.
     keep: int
     keep_every: int
+
+    def mistakes(self) -> Iterator[str]:
+        yield from session_checks.save_mistakes(
+            self.shared, self.shared_every, self.local, self.local_every
+        )
+        yield from session_checks.retention_mistakes(self.keep, self.keep_every, self.shared)
 
     def make_saver(self, report: Callable[..., None]) -> Saver:
         """`report`: called with figures and messages for the job's status."""

@@ -16,6 +16,7 @@ from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.state_tree import named_tensors
 from elastic_runtime.training import loss_weights
 from elastic_runtime.training.failure_report import one_line
+from elastic_runtime.training.loss_scaling import LossScaling
 from elastic_runtime.training.options import DataOptions
 from elastic_runtime.training.stateful import LRScheduler, Stateful
 
@@ -50,12 +51,14 @@ class TrainingState:
         stateful: Sequence[Stateful],
         data: DataOptions,
         saver: Saver,
+        loss_scaling: LossScaling,
     ) -> None:
         self.model = model
         self.optimizers = optimizers
         self.lr_schedulers = list(lr_schedulers)
         self.stateful = [*lr_schedulers, *stateful]
         self.data = data
+        self.loss_scaling = loss_scaling
         # Where the loss is summed.
         self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
         # Of names, shapes and types of the model's state; 63 bits.
@@ -76,6 +79,11 @@ class TrainingState:
     def sum_count(self) -> int:
         """See `StateAccess.sum_count`."""
         return loss_weights.length(self.data.micro_batches)
+
+    @property
+    def scales_loss(self) -> bool:
+        """See `StateAccess.scales_loss`."""
+        return self.loss_scaling.is_enabled
 
     def is_last_step(self, until: int) -> bool:
         """Whether a loop up to step `until` has no further step."""
@@ -110,6 +118,7 @@ class TrainingState:
             "gradient_norm": self.gradient_norm,
             "stopped_loop": self.stopped_loop,
             "data": asdict(self.data),
+            "grad_scaler": self.loss_scaling.state_dict(),
             STATEFUL_KEY: [item.state_dict() for item in self.stateful],
         }
 
@@ -121,8 +130,9 @@ class TrainingState:
         self.step = int(state["step"])
         self.loss = state["loss"]
         self.gradient_norm = state["gradient_norm"]
-        # Older checkpoints do not have it.
+        # Older checkpoints do not have them.
         self.stopped_loop = int(state.get("stopped_loop", 0))
+        self.loss_scaling.load_state_dict(state.get("grad_scaler", {}))
 
     def _check(self, state: Mapping[str, Any]) -> None:
         if len(state[STATEFUL_KEY]) != len(self.stateful):

@@ -171,8 +171,8 @@ class Step:
         if not self.broken:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1
-        scale = loss_weights.scale(own_weight, micro_batches) if self._contributes else 0.0
-        self._parts.strategy.backward(loss, scale)
+        factor = loss_weights.scale(own_weight, micro_batches) if self._contributes else 0.0
+        self._parts.strategy.backward(loss, factor * self._parts.state.loss_scaling.scale)
         if self._contributes:
             self.losses.add(number, loss, own_weight)
 

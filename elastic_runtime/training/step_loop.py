@@ -175,6 +175,7 @@ class StepLoop:
                 model, lambda: transaction.gradients_reduced, parts.warn_once
             )
         )
+        undo.enter_context(parts.state.loss_scaling.no_calls())
         self._running = _Running(parts, self._until, undo)
         if self._driver == BEGIN:
             # A generator learns of it by GeneratorExit.

@@ -15,7 +15,7 @@ from elastic_runtime import messages, parameter_checks
 from elastic_runtime.checkpointing.saver import SaveOrder
 from elastic_runtime.data.streams import Streams
 from elastic_runtime.distributed.gloo import PeerLost
-from elastic_runtime.training import loss_weights, replica_check
+from elastic_runtime.training import loss_scaling, loss_weights, replica_check
 from elastic_runtime.training.evaluation_results import EvaluationResults
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
@@ -181,13 +181,20 @@ class StepTransaction:
         state = self._parts.state
         lifecycle = self._parts.lifecycle
         total = loss_weights.step_loss(self._parts.strategy.summed(), state.step)
-        state.gradient_norm = self._parts.strategy.write_gradients(total.gradient_factor)
+        scaling = state.loss_scaling
+        is_finite = not scaling.is_enabled or self._parts.strategy.is_finite()
+        factor = total.gradient_factor / scaling.scale
+        state.gradient_norm = self._parts.strategy.write_gradients(factor)
         state.loss = total.loss
         self._parts.buffers.write()
-        state.optimizers.step()
-        for scheduler in state.lr_schedulers:
-            scheduler.step()
+        if is_finite:
+            state.optimizers.step()
+            for scheduler in state.lr_schedulers:
+                scheduler.step()
+        scaling.update(is_finite=is_finite)
         state.step += 1
+        if not is_finite:
+            self._report_skip()
         self.gradients_reduced = False
         now = time.monotonic()
         lifecycle.committed_at = now
@@ -195,3 +202,13 @@ class StepTransaction:
         self._parts.journal.step(state.step, state.loss, pods, lifecycle.generation, self.pause_s)
         self.pause_s = None
         lifecycle.send(messages.StepCommitted(state.step, state.loss, now - self._began))
+
+    def _report_skip(self) -> None:
+        """The optimizers skipped the last step."""
+        state = self._parts.state
+        scale = state.loss_scaling.scale
+        if self._parts.lifecycle.rank == 0:
+            facts = {"step": state.step, "loss_scale": scale}
+            log.info("the optimizers skip a step: its gradients are not finite", extra=facts)
+        if scale < 1:
+            self._parts.warn_once(loss_scaling.TOO_LOW)

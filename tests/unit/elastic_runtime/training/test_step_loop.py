@@ -257,7 +257,7 @@ def test_a_session_that_is_dropped_within_a_step_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As a notebook's cell that is run again."""
-    # sessions of other tests, which a failure may have kept
+    # Those of earlier tests, which wait for the collector.
     gc.collect()
     caplog.clear()
     session = begun()
