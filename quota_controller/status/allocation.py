@@ -8,11 +8,18 @@ from cede.api.allocation_status import AllocationStatus, QuotaStatus
 from cede.api.resources import Quota, quantity
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
+from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status.allocation_conditions import (
     admits_verdict,
     ready_verdict,
     waiting_workloads,
+)
+from quota_controller.status.granted import (
+    granted_amounts,
+    granted_for,
+    granted_of,
+    unknown_types,
 )
 from quota_controller.status.verdict import with_verdict
 
@@ -75,7 +82,8 @@ def _status(
         lent=column_text(lent, capacities),
         borrowed=column_text(borrowed, capacities),
         quotas=[
-            _quota_status(allocation, plan, snapshot, capacity) for capacity in capacities.values()
+            *(_quota_status(allocation, plan, snapshot, type_) for type_ in capacities.values()),
+            *unknown_types(plan.grants.records.get(name, GrantRecord()), plan.capacities),
         ],
     )
 
@@ -89,11 +97,15 @@ def _quota_status(
     free = {}
     if waiting_workloads(allocation, snapshot):
         free = amounts_of_type(plan.available.get(name, Quota()), capacity)
+    record = plan.grants.records.get(name, GrantRecord())
     return QuotaStatus(
         instanceType=capacity.type.name,
         noNodesYet=capacity.declared_only,
         nominal=amounts_of_type(plan.owned.get(name, Quota()), capacity),
-        healthy=amounts_of_type(plan.grants.granted.get(name, Quota()), capacity),
+        granted=granted_amounts(record, capacity.type.name, capacity.resources),
+        grantedOf=granted_of(record, capacity.type.name),
+        grantedFor=granted_for(record, capacity.type.name),
+        healthy=amounts_of_type(plan.grants.usable.get(name, Quota()), capacity),
         free=free,
         used=amounts_of_type(plan.usage.used_by(name), capacity),
         borrowed=amounts_of_type(plan.usage.borrowed_by(name), capacity),

@@ -7,7 +7,7 @@ from cede.api.kueue import Node
 from cede.api.names import GPU
 from cede.api.team_quota import TypeQuota
 from quota_controller.desired.capacity import capacities
-from quota_controller.desired.grants import entry_quota
+from quota_controller.desired.quota_entries import entry_quota
 from tests.builders.quotas import GI, MIG, MIXED, ONE_SLICE, P5, THREE_SLICES, daemon_set, node
 
 
