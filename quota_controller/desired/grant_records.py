@@ -139,16 +139,20 @@ def asks_for(entry: TypeQuota, resource: str, capacity: Capacity | None) -> bool
     """Whether the entry asks for any of the resource, whatever a node is worth now."""
     if entry.count is not None:
         return entry.count > 0
-    explicit: dict[str, str | int | None] = {
-        "cpu": entry.cpu,
-        "memory": entry.memory,
-        **(entry.partitions or {}),
-    }
     if resource in CPU_AND_MEMORY:
-        text = explicit[resource]
-        # one that is left out follows the others
-        return text is None or amount(resource, text) > 0
+        return _asks_for_cpu_or_memory(entry, resource)
     is_accelerator = capacity is None or resource == capacity.type.accelerator
     if is_accelerator and entry.accelerators:
         return True
-    return bool(explicit.get(resource))
+    return bool((entry.partitions or {}).get(resource))
+
+
+def _asks_for_cpu_or_memory(entry: TypeQuota, resource: str) -> bool:
+    """One that is left out follows the accelerators and partitions, or else the other one."""
+    texts = {"cpu": entry.cpu, "memory": entry.memory}
+    text = texts.pop(resource)
+    if text is None and (entry.accelerators is not None or entry.partitions):
+        return bool(entry.accelerators) or any((entry.partitions or {}).values())
+    if text is not None:
+        return amount(resource, text) > 0
+    return any(amount(other, value) > 0 for other, value in texts.items() if value is not None)
