@@ -16,6 +16,9 @@ from quota_controller.status.allocation_conditions import (
     waiting_workloads,
 )
 from quota_controller.status.granted import (
+    NOTHING,
+    GrantedResources,
+    by_type,
     granted_amounts,
     granted_for,
     granted_of,
@@ -60,6 +63,8 @@ def _status(
         return allocation.status.model_copy(
             update={"observedGeneration": generation, "conditions": conditions}
         )
+    record = plan.grants.records.get(name, GrantRecord())
+    granted = by_type(record)
     owned = plan.owned.get(name, Quota())
     used = plan.usage.used_by(name)
     lent = plan.usage.lent_by(name)
@@ -82,14 +87,21 @@ def _status(
         lent=column_text(lent, capacities),
         borrowed=column_text(borrowed, capacities),
         quotas=[
-            *(_quota_status(allocation, plan, snapshot, type_) for type_ in capacities.values()),
-            *unknown_types(plan.grants.records.get(name, GrantRecord()), plan.capacities),
+            *(
+                _quota_status(allocation, plan, snapshot, type_, granted.get(type_name, NOTHING))
+                for type_name, type_ in capacities.items()
+            ),
+            *unknown_types(record, plan.capacities),
         ],
     )
 
 
 def _quota_status(
-    allocation: ComputeAllocation, plan: Plan, snapshot: Snapshot, capacity: Capacity
+    allocation: ComputeAllocation,
+    plan: Plan,
+    snapshot: Snapshot,
+    capacity: Capacity,
+    granted: GrantedResources,
 ) -> QuotaStatus:
     name = allocation.metadata.name
     # The idle quota of the cohort changes with every job of any team. If it were reported while
@@ -97,14 +109,13 @@ def _quota_status(
     free = {}
     if waiting_workloads(allocation, snapshot):
         free = amounts_of_type(plan.available.get(name, Quota()), capacity)
-    record = plan.grants.records.get(name, GrantRecord())
     return QuotaStatus(
         instanceType=capacity.type.name,
         noNodesYet=capacity.declared_only,
         nominal=amounts_of_type(plan.owned.get(name, Quota()), capacity),
-        granted=granted_amounts(record, capacity.type.name, capacity.resources),
-        grantedOf=granted_of(record, capacity.type.name),
-        grantedFor=granted_for(record, capacity.type.name),
+        granted=granted_amounts(granted, capacity.resources),
+        grantedOf=granted_of(granted),
+        grantedFor=granted_for(granted, allocation.spec.quotas, capacity.type.name),
         healthy=amounts_of_type(plan.grants.usable.get(name, Quota()), capacity),
         free=free,
         used=amounts_of_type(plan.usage.used_by(name), capacity),

@@ -9,6 +9,8 @@ from cede.api.team_quota import TypeQuota
 from quota_controller.desired.capacity import capacities
 from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, recorded
 from quota_controller.status.granted import (
+    NOTHING,
+    by_type,
     granted_amounts,
     granted_for,
     granted_of,
@@ -27,11 +29,12 @@ ENTRY = TypeQuota(instanceType="p5", count=4)
 @given(st.dictionaries(st.sampled_from([GPU, "cpu", "memory"]), GRANTED, min_size=1))
 def test_a_record_is_read_back_as_it_was(amounts: dict[str, GrantedAmount]) -> None:
     record = GrantRecord([ENTRY], {("p5", resource): a for resource, a in amounts.items()})
+    granted = by_type(record)["p5"]
     entry = QuotaStatus(
         instanceType="p5",
-        granted=granted_amounts(record, "p5", [GPU, "cpu", "memory"]),
-        grantedOf=granted_of(record, "p5"),
-        grantedFor=granted_for(record, "p5"),
+        granted=granted_amounts(granted, [GPU, "cpu", "memory"]),
+        grantedOf=granted_of(granted),
+        grantedFor=granted_for(granted, [ENTRY], "p5"),
     )
     status = AllocationStatus(observedGeneration=1, quotas=[entry])
     assert recorded(allocation().model_copy(update={"status": status})) == record
@@ -46,5 +49,5 @@ def test_types_that_the_policy_lacks_are_kept() -> None:
 
 def test_nothing_granted_is_reported_as_zero() -> None:
     """So that it is not taken for a status of a version that recorded no grants."""
-    assert granted_amounts(GrantRecord([ENTRY]), "p5", [GPU]) == {GPU: "0"}
-    assert granted_for(GrantRecord([ENTRY]), "p5") == ""
+    assert granted_amounts(NOTHING, [GPU]) == {GPU: "0"}
+    assert granted_for(NOTHING, [ENTRY], "p5") == ""
