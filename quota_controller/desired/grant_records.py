@@ -18,24 +18,24 @@ class GrantedAmount:
     amount: int
     # what the entry amounted to at that time, at least `amount`; None: the entry was edited while
     # nothing of the resource could be counted
-    of: int | None
+    basis: int | None
 
-    def at(self, asked: int) -> int:
+    def part_of(self, asked: int) -> int:
         """The granted part of what the entry amounts to now, rounded down.
 
         If a node is worth less for a moment, this is less, and afterwards the same again.
         """
-        if self.of is None:
+        if self.basis is None:
             return min(self.amount, asked)
-        return asked * self.amount // self.of
+        return asked * self.amount // self.basis
 
     def reserved(self, asked: int) -> int:
         """What nobody else may get. All of it while nothing of the resource can be counted."""
         if not asked:
             return self.amount
-        if self.of is None:
+        if self.basis is None:
             return min(self.amount, asked)
-        return -(-asked * self.amount // self.of)
+        return -(-asked * self.amount // self.basis)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ def _granted_amount(entry: QuotaStatus, resource: str) -> GrantedAmount | None:
         granted = amount(resource, entry.granted[resource])
         if resource not in entry.grantedOf:
             return GrantedAmount(granted, None) if granted > 0 else None
-        of = amount(resource, entry.grantedOf[resource])
+        basis = amount(resource, entry.grantedOf[resource])
     except ValueError:
         return None
-    return GrantedAmount(granted, of) if 0 < granted <= of else None
+    return GrantedAmount(granted, basis) if 0 < granted <= basis else None
 
 
 def after_edit(
@@ -128,11 +128,11 @@ def _edited(
         before, after = (entry_quota(entry, capacity)[resource] for entry in (old, new))
     else:
         before, after = 0, 0
-    if granted.of is None or not before or not after:
+    if granted.basis is None or not before or not after:
         return GrantedAmount(granted.amount, None)
     # rounded up: a part of more is not more
-    of = -(-granted.of * after // before)
-    return GrantedAmount(min(granted.amount, of), of)
+    basis = -(-granted.basis * after // before)
+    return GrantedAmount(min(granted.amount, basis), basis)
 
 
 def asks_for(entry: TypeQuota, resource: str, capacity: Capacity | None) -> bool:

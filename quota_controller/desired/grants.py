@@ -87,7 +87,8 @@ def _grant_key(
 ) -> _KeyGrants:
     """`asked` has no zeros. What is recorded of an allocation that asks for nothing now stays."""
     granted = {
-        name: recorded[name].at(value) if name in recorded else 0 for name, value in asked.items()
+        name: recorded[name].part_of(value) if name in recorded else 0
+        for name, value in asked.items()
     }
     reserved = sum(before.reserved(asked.get(name, 0)) for name, before in recorded.items())
     # From before grants were recorded: all that the nodes hold is granted, as it was divided then.
@@ -107,7 +108,7 @@ def _grant_key(
     records = dict(recorded)
     for name, value in granted.items():
         before = recorded.get(name)
-        is_recorded = before and before.of is not None and before.at(asked[name]) == value
+        is_recorded = before and before.basis is not None and before.part_of(asked[name]) == value
         if value and not is_recorded:
             records[name] = GrantedAmount(value, asked[name])
     return _KeyGrants(granted, awaited, records)

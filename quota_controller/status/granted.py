@@ -31,9 +31,9 @@ def granted_amounts(granted: GrantedResources, resources: Iterable[str] = ()) ->
 def granted_of(granted: GrantedResources) -> dict[str, str]:
     """What the entry amounted to when that was granted, by resource, as far as it is known."""
     return {
-        resource: quantity(resource, before.of)
+        resource: quantity(resource, before.basis)
         for resource, before in granted.items()
-        if before.of is not None
+        if before.basis is not None
     }
 
 

@@ -199,10 +199,10 @@ def _type_message(capacity: Capacity, owned: Quota, granted: Quota) -> str:
         )
     if any(owned[key] > granted[key] for key in keys):
         down = capacity.nodes - capacity.healthy_nodes
-        cause = f", or wait for the {down} nodes that are down" if down else ""
+        cure = f", wait for nodes to return ({down} of {capacity.nodes} down)" if down else ""
         sentences.append(
             "allocations ask for more than is granted, and what the others were granted stays "
-            f"theirs: lower those that are not granted in full{cause}, or add nodes"
+            f"theirs: lower those that are not granted in full{cure}, or add nodes"
         )
     if capacity.degraded:
         sentences.append(

@@ -67,13 +67,11 @@ def _fitting_texts(allocation: ComputeAllocation, plan: Plan, not_granted: Quota
         granted, awaited = plan.grants.granted[name], plan.grants.awaited[name]
         text = f"of {type_name}, {_fitting(entry, capacity, granted)}"
         if any(type_ == type_name for type_, _ in awaited):
-            later = granted + awaited
             down = capacity.nodes - capacity.healthy_nodes
-            verb = "is" if down == 1 else "are"
-            text += f", and {_fitting(entry, capacity, later)} when the {down} of "
-            text += f"{capacity.nodes} nodes that {verb} down return"
+            later = _fitting(entry, capacity, granted + awaited)
+            text += f", and {later} when all nodes are back: {down} of {capacity.nodes} down"
         if any(type_ == type_name for type_, _ in not_granted - awaited):
-            text += ": lower the entry to that, or add nodes"
+            text += "; lower the entry to what fits, or add nodes"
         yield text
 
 

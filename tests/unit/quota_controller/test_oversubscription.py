@@ -39,7 +39,7 @@ async def test_a_typed_50_cuts_nobody(world: World) -> None:
     assert quotas_of_teams(world, "vision", "research") == {"vision": "4", "research": "4"}
     ready = world.ready()
     assert (ready["status"], ready["reason"]) == ("True", "Oversubscribed")
-    assert "of local, 1 of 50 nodes fits: lower the entry to that, or add nodes" in ready["message"]
+    assert "of local, 1 of 50 nodes fits; lower the entry to what fits" in ready["message"]
     assert world.ready("research")["reason"] == "Ready"
     put_allocation(world.server, "vision", quotas=nodes(1))
     await world.settle()
@@ -63,7 +63,10 @@ async def test_a_node_that_fails_is_told_apart_from_one_that_never_was(world: Wo
     await world.settle()
     ready = world.ready()
     assert ready["reason"] == "InsufficientNodes"
-    assert "1 of 2 nodes fits, and 2 of 2 nodes fit when the 1 of 3 nodes" in ready["message"]
+    assert (
+        "1 of 2 nodes fits, and 2 of 2 nodes fit when all nodes are back: 1 of 3 down"
+        in ready["message"]
+    )
     put_allocation(world.server, "vision", quotas=nodes(50))
     await world.settle()
     ready = world.ready()

@@ -93,11 +93,11 @@ def test_a_removed_entry_loses_what_it_was_granted() -> None:
 
 def test_a_node_that_is_worth_less_has_the_same_part() -> None:
     full, part = GrantedAmount(32, 32), GrantedAmount(12, 400)
-    assert (full.at(28), full.reserved(28)) == (28, 28)
-    assert (part.at(350), part.reserved(350)) == (10, 11), "what is reserved is rounded up"
-    assert (part.at(0), part.reserved(0)) == (0, 12), "nobody gets it while devices are gone"
+    assert (full.part_of(28), full.reserved(28)) == (28, 28)
+    assert (part.part_of(350), part.reserved(350)) == (10, 11), "what is reserved is rounded up"
+    assert (part.part_of(0), part.reserved(0)) == (0, 12), "nobody gets it while devices are gone"
     unknown = GrantedAmount(32, None)
-    assert (unknown.at(16), unknown.reserved(16), unknown.at(40)) == (16, 16, 32)
+    assert (unknown.part_of(16), unknown.reserved(16), unknown.part_of(40)) == (16, 16, 32)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_degraded_nodes_are_listed() -> None:
         pytest.param("True", 2, "", id="in place"),
         pytest.param("False", 2, "hold less than is granted: every quota is reduced", id="failed"),
         pytest.param("True", 50, "not granted in full, or add nodes", id="too large"),
-        pytest.param("False", 50, "or wait for the 1 nodes that are down", id="both"),
+        pytest.param("False", 50, "wait for nodes to return (1 of 2 down)", id="both"),
     ],
 )
 def test_nodes_that_failed_are_told_apart_from_too_large_allocations(

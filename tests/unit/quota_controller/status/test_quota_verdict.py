@@ -36,7 +36,7 @@ def test_of_whole_nodes_the_number_that_fits_is_named() -> None:
     verdict = verdict_after(p5(count=50), UP)
     assert (verdict.status, verdict.reason) == (True, "Oversubscribed")
     assert "392 nvidia.com/gpu" in verdict.message
-    assert "of p5, 1 of 50 nodes fits: lower the entry to that" in verdict.message
+    assert "of p5, 1 of 50 nodes fits; lower the entry to what fits" in verdict.message
     assert "no other team gives for it" in verdict.message
 
 
@@ -57,7 +57,7 @@ def test_a_request_that_fits_when_nodes_return_waits_for_them() -> None:
     verdict = verdict_after(p5(count=1), ONE_DOWN)
     assert verdict.reason == "InsufficientNodes"
     assert (
-        "0 of 1 nodes fit, and 1 of 1 nodes fits when the 1 of 2 nodes that is down return"
+        "of p5, 0 of 1 nodes fit, and 1 of 1 nodes fits when all nodes are back: 1 of 2 down"
         in verdict.message
     )
     assert "add nodes" not in verdict.message
