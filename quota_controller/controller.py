@@ -106,8 +106,10 @@ class Controller:
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
         self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = b""
-        # What the last plan granted, by uid. A status may be older than our last write of it.
+        # What the last plan granted, by uid, and when. The watch may show older statuses for a
+        # while. After that, the statuses count: another replica may have led meanwhile.
         self.grant_records: Mapping[str, GrantRecord] = {}
+        self.granted = 0.0
         # the problems of the last writes, and the time of the first pass that had the same
         self.last_problems: Problems = {}
         self.last_problems_since = 0.0
@@ -183,6 +185,7 @@ class Controller:
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
+        self.granted = now
         await self.applier.apply(snapshot, plan)
         if not snapshot.leader and not snapshot.returning:
             await leftovers.undo(self.client, snapshot.live)
@@ -192,6 +195,7 @@ class Controller:
         problems = self.applier.problems
         edits = self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
+        self.granted = self.clock()
 
         # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
@@ -237,7 +241,7 @@ class Controller:
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
-            grant_records=self.grant_records,
+            grant_records=self.grant_records if now - self.granted < WATCH_LAG_S else {},
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:

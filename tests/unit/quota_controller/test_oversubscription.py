@@ -122,6 +122,21 @@ async def test_two_edits_before_the_watch_shows_the_first_status_grant_nothing_t
     assert quotas_of_teams(world, "vision", "research") == {"vision": "8", "research": "0"}
 
 
+async def test_a_replica_that_leads_again_knows_what_another_granted(world: World) -> None:
+    """While it was a standby, research was lowered and vision was granted its node."""
+    await world.settle()
+    put_allocation(world.server, "research", quotas=nodes(0))
+    put_allocation(world.server, "vision", quotas=nodes(2))
+    async with started(world.server) as other:
+        await other.settle()
+        assert other.nominal_quota() == "8"
+    put_allocation(world.server, "research", quotas=nodes(1))
+    world.now += 60
+    world.renew_lease()
+    await world.settle()
+    assert quotas_of_teams(world, "vision", "research") == {"vision": "8", "research": "0"}
+
+
 async def test_a_status_of_an_older_version_is_granted_as_far_as_it_fits() -> None:
     """Not by its `healthy` amounts, which may be those of an outage."""
     async with ApiServer() as server:
