@@ -45,6 +45,7 @@ def test_a_node_that_lost_an_accelerator_does_not_shrink_a_whole_node() -> None:
 def test_only_healthy_nodes_count_as_capacity(unhealthy: Node) -> None:
     capacity = capacities([P5], [node("a"), unhealthy])["p5"]
     assert (capacity.nodes, capacity.healthy_nodes, capacity.healthy[GPU]) == (2, 1, 8)
+    assert capacity.installed[GPU] == 16, "those that are down may return"
 
 
 def test_a_type_without_nodes_has_the_amounts_of_the_policy() -> None:
