@@ -254,7 +254,7 @@ class SmallTeams(Histories):
 
 COMMON = settings(
     deadline=None,
-    max_examples=15,
+    max_examples=40,
     stateful_step_count=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
