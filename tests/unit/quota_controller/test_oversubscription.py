@@ -105,7 +105,7 @@ async def test_two_edits_before_the_watch_shows_the_first_status_grant_nothing_t
     put_allocation(world.server, "vision", quotas=nodes(2))
     await world.sync_caches()
     await world.controller.reconcile()
-    put_allocation(world.server, "research", quotas=nodes(2))
+    put_allocation(world.server, "research", quotas=nodes(1))
     await world.sync_caches()
     current = dict(cache.objects)
     # the watch shows the second edit, and still the statuses from before the first
