@@ -1,7 +1,7 @@
 """Look, decide, act: reads the cluster from caches, makes a plan, applies it, reports statuses."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -42,6 +42,7 @@ from quota_controller import leftovers, root_key
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
+from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Snapshot, make_plan
 from quota_controller.status import kueue_config, lease_watchdog
 from quota_controller.status.kueue_config import KueueInstallation
@@ -77,8 +78,8 @@ WATCHDOG_MARGIN_S = 0.1
 class Controller:
     """Makes one pass at a time.
 
-    From pass to pass it remembers the last pass of the leading scheduler, the root key, the
-    problems of the last pass and, in its parts, what it has just written.
+    From pass to pass it remembers the last pass of the leading scheduler, the root key, what was
+    granted, the problems of the last pass and, in its parts, what it has just written.
     """
 
     def __init__(self, client: Client, wake: asyncio.Event, clock: Callable[[], float]) -> None:
@@ -105,6 +106,10 @@ class Controller:
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
         self.leadership: lease_watchdog.Leadership | None = None
         self.root_key = b""
+        # What the last plan granted, by uid, and when. The watch may show older statuses for a
+        # while. After that, the statuses count: another replica may have led meanwhile.
+        self.grant_records: Mapping[str, GrantRecord] = {}
+        self.granted = 0.0
         # the problems of the last writes, and the time of the first pass that had the same
         self.last_problems: Problems = {}
         self.last_problems_since = 0.0
@@ -179,6 +184,8 @@ class Controller:
         self.root_key = self.root_key or await root_key.get_or_create(self.client)
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
+        self.grant_records = plan.grant_records
+        self.granted = now
         await self.applier.apply(snapshot, plan)
         if not snapshot.leader and not snapshot.returning:
             await leftovers.undo(self.client, snapshot.live)
@@ -188,6 +195,7 @@ class Controller:
         problems = self.applier.problems
         edits = self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
+        self.granted = self.clock()
 
         # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
@@ -233,6 +241,7 @@ class Controller:
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
+            grant_records=self.grant_records if now - self.granted < WATCH_LAG_S else {},
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:

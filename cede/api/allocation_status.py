@@ -13,12 +13,33 @@ class QuotaStatus(BaseModel):
     nominal: dict[str, Amount] = Field(
         default_factory=dict, max_length=16, description="What the team owns by its spec."
     )
+    granted: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "The part of nominal that the nodes had room for. No other allocation can take it, and "
+            "it stays the team's while nodes are down."
+        ),
+    )
+    grantedOf: dict[str, Amount] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "What the team owned when that was granted. If a node is worth more or less now, the "
+            "team has the same part of what it owns."
+        ),
+    )
+    grantedFor: str = Field(
+        default="",
+        max_length=4096,
+        description="The entry of spec.quotas that was granted, as JSON, to compare edits with.",
+    )
     healthy: dict[str, Amount] = Field(
         default_factory=dict,
         max_length=16,
         description=(
-            "The quota that the team's queue has now. It is less than nominal while healthy nodes "
-            "hold less than is allocated."
+            "The quota that the team's queue has now. It is less than granted while healthy nodes "
+            "hold less than is granted."
         ),
     )
     used: dict[str, Amount] = Field(

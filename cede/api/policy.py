@@ -189,12 +189,15 @@ class TypeStatus(BaseModel):
     allocated: dict[str, Amount] = Field(
         default_factory=dict,
         max_length=16,
-        description="What all allocations own together, whether or not the nodes are healthy.",
+        description=(
+            "What all allocations ask for together, whether or not it was granted and the nodes "
+            "are healthy."
+        ),
     )
     unallocated: dict[str, Amount] = Field(
         default_factory=dict,
         max_length=16,
-        description="What healthy nodes offer and no allocation owns.",
+        description="What healthy nodes offer and no allocation is granted.",
     )
     message: str = Field(
         default="",

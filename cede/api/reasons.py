@@ -22,7 +22,12 @@ class AllocationReason(Reason):
     READY = ("Ready", "Kueue uses the team's queue, and nodes hold all of its quota.")
     INSUFFICIENT_NODES = (
         "InsufficientNodes",
-        "Healthy nodes hold less than is allocated: every quota is reduced in proportion.",
+        "Nodes are down, and the healthy ones hold less than is granted: every quota is reduced in "
+        "proportion.",
+    )
+    OVERSUBSCRIBED = (
+        "Oversubscribed",
+        "The allocation asks for more than the nodes have left: the message says what fits.",
     )
     NO_NODES_YET = ("NoNodesYet", "Part of the quota is of an instance type that has no node yet.")
     NOT_ACTIVE = (

@@ -89,7 +89,8 @@ class Sharing(BaseModel):
         le=10_000,
         description=(
             "Most that the team may borrow of each instance type and resource, in percent of what "
-            "it owns of it. Excludes borrowLimits. Without a limit it may borrow all that is idle."
+            "it is granted of it. Excludes borrowLimits. Without a limit it may borrow all that is "
+            "idle."
         ),
     )
     borrowLimits: list[TypeQuota] = Field(

@@ -12,9 +12,11 @@ from cede.api import private_quota
 from cede.api.allocation import AllocationSpec, ComputeAllocation
 from cede.api.objects import CLUSTER_QUEUES, Json
 from cede.api.resources import Quota, amount, total
+from quota_controller.desired.apportion import in_proportion
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.desired_object import LiveObjects
-from quota_controller.desired.grants import Grants, largest_remainder, sum_of_entries
+from quota_controller.desired.grants import Grants
+from quota_controller.desired.quota_entries import sum_of_entries
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def cohort_usage(
     idle_of_others = {}
     for allocation in allocations:
         name = allocation.metadata.name
-        idle = grants.granted.get(name, Quota()) - used[name]
+        idle = grants.usable.get(name, Quota()) - used[name]
         if allocation.spec.sharing.strategy == "DontLend":
             idle_of_others[name] = idle
         else:
@@ -82,7 +84,7 @@ def cohort_usage(
 
 
 def available_quota(
-    allocation: ComputeAllocation, granted: Quota, borrowing_limit: Quota | None, usage: CohortUsage
+    allocation: ComputeAllocation, usable: Quota, borrowing_limit: Quota | None, usage: CohortUsage
 ) -> Quota:
     """What the team's next job could use now: idle quota of its own, and what it may still borrow.
 
@@ -90,7 +92,7 @@ def available_quota(
     (pkg/cache/scheduler/resource_node.go).
     """
     name = allocation.metadata.name
-    own = granted - usage.used_by(name)
+    own = usable - usage.used_by(name)
     if allocation.spec.sharing.strategy == "DontLend":
         return own - usage.lent_by(name)
     if borrowing_limit is None:
@@ -122,7 +124,7 @@ def attribute(borrowed: Quota, idle: Mapping[str, Quota]) -> dict[str, Quota]:
     lent: dict[str, Quota] = {name: Quota() for name in idle}
     for key, borrowed_amount in borrowed.items():
         lenders = {name: quota[key] for name, quota in idle.items() if quota[key] > 0}
-        for name, value in largest_remainder(lenders, borrowed_amount).items():
+        for name, value in in_proportion(lenders, borrowed_amount).items():
             if value:
                 lent[name][key] = value
     return lent
@@ -139,7 +141,7 @@ def lending_limits(allocation: ComputeAllocation, lent: Quota) -> Quota | None:
 
 
 def borrowing_limits(
-    spec: AllocationSpec, owned: Quota, capacities: Mapping[str, Capacity]
+    spec: AllocationSpec, granted: Quota, capacities: Mapping[str, Capacity]
 ) -> Quota | None:
     """The most that the team may borrow, by (instance type, resource); None is no limit.
 
@@ -150,7 +152,7 @@ def borrowing_limits(
         return Quota()
     if sharing.borrowLimitPercent is not None:
         return Counter(
-            {key: value * sharing.borrowLimitPercent // 100 for key, value in owned.items()}
+            {key: value * sharing.borrowLimitPercent // 100 for key, value in granted.items()}
         )
     if sharing.borrowLimits:
         return sum_of_entries(sharing.borrowLimits, capacities)

@@ -42,6 +42,8 @@ class Capacity:
     healthy_nodes: int = 0
     # sum over the healthy nodes
     healthy: Resources = field(default_factory=Resources)
+    # sum over all nodes, also those that are down
+    installed: Resources = field(default_factory=Resources)
     # names of healthy nodes that offer fewer slices than a complete one
     degraded: tuple[str, ...] = ()
     # names of healthy nodes that offer all slices in another layout than `whole_node`
@@ -140,8 +142,12 @@ def measured_capacity(type_: InstanceType, offers: Sequence[_NodeOffer]) -> Capa
         largest_node[name] = max(offer.resources[name] for offer in offers)
     healthy_offers = [offer for offer in offers if offer.is_healthy]
     healthy = Counter(dict.fromkeys(whole_node, 0))
-    for offer in healthy_offers:
-        healthy.update(_contribution(offer, whole_node, whole_node_slices))
+    installed = Counter(healthy)
+    for offer in offers:
+        contribution = _contribution(offer, whole_node, whole_node_slices)
+        installed.update(contribution)
+        if offer.is_healthy:
+            healthy.update(contribution)
     return Capacity(
         type_,
         whole_node,
@@ -150,6 +156,7 @@ def measured_capacity(type_: InstanceType, offers: Sequence[_NodeOffer]) -> Capa
         len(offers),
         len(healthy_offers),
         healthy,
+        installed,
         degraded=_names(offer for offer in healthy_offers if offer.slices < whole_node_slices),
         other_layout=_names(
             offer

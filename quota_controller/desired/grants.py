@@ -1,111 +1,164 @@
-"""PURE. What an allocation owns, and how healthy capacity is granted when it is less than owned."""
+"""PURE. What every allocation is granted, and what its queue gets of that now."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 
-from cede.api.allocation import AllocationSpec
-from cede.api.resources import Quota, Resources, amount
-from cede.api.team_quota import TypeQuota
-from quota_controller.desired.capacity import CPU_AND_MEMORY, Capacity, slices
+from cede.api.resources import FlavorResource, Quota
+from quota_controller.desired.apportion import in_proportion, in_rising_order
+from quota_controller.desired.capacity import Capacity
+from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, asks_for
 
-
-def entry_quota(entry: TypeQuota, capacity: Capacity) -> Resources:
-    """What one entry of `quotas` or `borrowLimits` amounts to, rounded down.
-
-    That is whole nodes if the entry has a count, else the amounts in it. CPU and memory that it
-    leaves out follow its accelerators and partitions in proportion to a whole node; without those,
-    each follows the other. Accelerators follow nothing.
-    """
-    whole_node = capacity.whole_node
-    if entry.count is not None:
-        return Counter({name: whole_node[name] * entry.count for name in capacity.resources})
-    accelerators = {
-        name: count
-        for name, count in (entry.partitions or {}).items()
-        if name in capacity.resources
-    }
-    if entry.accelerators is not None:
-        accelerators[capacity.type.accelerator] = entry.accelerators
-    amounts = dict(accelerators)
-    for name, text in (("cpu", entry.cpu), ("memory", entry.memory)):
-        if text is not None:
-            amounts[name] = amount(name, text)
-    if accelerators:
-        share = slices(capacity.type, accelerators)
-        node_total = capacity.whole_node_slices
-    else:
-        basis = "cpu" if "cpu" in amounts else "memory"
-        share = amounts.get(basis, 0)
-        node_total = whole_node[basis]
-    for name in CPU_AND_MEMORY:
-        proportional = whole_node[name] * share // node_total if node_total else 0
-        amounts.setdefault(name, proportional)
-    return Counter({name: amounts.get(name, 0) for name in capacity.resources})
-
-
-def owned_quota(spec: AllocationSpec, capacities: Mapping[str, Capacity]) -> Quota:
-    """What an allocation owns by its spec, whether or not the nodes are healthy."""
-    return sum_of_entries(spec.quotas, capacities)
-
-
-def sum_of_entries(entries: Iterable[TypeQuota], capacities: Mapping[str, Capacity]) -> Quota:
-    """The entries by (instance type, resource), without zeros and types unknown to the policy."""
-    quota = Quota()
-    for entry in entries:
-        capacity = capacities.get(entry.instanceType)
-        if capacity is None:
-            continue
-        for name, value in entry_quota(entry, capacity).items():
-            if value:
-                quota[entry.instanceType, name] += value
-    return quota
-
-
-def largest_remainder(requests: Mapping[str, int], available: int) -> dict[str, int]:
-    """Every request in full if all fit, else in proportion, in whole units.
-
-    The units that are left over go to the largest remainders first, then by name.
-    """
-    requested = sum(requests.values())
-    if requested <= available:
-        return dict(requests)
-    shares = {name: request * available // requested for name, request in requests.items()}
-    left_over = available - sum(shares.values())
-
-    def order(name: str) -> tuple[int, str]:
-        remainder = requests[name] * available % requested
-        return -remainder, name
-
-    for name in sorted(requests, key=order)[:left_over]:
-        shares[name] += 1
-    return shares
+_Amounts = dict[FlavorResource, GrantedAmount]
 
 
 @dataclass(frozen=True)
 class Grants:
-    """The quota that every queue gets now, and the healthy capacity that is in no allocation."""
+    """Quotas by allocation, and the healthy capacity that is in none."""
 
+    # what is the allocation's own; of a type without nodes, all that it asks for
     granted: Mapping[str, Quota] = field(default_factory=dict)
+    # what its queue gets now: less than granted while healthy nodes hold less
+    usable: Mapping[str, Quota] = field(default_factory=dict)
+    # what it is granted too when the nodes that are down return
+    awaited: Mapping[str, Quota] = field(default_factory=dict)
     unallocated: Quota = field(default_factory=Quota)
+    records: Mapping[str, GrantRecord] = field(default_factory=dict)
 
 
-def grant(owned: Mapping[str, Quota], capacities: Mapping[str, Capacity]) -> Grants:
-    """Quotas whose sum is at most what the healthy nodes have.
+@dataclass(frozen=True)
+class _KeyGrants:
+    """The grants of one resource of one instance type, by allocation."""
 
-    If healthy capacity shrinks, the unallocated part is reduced first, then every quota in
-    proportion. A type without nodes is granted in full, and none of it is unallocated.
+    granted: Mapping[str, int]
+    awaited: Mapping[str, int]
+    records: Mapping[str, GrantedAmount]
+
+
+def grant(
+    owned: Mapping[str, Quota],
+    capacities: Mapping[str, Capacity],
+    records: Mapping[str, GrantRecord] | None = None,
+) -> Grants:
+    """What was granted before stays granted, and more is granted of what is unallocated only.
+
+    If healthy nodes hold less than is granted, the unallocated part is reduced first, then every
+    quota in proportion. A type without nodes is granted in full, and none of it is recorded.
     """
+    records = records or {}
+    undecided = {name for name, record in records.items() if record.undecided}
+    asked_by_key = _asked_by_key(owned)
+    recorded_by_key, kept = _split_records(records, owned, capacities)
     granted: dict[str, Quota] = {name: Quota() for name in owned}
+    usable: dict[str, Quota] = {name: Quota() for name in owned}
+    awaited: dict[str, Quota] = {name: Quota() for name in owned}
     unallocated = Quota()
     for type_name, capacity in capacities.items():
         for resource in capacity.resources:
             key = (type_name, resource)
-            requests = {name: quota[key] for name, quota in owned.items()}
-            requested = sum(requests.values())
-            available = requested if capacity.declared_only else capacity.healthy[resource]
-            shares = largest_remainder(requests, available)
-            for name, value in shares.items():
-                granted[name][key] = value
-            unallocated[key] = available - sum(shares.values())
-    return Grants(granted, unallocated)
+            asked = asked_by_key.get(key, {})
+            if capacity.declared_only:
+                _set(granted, key, asked)
+                _set(usable, key, asked)
+                unallocated[key] = 0
+                continue
+            healthy, installed = capacity.healthy[resource], capacity.installed[resource]
+            recorded = recorded_by_key.get(key, {})
+            decided = _grant_key(asked, recorded, undecided, healthy, installed)
+            usable_now = in_proportion(decided.granted, healthy)
+            _set(granted, key, decided.granted)
+            _set(usable, key, usable_now)
+            _set(awaited, key, decided.awaited)
+            unallocated[key] = healthy - sum(usable_now.values())
+            for name, granted_amount in decided.records.items():
+                kept[name][key] = granted_amount
+    new_records = {}
+    for name in owned:
+        record = records.get(name, GrantRecord())
+        new_records[name] = replace(record, amounts=kept[name], undecided=False)
+    return Grants(granted, usable, awaited, unallocated, new_records)
+
+
+def _grant_key(
+    asked: Mapping[str, int],
+    recorded: Mapping[str, GrantedAmount],
+    undecided: Set[str],
+    healthy: int,
+    installed: int,
+) -> _KeyGrants:
+    """`asked` has no zeros. What is recorded of an allocation that asks for nothing now stays."""
+    granted = {
+        name: recorded[name].part_of(value) if name in recorded else 0
+        for name, value in asked.items()
+    }
+    reserved = sum(before.reserved(asked.get(name, 0)) for name, before in recorded.items())
+    # From before grants were recorded: all that the nodes hold is granted, as it was divided then.
+    # Nodes that are down count, because what they hold was somebody's before.
+    older = {name: asked[name] for name in asked.keys() & undecided if name not in recorded}
+    if older:
+        shares = in_proportion(older, max(0, installed - reserved))
+        granted |= shares
+        reserved += sum(shares.values())
+    missing = _missing(asked, granted)
+    awaited = dict[str, int]()
+    if missing:
+        for name, value in in_rising_order(missing, healthy - reserved).items():
+            granted[name] += value
+            reserved += value
+        awaited = in_rising_order(_missing(asked, granted), installed - reserved)
+    records = dict(recorded)
+    for name, value in granted.items():
+        before = recorded.get(name)
+        is_recorded = before and before.basis is not None and before.part_of(asked[name]) == value
+        if value and not is_recorded:
+            records[name] = GrantedAmount(value, asked[name])
+    return _KeyGrants(granted, awaited, records)
+
+
+def _missing(asked: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
+    return {name: value - granted[name] for name, value in asked.items() if value > granted[name]}
+
+
+def _set(quotas: Mapping[str, Quota], key: FlavorResource, amounts: Mapping[str, int]) -> None:
+    for name, value in amounts.items():
+        if value:
+            quotas[name][key] = value
+
+
+def _asked_by_key(owned: Mapping[str, Quota]) -> dict[FlavorResource, dict[str, int]]:
+    asked: dict[FlavorResource, dict[str, int]] = {}
+    for name, quota in owned.items():
+        for key, value in quota.items():
+            if value:
+                asked.setdefault(key, {})[name] = value
+    return asked
+
+
+def _split_records(
+    records: Mapping[str, GrantRecord],
+    owned: Mapping[str, Quota],
+    capacities: Mapping[str, Capacity],
+) -> tuple[dict[FlavorResource, dict[str, GrantedAmount]], dict[str, _Amounts]]:
+    """The recorded amounts by resource; and by allocation those that cannot be counted now.
+
+    These are of types that have no nodes now, or that the policy lacks. They stay as they are.
+    """
+    by_key: dict[FlavorResource, dict[str, GrantedAmount]] = {}
+    kept: dict[str, _Amounts] = {name: {} for name in owned}
+    for name, quota in owned.items():
+        record = records.get(name, GrantRecord())
+        for key, granted in record.amounts.items():
+            type_name, resource = key
+            capacity = capacities.get(type_name)
+            if not capacity or capacity.declared_only or resource not in capacity.resources:
+                kept[name][key] = granted
+            elif quota[key] or _asks_for(record, key, capacity):
+                by_key.setdefault(key, {})[name] = granted
+    return by_key, kept
+
+
+def _asks_for(record: GrantRecord, key: FlavorResource, capacity: Capacity) -> bool:
+    type_name, resource = key
+    return any(
+        entry.instanceType == type_name and asks_for(entry, resource, capacity)
+        for entry in record.quotas
+    )

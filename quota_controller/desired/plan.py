@@ -29,7 +29,9 @@ from quota_controller.desired.conflicts import (
     unknown_names,
 )
 from quota_controller.desired.desired_object import SHARED, DesiredObject, LiveObjects, owner_of
-from quota_controller.desired.grants import Grants, grant, owned_quota
+from quota_controller.desired.grant_records import GrantRecord, after_edit, recorded
+from quota_controller.desired.grants import Grants, grant
+from quota_controller.desired.quota_entries import owned_quota
 from quota_controller.desired.team_namespace import namespace_objects
 from quota_controller.status.kueue_config import KueueInstallation
 
@@ -57,6 +59,8 @@ class Snapshot:
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
     # objects that count as they last were, each with why it cannot be read
     unreadable: tuple[str, ...] = ()
+    # what the last plan granted, by the allocation's uid; the status counts for those not in it
+    grant_records: Mapping[str, GrantRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Plan:
     # by allocation
     owned: Mapping[str, Quota] = field(default_factory=dict)
     grants: Grants = field(default_factory=Grants)
+    # by the allocation's uid: for the snapshot of the next plan
+    grant_records: Mapping[str, GrantRecord] = field(default_factory=dict)
     usage: CohortUsage = field(default_factory=CohortUsage)
     # by allocation: what its next job could use
     available: Mapping[str, Quota] = field(default_factory=dict)
@@ -119,7 +125,7 @@ def _plan_with_policy(
 ) -> Plan:
     capacity_of = capacities(policy.spec.instanceTypes, snapshot.nodes, snapshot.daemon_sets)
     owned = {a.metadata.name: owned_quota(a.spec, capacity_of) for a in staying}
-    grants = grant(owned, capacity_of)
+    grants = grant(owned, capacity_of, _records(staying, snapshot.grant_records, capacity_of))
     usage = cohort_usage(
         snapshot.allocations, grants, snapshot.live, share_unallocated=policy.spec.shareUnallocated
     )
@@ -133,14 +139,14 @@ def _plan_with_policy(
     available = {}
     for allocation in staying:
         name = allocation.metadata.name
-        granted = grants.granted[name]
-        borrowing_limit = borrowing_limits(allocation.spec, owned[name], capacity_of)
+        usable = grants.usable[name]
+        borrowing_limit = borrowing_limits(allocation.spec, grants.granted[name], capacity_of)
         lending_limit = lending_limits(allocation, usage.lent_by(name))
-        available[name] = available_quota(allocation, granted, borrowing_limit, usage)
+        available[name] = available_quota(allocation, usable, borrowing_limit, usage)
         queue = kueue_objects.cluster_queue(
             allocation,
             policy.spec,
-            granted,
+            usable,
             borrowing_limit,
             lending_limit,
             cede_preempts=cede_preempts,
@@ -162,10 +168,25 @@ def _plan_with_policy(
         capacities=capacity_of,
         owned=owned,
         grants=grants,
+        grant_records={a.metadata.uid: grants.records[a.metadata.name] for a in staying},
         usage=usage,
         available=available,
         cede_preempts=cede_preempts,
     )
+
+
+def _records(
+    allocations: Iterable[ComputeAllocation],
+    last_records: Mapping[str, GrantRecord],
+    capacity_of: Mapping[str, Capacity],
+) -> dict[str, GrantRecord]:
+    """What every allocation was granted before, by name, as far as its spec still asks for it."""
+    records = {}
+    for allocation in allocations:
+        record = last_records.get(allocation.metadata.uid) or recorded(allocation)
+        quotas = allocation.spec.quotas
+        records[allocation.metadata.name] = after_edit(record, quotas, capacity_of)
+    return records
 
 
 def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
@@ -196,6 +217,7 @@ def _plan_without_policy(
         drained=drained,
         abandoned_namespaces=_abandoned_namespaces(staying, kept, snapshot.live),
         problems=dict.fromkeys(staying_names, problem),
+        grant_records=snapshot.grant_records,
     )
 
 

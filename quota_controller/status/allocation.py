@@ -8,11 +8,21 @@ from cede.api.allocation_status import AllocationStatus, QuotaStatus
 from cede.api.resources import Quota, quantity
 from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.conflicts import Problems
+from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Plan, Snapshot
 from quota_controller.status.allocation_conditions import (
     admits_verdict,
     ready_verdict,
     waiting_workloads,
+)
+from quota_controller.status.granted import (
+    NOTHING,
+    GrantedResources,
+    by_type,
+    granted_amounts,
+    granted_for,
+    granted_of,
+    unknown_types,
 )
 from quota_controller.status.verdict import with_verdict
 
@@ -53,6 +63,8 @@ def _status(
         return allocation.status.model_copy(
             update={"observedGeneration": generation, "conditions": conditions}
         )
+    record = plan.grants.records.get(name, GrantRecord())
+    granted = by_type(record)
     owned = plan.owned.get(name, Quota())
     used = plan.usage.used_by(name)
     lent = plan.usage.lent_by(name)
@@ -75,13 +87,21 @@ def _status(
         lent=column_text(lent, capacities),
         borrowed=column_text(borrowed, capacities),
         quotas=[
-            _quota_status(allocation, plan, snapshot, capacity) for capacity in capacities.values()
+            *(
+                _quota_status(allocation, plan, snapshot, type_, granted.get(type_name, NOTHING))
+                for type_name, type_ in capacities.items()
+            ),
+            *unknown_types(record, plan.capacities),
         ],
     )
 
 
 def _quota_status(
-    allocation: ComputeAllocation, plan: Plan, snapshot: Snapshot, capacity: Capacity
+    allocation: ComputeAllocation,
+    plan: Plan,
+    snapshot: Snapshot,
+    capacity: Capacity,
+    granted: GrantedResources,
 ) -> QuotaStatus:
     name = allocation.metadata.name
     # The idle quota of the cohort changes with every job of any team. If it were reported while
@@ -93,7 +113,10 @@ def _quota_status(
         instanceType=capacity.type.name,
         noNodesYet=capacity.declared_only,
         nominal=amounts_of_type(plan.owned.get(name, Quota()), capacity),
-        healthy=amounts_of_type(plan.grants.granted.get(name, Quota()), capacity),
+        granted=granted_amounts(granted, capacity.resources),
+        grantedOf=granted_of(granted),
+        grantedFor=granted_for(granted, allocation.spec.quotas, capacity.type.name),
+        healthy=amounts_of_type(plan.grants.usable.get(name, Quota()), capacity),
         free=free,
         used=amounts_of_type(plan.usage.used_by(name), capacity),
         borrowed=amounts_of_type(plan.usage.borrowed_by(name), capacity),

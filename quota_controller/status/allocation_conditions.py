@@ -6,6 +6,7 @@ from cede.api.reasons import AdmitsReason, AllocationReason
 from cede.api.resources import Quota, describe_amounts
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.plan import NO_POLICY, Plan, Snapshot
+from quota_controller.status.quota_verdict import quota_verdict
 from quota_controller.status.verdict import Verdict, failed
 
 NOT_ACTIVE = "the allocation is not active: nothing new is admitted, running jobs continue"
@@ -59,7 +60,7 @@ def ready_verdict(
     if active["status"] != "True":
         message = f"Kueue does not use ClusterQueue {name}: {active.get('message', '')}"
         return Verdict(False, AllocationReason.QUEUE_INACTIVE, message)
-    return _quota_verdict(allocation, plan)
+    return quota_verdict(allocation, plan)
 
 
 def _deletion_verdict(allocation: ComputeAllocation, plan: Plan, queue: Json | None) -> Verdict:
@@ -72,47 +73,6 @@ def _deletion_verdict(allocation: ComputeAllocation, plan: Plan, queue: Json | N
         progress = f"{users} its quota and may run to the end or be deleted"
     message = f"its queue is on hold, nothing new is admitted; {progress}"
     return Verdict(False, AllocationReason.DRAINING, message)
-
-
-def _quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:
-    """What the team owns and shares, and which part of its quota does not exist now."""
-    name = allocation.metadata.name
-    owned = plan.owned[name]
-    summary = (
-        f"team {allocation.team} owns {describe_amounts(owned)}; it {_sharing_terms(allocation)}"
-    )
-    missing = owned - plan.grants.granted[name]
-    if missing:
-        types = ", ".join(sorted({type_name for type_name, _ in missing}))
-        message = (
-            f"{summary}; {describe_amounts(missing)} of it is missing, because healthy {types} "
-            "nodes hold less than is allocated: every quota is reduced in proportion"
-        )
-        return Verdict(True, AllocationReason.INSUFFICIENT_NODES, message)
-    declared_only = {
-        type_name for type_name, capacity in plan.capacities.items() if capacity.declared_only
-    }
-    without_nodes = ", ".join(sorted({type_name for type_name, _ in owned} & declared_only))
-    if without_nodes:
-        message = (
-            f"{summary}; no node of type {without_nodes} exists yet: that part can be used when "
-            "such nodes join"
-        )
-        return Verdict(True, AllocationReason.NO_NODES_YET, message)
-    return Verdict(True, AllocationReason.READY, summary)
-
-
-def _sharing_terms(allocation: ComputeAllocation) -> str:
-    sharing = allocation.spec.sharing
-    if sharing.strategy == "DontLend":
-        return "shares nothing"
-    if sharing.strategy == "Lend":
-        return "lends idle quota"
-    if sharing.borrowLimits:
-        return "lends idle quota and borrows within its borrowLimits"
-    if sharing.borrowLimitPercent is not None:
-        return f"lends idle quota and borrows up to {sharing.borrowLimitPercent} % of that"
-    return "lends idle quota and borrows"
 
 
 # --- Admits ---------------------------------------------------------------------------------------
@@ -143,7 +103,7 @@ def _available_text(allocation: ComputeAllocation, plan: Plan) -> str:
     clauses = [f"the team's next job could use {_describe_accelerators(plan.available[name])}"]
     lent = plan.usage.lent_by(name)
     if lent:
-        own = plan.grants.granted[name] - plan.usage.used_by(name)
+        own = plan.grants.usable[name] - plan.usage.used_by(name)
         preempting = "Cede" if plan.cede_preempts else "Kueue"
         clauses.append(
             f"{_describe_accelerators(own)} of its own quota is idle or lent, and other teams use "

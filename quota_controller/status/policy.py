@@ -45,6 +45,7 @@ def policy_status(
     ):
         conditions = with_verdict(conditions, type_, verdict, generation=generation, now=now)
     owned = total(plan.owned.values())
+    granted = total(plan.grants.granted.values())
     pods_ready = kueue_config.pods_ready_settings(snapshot.kueue)
     return PolicyStatus(
         observedGeneration=generation,
@@ -54,7 +55,7 @@ def policy_status(
         podsReadyTimeoutSeconds=round(pods_ready.start_s),
         podsRecoveryTimeoutSeconds=round(pods_ready.recovery_s),
         instanceTypes=[
-            _type_status(capacity, owned, plan.grants.unallocated)
+            _type_status(capacity, owned, granted, plan.grants.unallocated)
             for capacity in plan.capacities.values()
         ],
     )
@@ -169,12 +170,14 @@ def _overlapping_types(policy: ClusterPolicy) -> tuple[str, str] | None:
     return None
 
 
-def _type_status(capacity: Capacity, owned: Quota, unallocated: Quota) -> TypeStatus:
+def _type_status(
+    capacity: Capacity, owned: Quota, granted: Quota, unallocated: Quota
+) -> TypeStatus:
     return TypeStatus(
         name=capacity.type.name,
         nodes=capacity.nodes,
         healthyNodes=capacity.healthy_nodes,
-        message=_type_message(capacity, owned),
+        message=_type_message(capacity, owned, granted),
         largestNode={
             name: quantity(name, capacity.largest_node[name]) for name in capacity.resources
         },
@@ -184,16 +187,22 @@ def _type_status(capacity: Capacity, owned: Quota, unallocated: Quota) -> TypeSt
     )
 
 
-def _type_message(capacity: Capacity, owned: Quota) -> str:
+def _type_message(capacity: Capacity, owned: Quota, granted: Quota) -> str:
     """What is wrong with the nodes of the type; empty when nothing is."""
     sentences = []
+    keys = [(capacity.type.name, name) for name in capacity.resources]
     if capacity.declared_only:
         sentences.append("no node of this type exists: the figures are those of the policy")
-    elif any(
-        owned[capacity.type.name, name] > capacity.healthy[name] for name in capacity.resources
-    ):
+    elif any(granted[key] > capacity.healthy[key[1]] for key in keys):
         sentences.append(
-            "allocations own more than the healthy nodes hold: every quota is reduced in proportion"
+            "healthy nodes hold less than is granted: every quota is reduced in proportion"
+        )
+    if any(owned[key] > granted[key] for key in keys):
+        down = capacity.nodes - capacity.healthy_nodes
+        cure = f", wait for nodes to return ({down} of {capacity.nodes} down)" if down else ""
+        sentences.append(
+            "allocations ask for more than is granted, and what the others were granted stays "
+            f"theirs: lower those that are not granted in full{cure}, or add nodes"
         )
     if capacity.degraded:
         sentences.append(

@@ -1,5 +1,7 @@
 """Measures the quota_controller with 1,000 teams, and `kubectl apply` of the same objects.
 
+One more team asks for more than all nodes have.
+
 `python -m tests.bench.quota_controller` starts an API server of its own. It needs the programs of
 the local cluster and nothing else.
 """
@@ -24,7 +26,10 @@ from tests.bench import bare
 from tests.bench.bare import Bare
 
 TYPES = 5
+NODES_OF_A_TYPE = 4
 CHANGES = 100
+OVERSIZED = 1_000_000
+"""Accelerators of each type that one more team asks for, which no cluster has."""
 MAXIMA = {"seconds": 60.0, "memory_mb": 250.0, "change_p99_s": 1.0}
 """The most that the medians may be, at 1,000 teams."""
 WRITTEN_KINDS = (
@@ -52,15 +57,49 @@ def policy() -> Json:
     }
 
 
-def allocation(number: int, count: int = 1) -> Json:
-    """An allocation that owns `count` nodes of every type."""
-    quotas = [{"instanceType": f"type-{type_}", "count": count} for type_ in range(TYPES)]
-    members = [{"kind": "Group", "name": f"team-{number}"}]
+def nodes(teams: int) -> list[Json]:
+    """A few nodes of each type that hold what the teams own at first, and half as much again."""
+    accelerators = 8 * teams * first_count(teams) * 3 // 2 // NODES_OF_A_TYPE + 1
+    allocatable = {
+        names.GPU: str(accelerators),
+        "cpu": str(accelerators * 24),
+        "memory": f"{accelerators * 240}Gi",
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"type-{type_}-{number}",
+                "labels": {"node.kubernetes.io/instance-type": f"type-{type_}"},
+            },
+            "status": {"allocatable": allocatable, "conditions": [ready]},
+        }
+        for type_ in range(TYPES)
+        for number in range(NODES_OF_A_TYPE)
+    ]
+
+
+def first_count(teams: int) -> int:
+    """So many times 8 accelerators of every type a team owns first; each change lowers one by 8."""
+    return 1 + -(-CHANGES // teams)
+
+
+def allocation(number: int, count: int) -> Json:
+    """An allocation that owns `count` times 8 accelerators of every type."""
+    return allocation_of(f"team-{number}", 8 * count)
+
+
+def allocation_of(name: str, accelerators: int) -> Json:
+    quotas = [
+        {"instanceType": f"type-{type_}", "accelerators": accelerators} for type_ in range(TYPES)
+    ]
     return {
         "apiVersion": "cede.dev/v1alpha1",
         "kind": "ComputeAllocation",
-        "metadata": {"name": f"team-{number}"},
-        "spec": {"quotas": quotas, "members": members},
+        "metadata": {"name": name},
+        "spec": {"quotas": quotas, "members": [{"kind": "Group", "name": name}]},
     }
 
 
@@ -113,12 +152,16 @@ async def measure(teams: int) -> dict[str, float]:
     """All figures of one run: from an empty API server to all teams, then changes one by one."""
     with bare.server() as server:
         server.kubectl("create", "namespace", names.SYSTEM_NAMESPACE)
-        ours = kubectl_list([policy(), *(allocation(number) for number in range(teams))])
+        # an apply would leave out the status
+        server.kubectl("create", "-f", "-", stdin=kubectl_list(nodes(teams)))
+        first = first_count(teams)
+        allocations = [allocation(number, first) for number in range(teams)]
+        ours = kubectl_list([policy(), *allocations, allocation_of("oversized", OVERSIZED)])
         server.kubectl("apply", "--server-side", "-f", "-", stdin=ours)
         async with connect(manager="bench", kubeconfig=str(server.kubeconfig)) as client:
             start = time.monotonic()
             with controller(server) as process:
-                await wait_for_statuses(client, teams)
+                await wait_for_statuses(client, teams + 1)
                 controller_s = time.monotonic() - start
                 controller_cpu_s = cpu_s(process)
                 changes = await measure_changes(client, teams)
@@ -171,7 +214,7 @@ async def measure_changes(client: Client, teams: int) -> list[float]:
         number = turn % teams
         name = f"team-{number}"
         selector = f"metadata.name={name}"
-        count = 2 + turn // teams
+        count = first_count(teams) - 1 - turn // teams
         _, version = await client.list(CLUSTER_QUEUES, dict, fields=selector)
         changed = await client.apply(ALLOCATIONS, ("", name), allocation(number, count))
         start = time.monotonic()

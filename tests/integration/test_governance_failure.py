@@ -68,7 +68,7 @@ def test_a_failed_node_reduces_every_quota_until_it_is_back(admin: Admin) -> Non
     try:
         wait_for_quotas(admin, "2")
         for team in (NORTH, SOUTH):
-            admin.wait_for_message(team, "healthy local-4gpu nodes hold less than is allocated")
+            admin.wait_for_message(team, "healthy local-4gpu nodes hold less than is granted")
             admin.wait_for_message(team, "every quota is reduced in proportion")
             assert ready_reason(admin, team) == "InsufficientNodes"
         types = {type_["name"]: type_ for type_ in admin.policy()["status"]["instanceTypes"]}

@@ -19,8 +19,9 @@ from quota_controller.desired.borrowing import (
     queue_usage,
 )
 from quota_controller.desired.capacity import capacities
-from quota_controller.desired.grants import Grants, owned_quota
+from quota_controller.desired.grants import Grants
 from quota_controller.desired.plan import make_plan
+from quota_controller.desired.quota_entries import owned_quota
 from tests.builders.quotas import (
     G6,
     GI,
@@ -70,7 +71,7 @@ def test_borrowed_quota_is_attributed_to(
     live: Any = {
         (CLUSTER_QUEUES, ("", "borrower")): {"status": reservation(8 + borrowed, borrowed)}
     }
-    grants = Grants(granted, Quota({P5_GPU: unallocated}))
+    grants = Grants(usable=granted, unallocated=Quota({P5_GPU: unallocated}))
     usage = cohort_usage(teams, grants, live, share_unallocated=True)
     assert (usage.lent["owner"][P5_GPU], usage.borrowed["borrower"][P5_GPU]) == (lent, borrowed)
 
@@ -136,7 +137,7 @@ def test_what_the_next_job_could_use(
     }
     usage = cohort_usage(
         [team, allocation("borrower")],
-        Grants(granted, Quota({P5_GPU: 4})),
+        Grants(usable=granted, unallocated=Quota({P5_GPU: 4})),
         live,
         share_unallocated=True,
     )

@@ -7,7 +7,7 @@ from cede.api.kueue import Node
 from cede.api.names import GPU
 from cede.api.team_quota import TypeQuota
 from quota_controller.desired.capacity import capacities
-from quota_controller.desired.grants import entry_quota
+from quota_controller.desired.quota_entries import entry_quota
 from tests.builders.quotas import GI, MIG, MIXED, ONE_SLICE, P5, THREE_SLICES, daemon_set, node
 
 
@@ -45,6 +45,7 @@ def test_a_node_that_lost_an_accelerator_does_not_shrink_a_whole_node() -> None:
 def test_only_healthy_nodes_count_as_capacity(unhealthy: Node) -> None:
     capacity = capacities([P5], [node("a"), unhealthy])["p5"]
     assert (capacity.nodes, capacity.healthy_nodes, capacity.healthy[GPU]) == (2, 1, 8)
+    assert capacity.installed[GPU] == 16, "those that are down may return"
 
 
 def test_a_type_without_nodes_has_the_amounts_of_the_policy() -> None:

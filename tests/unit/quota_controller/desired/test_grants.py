@@ -1,124 +1,16 @@
-"""What an entry of an allocation amounts to, and who gets less when nodes are missing."""
+"""What was granted stays granted; more is granted of what is unallocated; who gives when nodes
+fail."""
 
-import pytest
+from collections.abc import Mapping
 
 from cede.api.allocation import AllocationSpec
-from cede.api.instance_type import InstanceType
-from cede.api.names import GPU
+from cede.api.resources import Quota
 from cede.api.team_quota import TypeQuota
-from quota_controller.desired.capacity import capacities
-from quota_controller.desired.grants import entry_quota, grant, largest_remainder, owned_quota
-from tests.builders.quotas import GI, MIG, MIXED, ONE_SLICE, P5, P5_GPU, THREE_SLICES, node
-
-
-@pytest.mark.parametrize(
-    ("entry", "expected"),
-    [
-        pytest.param({"count": 2}, (16, 380_000, 3800), id="whole nodes"),
-        pytest.param({"count": 0}, (0, 0, 0), id="none"),
-        pytest.param({"accelerators": 4}, (4, 95_000, 950), id="others follow the accelerators"),
-        pytest.param({"cpu": "19"}, (0, 19_000, 190), id="memory follows cpu, no accelerators"),
-        pytest.param(
-            {"memory": "190Gi"}, (0, 19_000, 190), id="cpu follows memory, no accelerators"
-        ),
-        pytest.param(
-            {"accelerators": 4, "memory": "100Gi"}, (4, 95_000, 100), id="an explicit amount"
-        ),
-        pytest.param(
-            {"accelerators": 1, "cpu": "1", "memory": "1Gi"}, (1, 1000, 1), id="all explicit"
-        ),
-    ],
-)
-def test_an_entry_in_nodes_or_amounts(
-    entry: dict[str, object], expected: tuple[int, int, int]
-) -> None:
-    quota = entry_quota(
-        TypeQuota.model_validate({"instanceType": "p5", **entry}), capacities([P5], [])["p5"]
-    )
-    assert (quota[GPU], quota["cpu"], quota["memory"] / GI) == expected
-
-
-@pytest.mark.parametrize(
-    ("type_", "entry", "expected"),
-    [
-        pytest.param(
-            MIG,
-            {"count": 1},
-            {ONE_SLICE: 28, THREE_SLICES: 8, "cpu": 104_000, "memory": 1040 * GI},
-            id="whole nodes",
-        ),
-        pytest.param(
-            MIG,
-            {"partitions": {ONE_SLICE: 26}},
-            {ONE_SLICE: 26, "cpu": 52_000, "memory": 520 * GI},
-            id="26 of 52 slices",
-        ),
-        pytest.param(
-            MIG,
-            {"partitions": {THREE_SLICES: 4}},
-            {THREE_SLICES: 4, "cpu": 24_000, "memory": 240 * GI},
-            id="a larger partition has more slices",
-        ),
-        pytest.param(
-            MIG,
-            {"partitions": {ONE_SLICE: 1}, "cpu": "8"},
-            {ONE_SLICE: 1, "cpu": 8_000, "memory": 20 * GI},
-            id="an explicit amount",
-        ),
-        pytest.param(
-            MIXED,
-            {"accelerators": 4},
-            {GPU: 4, "cpu": 56_000, "memory": 560 * GI},
-            id="a whole accelerator has 7 slices",
-        ),
-        pytest.param(
-            MIXED,
-            {"accelerators": 1, "partitions": {ONE_SLICE: 7}},
-            {GPU: 1, ONE_SLICE: 7, "cpu": 28_000, "memory": 280 * GI},
-            id="accelerators and partitions",
-        ),
-        pytest.param(
-            MIG,
-            {"partitions": {"nvidia.com/mig-7g.80gb": 1}},
-            {},
-            id="a partition that the type does not have",
-        ),
-    ],
-)
-def test_an_entry_in_partitions(
-    type_: InstanceType, entry: dict[str, object], expected: dict[str, int]
-) -> None:
-    capacity = capacities([type_], [])[type_.name]
-    quota = entry_quota(TypeQuota.model_validate({"instanceType": type_.name, **entry}), capacity)
-    assert +quota == expected
-    assert capacity.resources == (GPU, *sorted(type_.partitions), "cpu", "memory")
-
-
-def test_a_type_without_accelerators_divides_by_nothing() -> None:
-    cpu_only = InstanceType(name="c7", cpu="64", memory="128Gi")
-    capacity = capacities([cpu_only], [])["c7"]
-    quota = entry_quota(TypeQuota(instanceType="c7", accelerators=2), capacity)
-    assert quota == {GPU: 2, "cpu": 0, "memory": 0}
-
-
-@pytest.mark.parametrize(
-    ("requests", "available", "expected"),
-    [
-        pytest.param({"a": 4, "b": 4}, 9, {"a": 4, "b": 4}, id="all fit"),
-        pytest.param({"a": 4, "b": 4}, 4, {"a": 2, "b": 2}, id="in proportion"),
-        pytest.param({"a": 6, "b": 2}, 4, {"a": 3, "b": 1}, id="in proportion to the request"),
-        pytest.param({"a": 4, "b": 4}, 5, {"a": 3, "b": 2}, id="an odd unit goes by name"),
-        pytest.param(
-            {"b": 5, "a": 2}, 5, {"b": 4, "a": 1}, id="an odd unit goes to the largest remainder"
-        ),
-        pytest.param({"a": 4}, 0, {"a": 0}, id="nothing available"),
-        pytest.param({}, 4, {}, id="no request"),
-    ],
-)
-def test_largest_remainder(
-    requests: dict[str, int], available: int, expected: dict[str, int]
-) -> None:
-    assert largest_remainder(requests, available) == expected
+from quota_controller.desired.capacity import Capacity, capacities
+from quota_controller.desired.grant_records import GrantRecord, after_edit
+from quota_controller.desired.grants import Grants, grant
+from quota_controller.desired.quota_entries import owned_quota
+from tests.builders.quotas import P5, P5_GPU, daemon_set, node
 
 
 def test_lost_nodes_reduce_unallocated_capacity_before_any_quota() -> None:
@@ -126,5 +18,162 @@ def test_lost_nodes_reduce_unallocated_capacity_before_any_quota() -> None:
     owned = {"a": owned_quota(spec, capacities([P5], [node("x")]))}
     three = grant(owned, capacities([P5], [node("x"), node("y"), node("z")]))
     two = grant(owned, capacities([P5], [node("x"), node("y"), node("z", ready="False")]))
-    assert (three.unallocated[P5_GPU], three.granted["a"][P5_GPU]) == (16, 8)
-    assert (two.unallocated[P5_GPU], two.granted["a"][P5_GPU]) == (8, 8)
+    assert (three.unallocated[P5_GPU], three.usable["a"][P5_GPU]) == (16, 8)
+    assert (two.unallocated[P5_GPU], two.usable["a"][P5_GPU]) == (8, 8)
+
+
+# --- with a history -------------------------------------------------------------------------------
+TWO_NODES = capacities([P5], [node("x"), node("y")])
+HALF_DOWN = capacities([P5], [node("x"), node("y", ready="False")])
+WITHOUT_DEVICES = capacities([P5], [node("x", gpus=0), node("y", gpus=0)])
+DECLARED = capacities([P5], [])
+
+
+def specs(**counts: int) -> dict[str, AllocationSpec]:
+    """Allocations that own this many nodes of type p5."""
+    return {
+        name: AllocationSpec(quotas=[TypeQuota(instanceType="p5", count=count)])
+        for name, count in counts.items()
+    }
+
+
+def granted_next(
+    before: Grants | None, teams: dict[str, AllocationSpec], capacity_of: dict[str, Capacity]
+) -> Grants:
+    """The grants after a pass that follows the one of `before`."""
+    records = before.records if before else {}
+    owned = {name: owned_quota(spec, capacity_of) for name, spec in teams.items()}
+    kept = {
+        name: after_edit(records.get(name, GrantRecord()), spec.quotas, capacity_of)
+        for name, spec in teams.items()
+    }
+    return grant(owned, capacity_of, kept)
+
+
+def accelerators(quotas: Mapping[str, Quota]) -> dict[str, int]:
+    return {name: quota[P5_GPU] for name, quota in quotas.items()}
+
+
+def test_an_allocation_that_is_too_large_takes_nothing_from_others() -> None:
+    """It gets what is unallocated, and no more."""
+    first = granted_next(None, specs(a=1), TWO_NODES)
+    second = granted_next(first, specs(a=1, b=50), TWO_NODES)
+    assert accelerators(second.usable) == {"a": 8, "b": 8}
+    third = granted_next(second, specs(a=1, b=50, c=1), TWO_NODES)
+    assert accelerators(third.usable) == {"a": 8, "b": 8, "c": 0}
+
+
+def test_what_an_admin_takes_from_a_large_allocation_goes_to_those_that_wait() -> None:
+    before = granted_next(None, specs(a=1, b=50), TWO_NODES)
+    before = granted_next(before, specs(a=1, b=50, c=1), TWO_NODES)
+    after = granted_next(before, specs(a=1, b=0, c=1), TWO_NODES)
+    assert accelerators(after.usable) == {"a": 8, "b": 0, "c": 8}
+
+
+def test_failed_nodes_reduce_what_was_granted_in_proportion_until_they_return() -> None:
+    before = granted_next(None, specs(a=1, b=50), TWO_NODES)
+    failed = granted_next(before, specs(a=1, b=50), HALF_DOWN)
+    assert accelerators(failed.usable) == {"a": 4, "b": 4}
+    assert accelerators(failed.granted) == {"a": 8, "b": 8}
+    back = granted_next(failed, specs(a=1, b=50), TWO_NODES)
+    assert accelerators(back.usable) == {"a": 8, "b": 8}
+
+
+def test_nothing_is_granted_while_healthy_nodes_hold_less_than_is_granted() -> None:
+    before = granted_next(None, specs(a=1, b=1), TWO_NODES)
+    failed = granted_next(before, specs(a=1, b=1), HALF_DOWN)
+    edited = granted_next(failed, specs(a=1, b=1, c=1), HALF_DOWN)
+    assert accelerators(edited.usable) == {"a": 4, "b": 4, "c": 0}
+
+
+def test_what_fits_when_nodes_that_are_down_return_is_told_apart() -> None:
+    before = granted_next(None, specs(a=1), HALF_DOWN)
+    waiting = granted_next(before, specs(a=1, b=1, c=50), HALF_DOWN)
+    assert accelerators(waiting.granted) == {"a": 8, "b": 0, "c": 0}
+    assert accelerators(waiting.awaited) == {"a": 0, "b": 8, "c": 0}
+
+
+def test_devices_that_are_gone_for_a_moment_lower_nobody_for_good() -> None:
+    """Neither in nodes nor in amounts, also if others wait for more, or edit meanwhile."""
+    teams = specs(a=1, b=50)
+    teams["c"] = AllocationSpec(quotas=[TypeQuota(instanceType="p5", accelerators=4)])
+    before = granted_next(None, teams, TWO_NODES)
+    assert accelerators(before.usable) == {"a": 8, "b": 4, "c": 4}
+    gone = granted_next(before, teams, WITHOUT_DEVICES)
+    teams["d"] = AllocationSpec(quotas=[TypeQuota(instanceType="p5", cpu="900")])
+    edited = granted_next(gone, teams, WITHOUT_DEVICES)
+    assert accelerators(edited.usable) == {"a": 0, "b": 0, "c": 0, "d": 0}
+    back = granted_next(edited, teams, TWO_NODES)
+    assert {name: back.usable[name] for name in "abc"} == before.usable
+
+
+def test_nodes_that_are_worth_less_for_good_harm_nobody_for_the_large_one() -> None:
+    """A new DaemonSet takes CPU of every node: each team still has what it owns of whole nodes."""
+    before = granted_next(None, specs(a=1, b=50), TWO_NODES)
+    daemons = [daemon_set()]
+    smaller = capacities([P5], [node("x"), node("y")], daemons)
+    after = granted_next(before, specs(a=1, b=50), smaller)
+    assert after.usable["a"] == owned_quota(specs(a=1)["a"], smaller)
+    third = capacities([P5], [node("x"), node("y"), node("z")], daemons)
+    joined = granted_next(after, specs(a=1, b=1, c=1), third)
+    assert joined.usable["c"] == owned_quota(specs(c=1)["c"], third), "no remainder is withheld"
+
+
+def test_a_type_without_nodes_is_allowed_and_granted_when_nodes_join() -> None:
+    before = granted_next(None, specs(a=1, b=50), DECLARED)
+    assert accelerators(before.usable) == {"a": 8, "b": 400}
+    joined = granted_next(before, specs(a=1, b=50), TWO_NODES)
+    assert accelerators(joined.usable) == {"a": 8, "b": 8}
+
+
+def test_nodes_that_all_go_and_return_serve_those_that_had_them() -> None:
+    before = granted_next(None, specs(z=2), TWO_NODES)
+    gone = granted_next(before, specs(z=2), DECLARED)
+    edited = granted_next(gone, specs(z=2, a=1), DECLARED)
+    back = granted_next(edited, specs(z=2, a=1), TWO_NODES)
+    assert accelerators(back.usable) == {"a": 0, "z": 16}
+
+
+def test_new_requests_are_served_in_rising_order_and_then_level() -> None:
+    capacity_of = capacities([P5], [node(str(number)) for number in range(5)])
+    grants = granted_next(None, specs(x=50, y=60, z=1), capacity_of)
+    assert accelerators(grants.usable) == {"x": 16, "y": 16, "z": 8}
+
+
+# --- statuses of a version that recorded no grants ------------------------------------------------
+def of_an_older_version(**counts: int) -> dict[str, GrantRecord]:
+    return {
+        name: GrantRecord(spec.quotas, undecided=True) for name, spec in specs(**counts).items()
+    }
+
+
+def upgraded(capacity_of: dict[str, Capacity], **counts: int) -> Grants:
+    owned = {name: owned_quota(spec, capacity_of) for name, spec in specs(**counts).items()}
+    return grant(owned, capacity_of, of_an_older_version(**counts))
+
+
+def test_after_an_upgrade_all_that_fits_is_granted() -> None:
+    grants = upgraded(TWO_NODES, a=1, b=1)
+    assert accelerators(grants.granted) == {"a": 8, "b": 8}
+    assert not any(record.undecided for record in grants.records.values())
+
+
+def test_an_upgrade_while_nodes_are_down_grants_what_they_hold_too() -> None:
+    grants = upgraded(HALF_DOWN, a=1, b=1)
+    assert accelerators(grants.granted) == {"a": 8, "b": 8}
+    assert accelerators(grants.usable) == {"a": 4, "b": 4}
+
+
+def test_after_an_upgrade_what_does_not_fit_is_divided_once_as_before() -> None:
+    grants = upgraded(TWO_NODES, a=1, b=3)
+    assert accelerators(grants.usable) == {"a": 4, "b": 12}
+    later = granted_next(grants, specs(a=1, b=3), TWO_NODES)
+    assert later.granted == grants.granted
+
+
+def test_a_status_that_was_not_written_after_the_upgrade_changes_no_share() -> None:
+    """The controller restarts when it has written the status of one team only."""
+    grants = upgraded(TWO_NODES, a=1, b=3, c=2)
+    owned = {name: owned_quota(spec, TWO_NODES) for name, spec in specs(a=1, b=3, c=2).items()}
+    records = {**of_an_older_version(a=1, b=3, c=2), "b": grants.records["b"]}
+    assert grant(owned, TWO_NODES, records).granted == grants.granted

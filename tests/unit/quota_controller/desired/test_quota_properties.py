@@ -13,7 +13,8 @@ from cede.api.pods import DaemonSet, daemon_requests
 from cede.api.resources import Resources, amount
 from quota_controller.desired.borrowing import borrowing_limits
 from quota_controller.desired.capacity import CPU_AND_MEMORY, capacities, is_healthy, slices
-from quota_controller.desired.grants import grant, largest_remainder, owned_quota
+from quota_controller.desired.grants import grant
+from quota_controller.desired.quota_entries import owned_quota
 from tests.builders.quotas import G6, P5, daemon_set, node
 
 NODES = st.lists(
@@ -63,13 +64,13 @@ def test_granted_quotas_never_exceed_the_healthy_nodes(
         for resource in capacity.resources:
             key = (type_name, resource)
             unallocated = grants.unallocated[key]
-            granted = {name: quota[key] for name, quota in grants.granted.items()}
+            granted = {name: quota[key] for name, quota in grants.usable.items()}
             assert all(0 <= value <= owned[name][key] for name, value in granted.items())
             assert unallocated >= 0
             if not capacity.declared_only:
                 assert sum(granted.values()) + unallocated == capacity.healthy[resource]
             missing = sum(quota[key] for quota in owned.values()) - sum(granted.values())
-            assert missing == 0 or unallocated == 0, "unallocated capacity is reduced first"
+            assert missing == 0 or unallocated == 0, "nothing is left while somebody lacks it"
 
 
 @given(NODES, SPECS)
@@ -77,15 +78,6 @@ def test_a_borrowing_limit_is_never_negative(nodes: list[Node], spec: Allocation
     capacity_of = capacities([P5, G6], nodes)
     limits = borrowing_limits(spec, owned_quota(spec, capacity_of), capacity_of)
     assert limits is None or min(limits.values(), default=0) >= 0
-
-
-@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**15)), st.integers(0, 10**15))
-def test_a_division_gives_all_that_is_available_and_no_more(
-    requests: dict[str, int], available: int
-) -> None:
-    shares = largest_remainder(requests, available)
-    assert sum(shares.values()) == min(available, sum(requests.values()))
-    assert all(0 <= shares[name] <= request for name, request in requests.items())
 
 
 # --- admitted pods find a node --------------------------------------------------------------------
@@ -198,7 +190,7 @@ def test_granted_partitions_never_exceed_the_healthy_nodes(
     grants = grant(owned, capacity_of)
     for resource in capacity_of["p5"].resources:
         key = ("p5", resource)
-        shares = [grants.unallocated[key], *(quota[key] for quota in grants.granted.values())]
+        shares = [grants.unallocated[key], *(quota[key] for quota in grants.usable.values())]
         allocatable = [
             amount(resource, n.status.allocatable[resource]) for n in nodes if is_healthy(n)
         ]

@@ -74,7 +74,7 @@ def ready(
         pytest.param(
             ACTIVE,
             {"quotas": [{"instanceType": "p5", "count": 3}]},
-            (True, "InsufficientNodes", "16 nvidia.com/gpu"),
+            (True, "Oversubscribed", "16 nvidia.com/gpu"),
             id="too few nodes",
         ),
         pytest.param(

@@ -102,6 +102,27 @@ def test_degraded_nodes_are_listed() -> None:
     assert "4 healthy nodes (b, c, d, ...) with fewer accelerators" in type_status.message
 
 
+@pytest.mark.parametrize(
+    ("ready", "count", "expected"),
+    [
+        pytest.param("True", 2, "", id="in place"),
+        pytest.param("False", 2, "hold less than is granted: every quota is reduced", id="failed"),
+        pytest.param("True", 50, "not granted in full, or add nodes", id="too large"),
+        pytest.param("False", 50, "wait for nodes to return (1 of 2 down)", id="both"),
+    ],
+)
+def test_nodes_that_failed_are_told_apart_from_too_large_allocations(
+    ready: str, count: int, expected: str
+) -> None:
+    team = allocation(quotas=[{"instanceType": "p5", "count": count}])
+    before = make_plan(snapshot([team], nodes=[node("a"), node("b")]))
+    cluster = snapshot([team], nodes=[node("a"), node("b", ready=ready)])
+    cluster = replace(cluster, grant_records=before.grant_records)
+    [type_status] = status_of(cluster).instanceTypes
+    assert expected in type_status.message
+    assert bool(type_status.message) == bool(expected)
+
+
 def test_unreadable_settings_of_kueue_are_reported() -> None:
     kueue = KueueInstallation(read_error="403 Forbidden: configmaps")
     configured = condition_of(status_of(replace(snapshot(), kueue=kueue)), KUEUE_CONFIGURED)
