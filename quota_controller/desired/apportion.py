@@ -55,20 +55,16 @@ def _remove_units(shares: dict[str, int], claims: Mapping[str, int], units: int)
             heappop(heap)
 
 
-def in_rising_order(requests: Mapping[str, int], available: int) -> dict[str, int]:
-    """The smallest requests in full while they fit; the others get the same amount each.
+def in_rising_order(
+    requests: Mapping[str, int], available: int, sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """One request after the other, each in full while that is left, in the order of `sizes`.
 
-    Requests of the same size go by name; so do the units that cannot be divided.
+    Of the same size by name. So of many that do not fit at most one gets a part.
     """
-    order = sorted(requests, key=lambda name: (requests[name], name))
-    shares = dict.fromkeys(order, 0)
-    available = max(0, available)
-    for position, name in enumerate(order):
-        if requests[name] > available:
-            level, odd_units = divmod(available, len(order) - position)
-            for index, other in enumerate(order[position:]):
-                shares[other] = level + (index < odd_units)
-            break
-        shares[name] = requests[name]
-        available -= requests[name]
+    shares = {}
+    left = max(0, available)
+    for name in sorted(requests, key=lambda name: (sizes[name], name)):
+        shares[name] = min(requests[name], left)
+        left -= shares[name]
     return shares

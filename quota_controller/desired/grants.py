@@ -9,6 +9,8 @@ from quota_controller.desired.capacity import Capacity
 from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, asks_for
 
 _Amounts = dict[FlavorResource, GrantedAmount]
+# Of one type in a status (`QuotaStatus.granted`).
+MAX_RESOURCES = 16
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ def grant(
 ) -> Grants:
     """What was granted before stays granted, and more is granted of what is unallocated only.
 
-    If healthy nodes hold less than is granted, the unallocated part is reduced first, then every
-    quota in proportion. A type without nodes is granted in full, and none of it is recorded.
+    If all nodes hold less than is granted, those lose it that ask for more than they were granted.
+    If healthy nodes hold less, the unallocated part is reduced first, then every quota in
+    proportion. A type without nodes is granted in full, and none of it is recorded.
     """
     records = records or {}
     undecided = {name for name, record in records.items() if record.undecided}
@@ -91,27 +94,46 @@ def _grant_key(
         for name, value in asked.items()
     }
     reserved = sum(before.reserved(asked.get(name, 0)) for name, before in recorded.items())
-    # From before grants were recorded: all that the nodes hold is granted, as it was divided then.
-    # Nodes that are down count, because what they hold was somebody's before.
+    records = dict(recorded)
+    for name, value in _surplus(asked, granted, reserved - installed).items():
+        granted[name] -= value
+        reserved -= value
+        if not granted[name]:
+            del records[name]
+    # From before grants were recorded: all that the nodes hold is granted. Nodes that are down
+    # count, because what they hold was somebody's before.
     older = {name: asked[name] for name in asked.keys() & undecided if name not in recorded}
     if older:
-        shares = in_proportion(older, max(0, installed - reserved))
+        shares = in_rising_order(older, installed - reserved, asked)
         granted |= shares
         reserved += sum(shares.values())
     missing = _missing(asked, granted)
     awaited = dict[str, int]()
     if missing:
-        for name, value in in_rising_order(missing, healthy - reserved).items():
+        for name, value in in_rising_order(missing, healthy - reserved, asked).items():
             granted[name] += value
             reserved += value
-        awaited = in_rising_order(_missing(asked, granted), installed - reserved)
-    records = dict(recorded)
+        awaited = in_rising_order(_missing(asked, granted), installed - reserved, asked)
     for name, value in granted.items():
         before = recorded.get(name)
         is_recorded = before and before.basis is not None and before.part_of(asked[name]) == value
         if value and not is_recorded:
             records[name] = GrantedAmount(value, asked[name])
     return _KeyGrants(granted, awaited, records)
+
+
+def _surplus(asked: Mapping[str, int], granted: Mapping[str, int], too_much: int) -> dict[str, int]:
+    """What those lose that were not granted in full, the largest first: nodes are gone for good.
+
+    Otherwise an allocation that takes what a node brings would harm all when another node leaves.
+    """
+    losses = {}
+    for name in sorted(_missing(asked, granted), key=lambda name: (-asked[name], name)):
+        loss = min(granted[name], too_much)
+        if loss > 0:
+            losses[name] = loss
+            too_much -= loss
+    return losses
 
 
 def _missing(asked: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
@@ -153,7 +175,16 @@ def _split_records(
                 kept[name][key] = granted
             elif quota[key] or _asks_for(record, key, capacity):
                 by_key.setdefault(key, {})[name] = granted
+        _drop_surplus_resources(kept[name], capacities)
     return by_key, kept
+
+
+def _drop_surplus_resources(kept: _Amounts, capacities: Mapping[str, Capacity]) -> None:
+    """A policy that renames partitions again and again leaves more of them than a status holds."""
+    for type_name, capacity in capacities.items():
+        renamed = [key for key in kept if key[0] == type_name and key[1] not in capacity.resources]
+        for key in renamed[MAX_RESOURCES - len(capacity.resources) :]:
+            del kept[key]
 
 
 def _asks_for(record: GrantRecord, key: FlavorResource, capacity: Capacity) -> bool:

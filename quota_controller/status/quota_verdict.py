@@ -15,10 +15,11 @@ def quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:
     """Condition Ready of an allocation whose queue works: what it owns, shares and lacks."""
     name = allocation.metadata.name
     owned, grants = plan.owned[name], plan.grants
-    summary = (
-        f"team {allocation.team} owns {describe_amounts(owned)}; it {_sharing_terms(allocation)}"
-    )
     not_granted = owned - grants.granted[name]
+    verb = "asks for" if not_granted else "owns"
+    summary = (
+        f"team {allocation.team} {verb} {describe_amounts(owned)}; it {_sharing_terms(allocation)}"
+    )
     sentences = []
     if not_granted:
         sentences.append(_not_granted_text(not_granted, plan))
@@ -52,7 +53,7 @@ def _types(keys: Iterable[FlavorResource]) -> str:
 def _not_granted_text(not_granted: Quota, plan: Plan) -> str:
     return (
         f"{describe_amounts(not_granted)} of it is not granted, because no more of the "
-        f"{_types(not_granted)} nodes is unallocated; no other team gives for it"
+        f"{_types(not_granted)} nodes is unallocated"
     )
 
 

@@ -52,8 +52,10 @@ def test_units_go_to_the_highest_quotients(claims: dict[str, int], available: in
 def test_a_division_gives_all_that_is_available_and_no_more(
     claims: dict[str, int], available: int
 ) -> None:
-    for divide in (in_proportion, in_rising_order):
-        shares = divide(claims, available)
+    for shares in (
+        in_proportion(claims, available),
+        in_rising_order(claims, available, claims),
+    ):
         assert sum(shares.values()) == min(available, sum(claims.values()))
         assert all(0 <= shares[name] <= claim for name, claim in claims.items())
 
@@ -89,7 +91,7 @@ def test_a_part_of_the_owners_divides_its_part_in_the_same_way(
     [
         pytest.param({"a": 50, "b": 2, "c": 3}, 10, {"a": 5, "b": 2, "c": 3}, id="small first"),
         pytest.param({"a": 4, "b": 5}, 6, {"a": 4, "b": 2}, id="in full while they fit"),
-        pytest.param({"a": 50, "b": 60, "c": 1}, 8, {"a": 4, "b": 3, "c": 1}, id="then level"),
+        pytest.param({"a": 50, "b": 60, "c": 1}, 8, {"a": 7, "b": 0, "c": 1}, id="then one a part"),
         pytest.param({"a": 4, "b": 4}, 4, {"a": 4, "b": 0}, id="of the same size by name"),
         pytest.param({"a": 4}, -4, {"a": 0}, id="more is granted than there is"),
     ],
@@ -97,4 +99,8 @@ def test_a_part_of_the_owners_divides_its_part_in_the_same_way(
 def test_in_rising_order(
     requests: dict[str, int], available: int, expected: dict[str, int]
 ) -> None:
-    assert in_rising_order(requests, available) == expected
+    assert in_rising_order(requests, available, requests) == expected
+
+
+def test_what_is_left_of_a_large_request_stays_behind_a_smaller_one() -> None:
+    assert in_rising_order({"a": 2, "b": 3}, 3, {"a": 50, "b": 3}) == {"a": 0, "b": 3}

@@ -7,8 +7,8 @@ from cede.api.allocation import AllocationSpec
 from cede.api.resources import Quota
 from cede.api.team_quota import TypeQuota
 from quota_controller.desired.capacity import Capacity, capacities
-from quota_controller.desired.grant_records import GrantRecord, after_edit
-from quota_controller.desired.grants import Grants, grant
+from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, after_edit
+from quota_controller.desired.grants import MAX_RESOURCES, Grants, grant
 from quota_controller.desired.quota_entries import owned_quota
 from tests.builders.quotas import P5, P5_GPU, daemon_set, node
 
@@ -134,10 +134,75 @@ def test_nodes_that_all_go_and_return_serve_those_that_had_them() -> None:
     assert accelerators(back.usable) == {"a": 0, "z": 16}
 
 
-def test_new_requests_are_served_in_rising_order_and_then_level() -> None:
-    capacity_of = capacities([P5], [node(str(number)) for number in range(5)])
-    grants = granted_next(None, specs(x=50, y=60, z=1), capacity_of)
-    assert accelerators(grants.usable) == {"x": 16, "y": 16, "z": 8}
+def nodes(number: int) -> dict[str, Capacity]:
+    return capacities([P5], [node(str(index)) for index in range(number)])
+
+
+def test_new_requests_are_served_in_rising_order_one_after_the_other() -> None:
+    grants = granted_next(None, specs(x=50, y=60, z=1), nodes(5))
+    assert accelerators(grants.usable) == {"x": 32, "y": 0, "z": 8}
+
+
+def test_nodes_that_join_one_by_one_serve_the_small_before_the_large() -> None:
+    before = granted_next(None, specs(a=3, b=50), DECLARED)
+    shares = []
+    for number in (1, 2, 3, 4):
+        before = granted_next(before, specs(a=3, b=50), nodes(number))
+        shares.append(accelerators(before.usable))
+    assert shares == [
+        {"a": 8, "b": 0},
+        {"a": 16, "b": 0},
+        {"a": 24, "b": 0},
+        {"a": 24, "b": 8},
+    ]
+
+
+def test_of_two_that_do_not_both_fit_one_gets_a_whole_node() -> None:
+    """Half a node each would be of no use to anybody."""
+    before = granted_next(None, specs(a=2), nodes(3))
+    after = granted_next(before, specs(a=2, c=2, d=2), nodes(3))
+    assert accelerators(after.usable) == {"a": 16, "c": 8, "d": 0}
+
+
+def test_when_nodes_are_replaced_one_by_one_only_the_large_one_gives() -> None:
+    """It is granted what the new node brings, and loses that when the old one leaves."""
+    before = granted_next(None, specs(a=3), nodes(4))
+    before = granted_next(before, specs(a=3, b=50), nodes(4))
+    surge = granted_next(before, specs(a=3, b=50), nodes(5))
+    assert accelerators(surge.usable) == {"a": 24, "b": 16}
+    after = granted_next(surge, specs(a=3, b=50), nodes(4))
+    assert accelerators(after.granted) == accelerators(after.usable) == {"a": 24, "b": 8}
+    restarted = granted_next(after, specs(a=3, b=50), nodes(4))
+    assert restarted.granted == after.granted
+
+
+def test_nodes_that_are_down_cost_nobody_what_was_granted() -> None:
+    before = granted_next(None, specs(a=1), TWO_NODES)
+    before = granted_next(before, specs(a=1, b=50), TWO_NODES)
+    failed = granted_next(before, specs(a=1, b=50), HALF_DOWN)
+    assert accelerators(failed.granted) == {"a": 8, "b": 8}
+
+
+def test_an_edit_of_the_large_one_while_devices_return_multiplies_nothing() -> None:
+    teams = specs(a=1)
+    teams["b"] = AllocationSpec(quotas=[TypeQuota(instanceType="p5", accelerators=400)])
+    before = granted_next(None, teams, TWO_NODES)
+    partly = capacities([P5], [node("x", gpus=1), node("y", gpus=1)])
+    before = granted_next(before, teams, partly)
+    before = granted_next(before, specs(a=1, b=50), partly)
+    back = granted_next(before, specs(a=1, b=50), TWO_NODES)
+    assert accelerators(back.granted) == accelerators(back.usable) == {"a": 8, "b": 8}
+
+
+def test_no_more_resources_are_kept_than_a_status_holds() -> None:
+    """A policy may rename partitions again and again."""
+    quotas = specs(a=1)["a"].quotas
+    amounts = {("p5", f"nvidia.com/mig-{number}"): GrantedAmount(1, 1) for number in range(40)}
+    record = GrantRecord(quotas, amounts)
+    owned = {"a": owned_quota(specs(a=1)["a"], TWO_NODES)}
+    grants = grant(owned, TWO_NODES, {"a": record})
+    assert len(grants.records["a"].amounts) == MAX_RESOURCES
+    assert grants.records["a"].amounts[P5_GPU] == GrantedAmount(8, 8)
 
 
 # --- statuses of a version that recorded no grants ------------------------------------------------
@@ -164,9 +229,9 @@ def test_an_upgrade_while_nodes_are_down_grants_what_they_hold_too() -> None:
     assert accelerators(grants.usable) == {"a": 4, "b": 4}
 
 
-def test_after_an_upgrade_what_does_not_fit_is_divided_once_as_before() -> None:
+def test_after_an_upgrade_the_small_have_all_and_the_large_one_what_is_left() -> None:
     grants = upgraded(TWO_NODES, a=1, b=3)
-    assert accelerators(grants.usable) == {"a": 4, "b": 12}
+    assert accelerators(grants.usable) == {"a": 8, "b": 8}
     later = granted_next(grants, specs(a=1, b=3), TWO_NODES)
     assert later.granted == grants.granted
 

@@ -37,7 +37,6 @@ def test_of_whole_nodes_the_number_that_fits_is_named() -> None:
     assert (verdict.status, verdict.reason) == (True, "Oversubscribed")
     assert "392 nvidia.com/gpu" in verdict.message
     assert "of p5, 1 of 50 nodes fits; lower the entry to what fits" in verdict.message
-    assert "no other team gives for it" in verdict.message
 
 
 def test_of_amounts_the_amounts_that_fit_are_named() -> None:
