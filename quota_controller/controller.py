@@ -109,7 +109,7 @@ class Controller:
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
         # while. After that, the statuses count: another replica may have led meanwhile.
         self.grant_records: Mapping[str, GrantRecord] = {}
-        self.granted = 0.0
+        self.granted_at = 0.0
         # the problems of the last writes, and the time of the first pass that had the same
         self.last_problems: Problems = {}
         self.last_problems_since = 0.0
@@ -185,7 +185,7 @@ class Controller:
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
-        self.granted = now
+        self.granted_at = now
         await self.applier.apply(snapshot, plan)
         if not snapshot.leader and not snapshot.returning:
             await leftovers.undo(self.client, snapshot.live)
@@ -195,7 +195,7 @@ class Controller:
         problems = self.applier.problems
         edits = self.applier.reverted_edits
         await self.status_writer.report(snapshot, plan, problems, edits, now)
-        self.granted = self.clock()
+        self.granted_at = self.clock()
 
         # If only our own writes were observed during the pass, no new one is needed.
         if all(expectations.only_own_writes for expectations in self.expectations.values()):
@@ -241,7 +241,7 @@ class Controller:
             unreadable=tuple(
                 reason for cache in self.caches for reason in cache.unreadable.values()
             ),
-            grant_records=self.grant_records if now - self.granted < WATCH_LAG_S else {},
+            grant_records=self.grant_records if now - self.granted_at < WATCH_LAG_S else {},
         )
 
     def _live_objects(self, now: float) -> dict[ObjectId, Json]:
@@ -260,6 +260,9 @@ class Controller:
         seconds = IDLE_INTERVAL_S
         if self.applier.problems or not self.root_key:
             seconds = retry_interval
+        elif self.status_writer.has_waiting:
+            # before what was granted is forgotten, which only a status keeps
+            seconds = RETRY_INTERVAL_S
         elif self.applier.unseen_writes:
             seconds = WATCH_LAG_S
         to_watchdog = lease_watchdog.seconds_left(self.leadership, _watchdog_s(policy), now)

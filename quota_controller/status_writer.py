@@ -32,11 +32,13 @@ class StatusWriter:
     """Writes statuses and events.
 
     It remembers the versions of the statuses it wrote, which the watches may not have shown yet.
+    `has_waiting`: after the last report, a status waits until they have.
     """
 
     def __init__(self, client: Client, on_write: Callable[[Kind, Key, Json], None]) -> None:
         self.client = client
         self.on_write = on_write
+        self.has_waiting = False
         self._written_versions: dict[ObjectId, int] = {}
         # when the last event about an edit of this object was written
         self._edit_event_times: dict[ObjectId, float] = {}
@@ -50,6 +52,7 @@ class StatusWriter:
         now: float,
     ) -> None:
         """Every status is as the plan says, and every reverted edit has an event at its owner."""
+        self.has_waiting = False
         statuses = allocation_statuses(plan, snapshot, write_problems, now)
         await gather_bounded(
             self._write(ALLOCATIONS, allocation, statuses[allocation.metadata.name], now)
@@ -76,7 +79,10 @@ class StatusWriter:
         """Writes a status that differs, and an event if condition Ready has changed."""
         meta = obj.metadata
         written_version = self._written_versions.get((kind, meta.key), 0)
-        if status == obj.status or written_version > int(meta.resourceVersion or 0):
+        if status == obj.status:
+            return
+        if written_version > int(meta.resourceVersion or 0):
+            self.has_waiting = True
             return
         body = {
             "apiVersion": kind.api_version,

@@ -1,9 +1,10 @@
 """Statuses are applied in a form that the API server stores, and news is an event once."""
 
 from cede.api.objects import ALLOCATIONS, EVENTS
+from quota_controller.controller import RETRY_INTERVAL_S
 from quota_controller.status_writer import without_empty_maps
 from tests.fakes.api_faults import refuses
-from tests.harness.quota_controller import existing, filled
+from tests.harness.quota_controller import existing, filled, put_allocation
 
 
 def test_empty_maps_are_not_applied() -> None:
@@ -31,3 +32,20 @@ async def test_a_status_that_is_refused_keeps_no_other_from_being_written() -> N
         assert "status" not in existing(world.server, ALLOCATIONS, ("", "research"))
         assert world.status("vision")["conditions"]
         assert world.policy_status()["conditions"]
+
+
+async def test_a_status_that_waits_for_the_watch_is_tried_again_soon() -> None:
+    """A grant is kept only in memory until then, and for a few seconds."""
+    async with filled() as world:
+        await world.settle()
+        written = world.controller.status_writer._written_versions
+        # newer than anything that the watch shows
+        written[ALLOCATIONS, ("", "vision")] = 10**9
+        put_allocation(
+            world.server, "vision", quotas=[{"instanceType": "local", "accelerators": 1}]
+        )
+        await world.sync_caches()
+        assert await world.controller.reconcile() <= RETRY_INTERVAL_S
+        written.clear()
+        await world.settle()
+        assert not world.controller.status_writer.has_waiting
