@@ -163,7 +163,8 @@ def test_the_work_is_cancelled_before_another_may_lead(fault: Answer) -> None:
                 await task
             assert work.ended.is_set()
             assert (
-                TIMES.deadline_s - 1
+                # the work may have begun late, long after the lease was taken
+                TIMES.deadline_s - 1 - TOLERANCE_S
                 <= clock() - last
                 <= TIMES.deadline_s + 2 + TOLERANCE_S
                 < 15 + TOLERANCE_S
