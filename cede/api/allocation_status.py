@@ -3,27 +3,23 @@
 from pydantic import BaseModel, Field
 
 from cede.api.crd_schema import Conditions, keyed
-from cede.api.policy import Amount
+from cede.api.policy import Amounts
 
 
 class QuotaStatus(BaseModel):
     """The team's quota of one instance type, by resource."""
 
     instanceType: str = Field(max_length=63, description="Name of the instance type.")
-    nominal: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What the team owns by its spec."
-    )
-    granted: dict[str, Amount] = Field(
+    nominal: Amounts = Field(default_factory=dict, description="What the team owns by its spec.")
+    granted: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "The part of nominal that the nodes had room for. No other allocation can take it, and "
             "it stays the team's while nodes are down."
         ),
     )
-    grantedOf: dict[str, Amount] = Field(
+    grantedOf: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "What the team owned when that was granted. If a node is worth more or less now, the "
             "team has the same part of what it owns."
@@ -34,30 +30,24 @@ class QuotaStatus(BaseModel):
         max_length=4096,
         description="The entry of spec.quotas that was granted, as JSON, to compare edits with.",
     )
-    healthy: dict[str, Amount] = Field(
+    healthy: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "The quota that the team's queue has now. It is less than granted while healthy nodes "
             "hold less than is granted."
         ),
     )
-    used: dict[str, Amount] = Field(
-        default_factory=dict, max_length=16, description="What the team's jobs use."
-    )
-    borrowed: dict[str, Amount] = Field(
+    used: Amounts = Field(default_factory=dict, description="What the team's jobs use.")
+    borrowed: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description="What the team's jobs use beyond its own quota.",
     )
-    lent: dict[str, Amount] = Field(
+    lent: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description="What jobs of other teams use of this team's quota.",
     )
-    free: dict[str, Amount] = Field(
+    free: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "What the team's next job could use now, with what it may borrow. Only reported while "
             "work waits."

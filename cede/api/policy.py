@@ -9,6 +9,10 @@ from cede.api.instance_type import DNS_NAME, LABEL_KEY, InstanceType
 from cede.api.objects import POLICIES, Meta
 
 Amount = Annotated[str, StringConstraints(max_length=32)]
+# Of one instance type.
+MAX_RESOURCES = 16
+Amounts = Annotated[dict[str, Amount], Field(max_length=MAX_RESOURCES)]
+"""In a status, by resource."""
 Level = Annotated[str, StringConstraints(min_length=1, max_length=316, pattern=LABEL_KEY)]
 
 
@@ -173,30 +177,26 @@ class TypeStatus(BaseModel):
     healthyNodes: int = Field(
         default=0, description="Number of nodes that are Ready, not cordoned and not being deleted."
     )
-    largestNode: dict[str, Amount] = Field(
+    largestNode: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "The most of each resource that jobs can use on one node: its allocatable resources "
             "minus the requests of DaemonSets."
         ),
     )
-    healthy: dict[str, Amount] = Field(
+    healthy: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description="What all healthy nodes offer to jobs together.",
     )
-    allocated: dict[str, Amount] = Field(
+    allocated: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description=(
             "What all allocations ask for together, whether or not it was granted and the nodes "
             "are healthy."
         ),
     )
-    unallocated: dict[str, Amount] = Field(
+    unallocated: Amounts = Field(
         default_factory=dict,
-        max_length=16,
         description="What healthy nodes offer and no allocation is granted.",
     )
     message: str = Field(

@@ -71,11 +71,6 @@ class Deterministic(Replicated):
         if not is_first:
             script_checks.raise_mistakes(script_checks.gradient_mistakes(self._gradients))
 
-    def backward(self, loss: torch.Tensor, weight: float) -> None:
-        if weight:
-            (loss * weight).backward()  # type: ignore[no-untyped-call]
-        self._end_backward()
-
     def _end_backward(self) -> None:
         self._gradients = script_checks.gradient_versions(self._parameters)
 

@@ -50,6 +50,9 @@ class Replicated:
     def backward(self, loss: torch.Tensor, weight: float) -> None:
         if weight:
             (loss * weight).backward()  # type: ignore[no-untyped-call]
+        self._end_backward()
+
+    def _end_backward(self) -> None:
         self._buckets.end_backward()
 
     def end_pass(self, micro_batch: int) -> None:

@@ -47,6 +47,14 @@ class GrantRecord:
     # True if the status was written by a version that recorded no grants
     undecided: bool = False
 
+    def asks_for(self, key: FlavorResource, capacity: Capacity) -> bool:
+        """Whether one of `quotas` does, whatever a node is worth now."""
+        type_name, resource = key
+        return any(
+            entry.instanceType == type_name and asks_for(entry, resource, capacity)
+            for entry in self.quotas
+        )
+
 
 def recorded(allocation: ComputeAllocation) -> GrantRecord:
     """The record in the status. An amount that cannot be read counts as not granted."""

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from cede.api.policy import MAX_RESOURCES
 from cede.api.resources import FlavorResource, Quota
 from quota_controller.desired.apportion import in_proportion, in_rising_order
 from quota_controller.desired.capacity import Capacity
-from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, asks_for
+from quota_controller.desired.grant_records import GrantedAmount, GrantRecord
 
 _Amounts = dict[FlavorResource, GrantedAmount]
-# Of one type in a status (`QuotaStatus.granted`).
-MAX_RESOURCES = 16
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _split_records(
             capacity = capacities.get(type_name)
             if not capacity or capacity.declared_only or resource not in capacity.resources:
                 kept[name][key] = granted
-            elif quota[key] or _asks_for(record, key, capacity):
+            elif quota[key] or record.asks_for(key, capacity):
                 by_key.setdefault(key, {})[name] = granted
         _drop_surplus_resources(kept[name], capacities)
     return by_key, kept
@@ -181,15 +180,8 @@ def _split_records(
 
 def _drop_surplus_resources(kept: _Amounts, capacities: Mapping[str, Capacity]) -> None:
     """A policy that renames partitions again and again leaves more of them than a status holds."""
-    for type_name, capacity in capacities.items():
-        renamed = [key for key in kept if key[0] == type_name and key[1] not in capacity.resources]
-        for key in renamed[MAX_RESOURCES - len(capacity.resources) :]:
+    for type_name in {type_name for type_name, _ in kept} & capacities.keys():
+        resources = capacities[type_name].resources
+        renamed = [key for key in kept if key[0] == type_name and key[1] not in resources]
+        for key in renamed[MAX_RESOURCES - len(resources) :]:
             del kept[key]
-
-
-def _asks_for(record: GrantRecord, key: FlavorResource, capacity: Capacity) -> bool:
-    type_name, resource = key
-    return any(
-        entry.instanceType == type_name and asks_for(entry, resource, capacity)
-        for entry in record.quotas
-    )

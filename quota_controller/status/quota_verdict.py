@@ -26,10 +26,11 @@ def quota_verdict(allocation: ComputeAllocation, plan: Plan) -> Verdict:
         sentences += _fitting_texts(allocation, plan, not_granted)
     missing = grants.granted[name] - grants.usable[name]
     if missing:
+        whole = "what is granted" if not_granted else "it"
         sentences.append(
-            f"{describe_amounts(missing)} of {'what is granted' if not_granted else 'it'} is "
-            f"missing, because healthy {_types(missing)} nodes hold less than is granted: every "
-            "quota is reduced in proportion"
+            f"{describe_amounts(missing)} of {whole} is missing, because healthy "
+            f"{_types(missing)} nodes hold less than is granted: every quota is reduced in "
+            "proportion"
         )
     if sentences:
         reason = AllocationReason.INSUFFICIENT_NODES
@@ -62,18 +63,22 @@ def _fitting_texts(allocation: ComputeAllocation, plan: Plan, not_granted: Quota
     name = allocation.metadata.name
     for entry in allocation.spec.quotas:
         type_name = entry.instanceType
-        if not any(type_ == type_name for type_, _ in not_granted):
+        if not _has_type(not_granted, type_name):
             continue
         capacity = plan.capacities[type_name]
         granted, awaited = plan.grants.granted[name], plan.grants.awaited[name]
         text = f"of {type_name}, {_fitting(entry, capacity, granted)}"
-        if any(type_ == type_name for type_, _ in awaited):
+        if _has_type(awaited, type_name):
             down = capacity.nodes - capacity.healthy_nodes
             later = _fitting(entry, capacity, granted + awaited)
             text += f", and {later} when all nodes are back: {down} of {capacity.nodes} down"
-        if any(type_ == type_name for type_, _ in not_granted - awaited):
+        if _has_type(not_granted - awaited, type_name):
             text += "; lower the entry to what fits, or add nodes"
         yield text
+
+
+def _has_type(quota: Quota, type_name: str) -> bool:
+    return any(key[0] == type_name for key in quota)
 
 
 def _fitting(entry: TypeQuota, capacity: Capacity, granted: Quota) -> str:

@@ -32,7 +32,7 @@ def nodes(count: int) -> list[Json]:
 
 
 async def test_a_typed_50_cuts_nobody(world: World) -> None:
-    """Issue 17: `count: 50` for one team cut every other team from 4 to 0 accelerators."""
+    """Typed by mistake, `count: 50` for one team cut every other team from 4 to 0 accelerators."""
     await world.settle()
     put_allocation(world.server, "vision", quotas=nodes(50))
     await world.settle()

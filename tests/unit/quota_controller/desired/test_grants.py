@@ -4,11 +4,12 @@ fail."""
 from collections.abc import Mapping
 
 from cede.api.allocation import AllocationSpec
+from cede.api.policy import MAX_RESOURCES
 from cede.api.resources import Quota
 from cede.api.team_quota import TypeQuota
 from quota_controller.desired.capacity import Capacity, capacities
 from quota_controller.desired.grant_records import GrantedAmount, GrantRecord, after_edit
-from quota_controller.desired.grants import MAX_RESOURCES, Grants, grant
+from quota_controller.desired.grants import Grants, grant
 from quota_controller.desired.quota_entries import owned_quota
 from tests.builders.quotas import P5, P5_GPU, daemon_set, node
 
