@@ -224,3 +224,15 @@ def check_exactly_once(
     for step, expected in enumerate(undisturbed(last)[:last], 1):
         assert losses[step] == pytest.approx(expected, rel=1e-6), f"step {step}"
     return last
+
+
+def moves_between_strategies(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
+    """A sharded job is saved, trains replicated at another size, and then sharded again."""
+    sharded = job.env["STRATEGY"]
+    last = 0
+    for strategy, indexes in ((sharded, (0, 1)), ("replicated", (0, 1, 2)), (sharded, (0,))):
+        job.env["STRATEGY"] = strategy
+        job.start(*indexes)
+        assert job.trains(len(indexes)).step > last
+        job.stop()
+        last = check_exactly_once(job, undisturbed)

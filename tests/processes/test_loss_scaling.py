@@ -1,38 +1,19 @@
 """Loss scaling: all ranks skip a step together, and keep the scale through all that happens."""
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once, undisturbed_losses
+from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
 from tests.processes.test_weights import LOSE_IN_COMMIT
 
 pytestmark = pytest.mark.processes
 SCRIPT = LOST + LOSE_IN_COMMIT + (SCRIPTS / "scaled.py").read_text()
-
-
-@pytest.fixture
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    job.env["STRATEGY"] = request.param
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("undisturbed")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(undisturbed_directory: Path) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script in one process, by ordered sums."""
-    script = SCRIPT.replace('os.environ["STRATEGY"]', '"deterministic"')
-    return partial(undisturbed_losses, undisturbed_directory, script, [])
+# What the losses are compared with: one process, by ordered sums.
+UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"deterministic"')
 
 
 def scales(directory: Path) -> dict[int, set[float]]:

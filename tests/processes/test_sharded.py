@@ -1,8 +1,6 @@
 """Sharded jobs: losses, steps and samples are those of one process that holds everything."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -13,11 +11,13 @@ from tests.harness.local_job import (
     Job,
     check_exactly_once,
     children,
-    undisturbed_losses,
+    moves_between_strategies,
 )
 
 pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "sharded.py").read_text()
+# What the losses are compared with: one process, replicated.
+UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"')
 # The script, in a process that is lost while it moves rows or in its next pass, on request.
 SCRIPT_WITH_LOSSES = (
     LOST
@@ -41,25 +41,6 @@ begin_pass, Sharded.begin_pass = Sharded.begin_pass, lose_in_pass
 """
     + SCRIPT
 )
-
-
-@pytest.fixture
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    job.env["STRATEGY"] = request.param
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script, replicated, in one process."""
-    return partial(
-        undisturbed_losses,
-        tmp_path_factory.mktemp("undisturbed"),
-        SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"'),
-        [],
-    )
 
 
 BOTH = pytest.mark.parametrize("job", ["fsdp", "hsdp"], indirect=True)
@@ -97,20 +78,7 @@ def test_a_sharded_job_trains_alike_at_every_size(
 def test_a_checkpoint_is_loaded_at_another_size_by_another_strategy(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
-    job.start(0, 1)
-    job.trains(2)
-    job.stop()
-    sharded_steps = check_exactly_once(job, undisturbed)
-    job.env["STRATEGY"] = "replicated"
-    job.start(0, 1, 2)
-    assert job.trains(3).step > sharded_steps
-    job.stop()
-    replicated_steps = check_exactly_once(job, undisturbed)
-    job.env["STRATEGY"] = "peer-copies"
-    job.start(0)
-    assert job.trains(1).step > replicated_steps
-    job.stop()
-    check_exactly_once(job, undisturbed)
+    moves_between_strategies(job, undisturbed)
 
 
 # --- a lost shard that has another copy -----------------------------------------------------------

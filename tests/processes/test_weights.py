@@ -1,13 +1,11 @@
 """Micro-batches with weights: a step's loss is that of all its tokens, at every size."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from elastic_runtime import contract
-from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once, undisturbed_losses
+from tests.harness.local_job import LOST, SCRIPTS, Job, check_exactly_once
 
 pytestmark = pytest.mark.processes
 # A rank is lost, on request, when it has all gradients and has not voted yet.
@@ -22,23 +20,9 @@ def lose_in_commit(self, step):
 reduce, StepTransaction._reduce = StepTransaction._reduce, lose_in_commit
 """
 SCRIPT = LOST + LOSE_IN_COMMIT + (SCRIPTS / "weighted.py").read_text()
-STRATEGY = 'os.environ["STRATEGY"]'
+# What the losses are compared with: one process, by ordered sums.
+UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"deterministic"')
 WEIGHT = "weight=tokens"
-
-
-@pytest.fixture
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    job = Job(tmp_path, SCRIPT)
-    job.env["STRATEGY"] = request.param
-    yield job
-    job.kill()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
-    """The losses of the first steps of the same script in one process, by ordered sums."""
-    script = SCRIPT.replace(STRATEGY, '"deterministic"')
-    return partial(undisturbed_losses, tmp_path_factory.mktemp("undisturbed"), script, [])
 
 
 @pytest.mark.parametrize("job", ["replicated", "deterministic", "hsdp"], indirect=True)
