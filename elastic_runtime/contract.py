@@ -13,7 +13,6 @@ signed, stale or replayed get 401.
 
 import hashlib
 import hmac
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -71,10 +70,6 @@ TIME_HEADER = "Cede-Time"
 NONCE_HEADER = "Cede-Nonce"
 SIGNATURE_HEADER = "Cede-Signature"
 HEADERS = (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
-# Enough for 2,000 requests a second.
-MAX_NONCES = 1 << 18
-# A request further from the server's clock is stale. The clocks of a cluster agree far better.
-MAX_SKEW_S = 60.0
 
 
 def derive_key(root: bytes, namespace: str) -> bytes:
@@ -108,6 +103,14 @@ def sign_request(
     }
 
 
+def request_is_genuine(
+    key: bytes, method: str, path: str, request: Mapping[str, str], body: bytes
+) -> bool:
+    """Whether somebody who has the key signed it, ever. `request`: its headers, of `HEADERS`."""
+    job_uid, time, nonce, signature = (request[name] for name in HEADERS)
+    return _equal(sign(key, method, path, job_uid, time, nonce, body), signature)
+
+
 def sign_reply(key: bytes, status: int, request: Mapping[str, str], body: bytes) -> dict[str, str]:
     """The headers of the reply to the request with these headers.
 
@@ -128,54 +131,6 @@ def reply_is_genuine(
 def _equal(expected: str, signature: str) -> bool:
     """Compare in a time that does not depend on where the texts differ; any text is allowed."""
     return hmac.compare_digest(expected.encode(), signature.encode(errors="replace"))
-
-
-class Nonces:
-    """The nonces that one control port received within the skew window, at most `MAX_NONCES`.
-
-    A request costs the same time however many there are.
-    """
-
-    def __init__(self) -> None:
-        # Nonce → the time of its request or of its arrival, whichever is later. If this side's
-        # clock goes back, the nonces stay.
-        self._times = OrderedDict[str, float]()
-
-    def refusal(
-        self,
-        key: bytes,
-        method: str,
-        path: str,
-        job_uid: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        now: float,
-    ) -> str | None:
-        """Why this request gets 401; None if it is genuine. From then on it counts as a replay."""
-        try:
-            job, time, nonce, signature = (headers[name] for name in HEADERS)
-            sent_at = float(time)
-        except (KeyError, ValueError):
-            return "the request is not signed"
-        if not _equal(sign(key, method, path, job, time, nonce, body), signature):
-            return "the signature is wrong"
-        if job != job_uid:
-            return "the request is for another job"
-        # Written so that NaN is refused.
-        if not abs(now - sent_at) <= MAX_SKEW_S:
-            return f"the request is {now - sent_at:+.0f} s off this pod's clock"
-        self._forget_old(now)
-        if nonce in self._times:
-            return "the request was seen before"
-        self._times[nonce] = max(sent_at, now)
-        return None
-
-    def _forget_old(self, now: float) -> None:
-        while self._times and (
-            self._times[next(iter(self._times))] < now - 2 * MAX_SKEW_S
-            or len(self._times) >= MAX_NONCES
-        ):
-            self._times.popitem(last=False)
 
 
 # --- messages -------------------------------------------------------------------------------------

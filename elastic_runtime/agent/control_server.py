@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from elastic_runtime import contract, json_codec
+from elastic_runtime.agent.nonces import Nonces
 
 # Bytes of a reply, of a request, which is read before its signature can be checked, and of all
 # headers.
@@ -59,7 +60,7 @@ class Server:
         self._job_uid = job_uid
         self._handler = handler
         self._metrics = metrics
-        self._nonces = contract.Nonces()
+        self._nonces = Nonces(time.time())
         self._server: asyncio.Server | None = None
         self._open = set[asyncio.StreamWriter]()
         # Those of `_open` that have sent no signed request, and their address; the oldest first.

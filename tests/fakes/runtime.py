@@ -7,6 +7,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from elastic_runtime import contract
+from elastic_runtime.agent.nonces import Nonces
 from elastic_runtime.contract import State, Status
 
 ROOT_KEY = b"0123456789abcdef" * 4
@@ -35,7 +36,7 @@ class Runtime:
         self.status = Status(state=State.TRAINING, size=size, step=10)
         # (size, Cession) of every request, in order
         self.requests: list[tuple[int, str]] = []
-        self._nonces = contract.Nonces()
+        self._nonces = Nonces(started_at=0.0)
         self._polls_left = 0.0
 
     async def __aenter__(self) -> "Runtime":
