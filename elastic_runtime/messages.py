@@ -1,24 +1,13 @@
-"""PURE. The messages inside a job, as JSON objects: between agent and ranks, and agents and pod 0.
+"""PURE. The messages between an agent and its ranks, one JSON object a line, over a socket that the
+rank inherits. They carry no version: both run the same image.
 
-Agent and rank send one a line over a socket that the rank inherits. An agent calls pod 0 through
-the signed control port (contract.py):
-
-    POST /v1/member            MemberReport → {}               at every change, and as a heartbeat
-    GET  /v1/record?after=N    → CoordinatorReply              held open until revision N is old
-    POST /v1/stacks            → StacksReply                   every pod logs its ranks' stacks
-
-All pods run the same image, so messages carry no version. `step`: the number of committed steps.
+`step`: the number of committed steps.
 """
 
 from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
 from elastic_runtime import json_codec
-
-# Calls of an agent to pod 0.
-MEMBER_PATH = "/v1/member"
-RECORD_PATH = "/v1/record"
-STACKS_PATH = "/v1/stacks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +33,6 @@ class StoreOpened:
 
     generation: int
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkDone:
-    """Counters of one pod, and the time spent in steps. They only grow while its agent lives."""
-
-    steps: int = 0
-    samples: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +62,6 @@ class Progress:
     failure: str | None = None
     # The last step is done.
     finished: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorState:
-    """What a replaced pod 0 cannot derive: every agent keeps a copy and reports it."""
-
-    # The size last requested, by which Cession; None if no size was ever requested.
-    wanted: int | None = None
-    cession: str = ""
-    # The newest checkpoint, as in `Progress`; step 0 if none is known.
-    durable_step: int = 0
-    digest: str = ""
-    save_s: float = 0.0
 
 
 # --- rank → agent ---
@@ -215,69 +182,6 @@ WorkerMessage: TypeAlias = (
     TrainingMessage | Evaluating | Progress | Parked | Finished | Failed | CommandEnded | Pong
 )
 AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile
-
-
-# --- agent ↔ pod 0 ---
-@dataclass(frozen=True, slots=True)
-class MemberReport:
-    """The state of one pod, as its agent sees it."""
-
-    index: int
-    # Changes whenever the pod's processes are started again.
-    incarnation: str
-    # Where the other pods reach this one.
-    address: str = ""
-    # The generation that its ranks train in, 0 for none, and that generation's members.
-    generation: int = 0
-    members: tuple[int, ...] = ()
-    step: int = 0
-    # All ranks have built their model.
-    ready: bool = False
-    # The pod received SIGTERM.
-    leaving: bool = False
-    # All ranks have handed over their state.
-    parked: bool = False
-    finished: bool = False
-    # The newest generation that failed here.
-    broken: int = 0
-    # The newest generation known here: a replaced pod 0 continues above it.
-    newest_generation: int = 0
-    # A rank has finished its part of the step in flight and waits for others.
-    waits: bool = False
-    # How long its ranks take for their own part of a step, in seconds; 0 if unknown.
-    own_s: float = 0.0
-    store: StoreOpened | None = None
-    progress: Progress = field(default_factory=Progress)
-    done: WorkDone = field(default_factory=WorkDone)
-    kept: CoordinatorState = field(default_factory=CoordinatorState)
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorReply:
-    """The state of the job, as pod 0 decided it."""
-
-    # Grows with every change.
-    revision: int = 0
-    # Names the coordinator: a replaced one counts from 0 again.
-    coordinator: str = ""
-    record: Record = field(default_factory=Record)
-    # How many checkpoints were requested of this coordinator, and how often the stacks of all pods.
-    saves_requested: int = 0
-    stacks_requested: int = 0
-    # The last step of the job is done.
-    finished: bool = False
-    # Pods in which a rank waits for others.
-    waiting: tuple[int, ...] = ()
-    # What to keep for the next coordinator.
-    kept: CoordinatorState = field(default_factory=CoordinatorState)
-
-
-@dataclass(frozen=True, slots=True)
-class StacksReply:
-    """Every pod will log the stacks of its ranks."""
-
-    # `CoordinatorReply.stacks_requested`, this request included.
-    stacks_requested: int = 0
 
 
 _WORKER_KINDS = {cls.__name__: cls for cls in get_args(WorkerMessage)}

@@ -63,6 +63,7 @@ class Agent:
             for task in [over, *tasks]:
                 task.cancel()
             await asyncio.gather(over, *tasks, return_exceptions=True)
+            self.client.close()
             await server.stop()
         return self.code
 

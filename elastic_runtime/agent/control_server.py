@@ -1,10 +1,6 @@
-"""The signed HTTP port: a small server and client on asyncio.
-
-A training image brings no HTTP library that we could rely on.
-"""
+"""The signed HTTP port of an agent. Its client is control_client.py."""
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,13 +8,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from elastic_runtime import contract, json_codec
+from elastic_runtime.agent.http_message import Message, encode_message, read_message
 from elastic_runtime.agent.nonces import Nonces
 
-# Bytes of a reply, of a request, which is read before its signature can be checked, and of all
-# headers.
-MAX_REPLY = 1 << 20
+# Bytes of a request, which is read before its signature can be checked.
 MAX_REQUEST = 1 << 16
-MAX_HEADERS = 1 << 13
 # Connections at once that have not sent a signed request yet. A further one takes the place of the
 # oldest, of the address that has most of them. Signed ones are not limited: every member of a large
 # job keeps one open.
@@ -28,22 +22,9 @@ MAX_UNSIGNED = 256
 UNSIGNED_TIMEOUT_S = 2.0
 IDLE_TIMEOUT_S = 30.0
 METRICS_PATH = "/metrics"
-# Shown of a body or a line that cannot be read.
-MAX_SHOWN = 200
 T = TypeVar("T")
-Message = tuple[str, Mapping[str, str], bytes]
-"""(first line, headers, body)."""
 Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
 """(method, path, headers, body) → (status, body)."""
-
-
-class Refused(Exception):
-    """The other side refused the request; the message is its own."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-        self.message = message
 
 
 class Server:
@@ -91,7 +72,7 @@ class Server:
         writer.transport.set_write_buffer_limits(0)
         try:
             while request := await _within(
-                self._timeout_s(writer), _read_message(reader, MAX_REQUEST)
+                self._timeout_s(writer), read_message(reader, MAX_REQUEST)
             ):
                 writer.write(await self._reply(writer, request))
                 await _within(IDLE_TIMEOUT_S, writer.drain())
@@ -128,12 +109,12 @@ class Server:
         method, path, *_ = [*first_line.split(" "), "", ""]
         if (method, path) == ("GET", METRICS_PATH):
             text = self._metrics().encode()
-            return _encode("HTTP/1.1 200 OK", {}, text, "text/plain; version=0.0.4")
+            return encode_message("HTTP/1.1 200 OK", {}, text, "text/plain; version=0.0.4")
         refusal = self._nonces.refusal(
             self._key, method, path, self._job_uid, headers, body, time.time()
         )
         if refusal:
-            return _encode("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
+            return encode_message("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
         # Before the reply: a member's request may be held open.
         self._unsigned.pop(writer, None)
         return await self._signed_reply(method, path, headers, body)
@@ -148,123 +129,9 @@ class Server:
             reply = json_codec.dump({"message": str(error)})
         signature = contract.sign_reply(self._key, status, headers, reply)
         reason = "OK" if status < 400 else "Refused"
-        return _encode(f"HTTP/1.1 {status} {reason}", signature, reply)
-
-
-async def call(
-    host: str,
-    port: int,
-    key: bytes,
-    job_uid: str,
-    method: str,
-    path: str,
-    body: bytes = b"",
-    *,
-    timeout_s: float = 5.0,
-) -> bytes:
-    """The body of the signed reply to a request that is signed here.
-
-    Raises Refused, or OSError (also TimeoutError) when there was no reply.
-    """
-    signed = contract.sign_request(
-        key, method, path, job_uid, secrets.token_hex(12), body, time.time()
-    )
-    return await forward(host, port, key, method, path, signed, body, timeout_s=timeout_s)
-
-
-async def forward(
-    host: str,
-    port: int,
-    key: bytes,
-    method: str,
-    path: str,
-    signed: Mapping[str, str],
-    body: bytes,
-    *,
-    timeout_s: float = 5.0,
-) -> bytes:
-    """As `call`, for a request that its sender has `signed`: these are its headers."""
-    headers = {name: signed[name] for name in contract.HEADERS}
-    async with asyncio.timeout(timeout_s):
-        reader, writer = await asyncio.open_connection(host, port, limit=MAX_REPLY)
-        try:
-            writer.write(_encode(f"{method} {path} HTTP/1.1", {**headers, "Host": host}, body))
-            await writer.drain()
-            status, reply_headers, content = await _read_reply(reader)
-        except (EOFError, ValueError) as error:
-            # Any process may listen at that port.
-            raise ConnectionResetError(f"{host}:{port} broke off: {error}") from error
-        finally:
-            writer.close()
-    signature = reply_headers.get(contract.SIGNATURE_HEADER, "")
-    # A server that refuses the signature cannot sign its reply to it.
-    if status != 401 and not contract.reply_is_genuine(key, status, headers, signature, content):
-        raise Refused(0, "the reply is not signed by this job's key")
-    if status >= 400:
-        raise Refused(status, _refusal(content))
-    return content
-
-
-async def _read_reply(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str], bytes]:
-    """(status, headers, body). Raises EOFError for a reply that breaks off, ValueError for none."""
-    reply = await _read_message(reader, MAX_REPLY)
-    if reply is None:
-        raise EOFError("it sent no reply")
-    first_line, headers, body = reply
-    status = first_line.partition(" ")[2][:3]
-    if not (status.isdecimal() and status.isascii()):
-        raise ValueError(f"{first_line[:40]!r} is no reply")
-    return int(status), headers, body
-
-
-def _refusal(content: bytes) -> str:
-    try:
-        return str(json_codec.load(content)["message"])
-    except (ValueError, KeyError):
-        return content[:MAX_SHOWN].decode(errors="replace")
-
-
-class _Headers(dict[str, str]):
-    """Keys are spelled as in the contract, in whatever case they arrive."""
-
-    def __setitem__(self, name: str, value: str) -> None:
-        super().__setitem__(name.title(), value)
+        return encode_message(f"HTTP/1.1 {status} {reason}", signature, reply)
 
 
 async def _within(seconds: float, work: Awaitable[T]) -> T:
     async with asyncio.timeout(seconds):
         return await work
-
-
-async def _read_message(reader: asyncio.StreamReader, max_body: int) -> Message | None:
-    """None when the other side sends nothing more. Raises ValueError for what is no message."""
-    first_line = await reader.readline()
-    if not first_line.strip():
-        return None
-    headers = _Headers()
-    size = 0
-    while line := (await reader.readline()).strip():
-        size += len(line)
-        if size > MAX_HEADERS:
-            raise ValueError(f"the headers are more than {MAX_HEADERS} bytes")
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.strip()] = value.strip()
-    length = int(headers.get("Content-Length", "0"))
-    if not 0 <= length <= max_body:
-        raise ValueError(f"the body has {length} bytes: at most {max_body} are allowed")
-    return first_line.decode("latin-1").strip(), headers, await reader.readexactly(length)
-
-
-def _encode(
-    first_line: str,
-    headers: Mapping[str, str],
-    body: bytes,
-    content_type: str = "application/json",
-) -> bytes:
-    lines = [
-        first_line,
-        *(f"{name}: {value}" for name, value in headers.items()),
-        f"Content-Type: {content_type}",
-        f"Content-Length: {len(body)}",
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body

@@ -1,30 +1,38 @@
 """The agent of pod 0 keeps the job's membership. A replaced pod 0 rebuilds it from the reports."""
 
 import asyncio
+import heapq
 import logging
-import math
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 
-from elastic_runtime import contract, json_codec, messages
-from elastic_runtime.agent import membership, metrics
-from elastic_runtime.agent.hang_detection import PausableClock
-from elastic_runtime.agent.job_progress import JobProgress
-from elastic_runtime.agent.membership_view import Limits, Member, View, merge_report
-from elastic_runtime.agent.status_text import describe, slow_pod
-from elastic_runtime.contract import SizeRequest, State, Status
-from elastic_runtime.messages import (
+from elastic_runtime import contract, json_codec
+from elastic_runtime.agent import coordination, job_status, membership, metrics
+from elastic_runtime.agent.coordination import (
     CoordinatorReply,
     CoordinatorState,
     MemberReport,
     StacksReply,
 )
+from elastic_runtime.agent.hang_detection import PausableClock
+from elastic_runtime.agent.job_progress import JobProgress
+from elastic_runtime.agent.membership_view import (
+    Limits,
+    View,
+    heartbeat_s,
+    merge_report,
+)
+from elastic_runtime.contract import SizeRequest, Status
+from elastic_runtime.messages import Record
 
 # Between two decisions, unless a report comes earlier.
 DECISION_INTERVAL_S = 0.1
-# A request for the next record is held open for so long.
+# Times what a decision took: the coordinator takes at most a tenth of a core for them.
+DECISION_REST = 9
+# A request for the next record is held open for so long, or for a heartbeat if that is longer.
 LONG_POLL_S = 1.0
 # Between two checks whether every pod has sent its last report, unless one comes earlier, and how
 # long the silence of a pod is waited for.
@@ -51,8 +59,18 @@ class Coordinator:
         self.stacks_requested = 0
         # Pods in which a process waits for others in the step in flight.
         self.waiting: set[int] = set()
+        # The record that the pods were sent last, and the revision from which on they know it.
+        self._published = self.view.record
+        self._record_revision = 0
+        # Replies without and with the record, and their bytes.
+        self._encoded = dict[bool, tuple[CoordinatorReply | None, bytes]]()
         self._revised = asyncio.Condition()
         self._reported = asyncio.Event()
+
+    @property
+    def present_limits(self) -> Limits:
+        """For as many pods as there are."""
+        return self.limits.for_pods(len(self.view.members))
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -67,16 +85,17 @@ class Coordinator:
                 await self._publish()
             case "GET", contract.STATUS_PATH:
                 pass
-            case "POST", messages.MEMBER_PATH:
+            case "POST", coordination.MEMBER_PATH:
                 await self._receive(json_codec.decode(MemberReport, body))
                 return 200, b"{}"
-            case "POST", messages.STACKS_PATH:
+            case "POST", coordination.STACKS_PATH:
                 self.stacks_requested += 1
                 await self._publish()
                 return 200, json_codec.encode(StacksReply(self.stacks_requested))
-            case "GET", messages.RECORD_PATH:
-                await self._wait_for_revision_after(int(query.partition("=")[2] or 0))
-                return 200, json_codec.encode(self._reply())
+            case "GET", coordination.RECORD_PATH:
+                revision = int(query.partition("=")[2] or 0)
+                await self._wait_for_revision_after(revision)
+                return 200, self._encoded_reply(revision)
             case _:
                 return 404, json_codec.dump({"message": f"no such call: {method} {route}"})
         return 200, contract.encode(self.status())
@@ -119,22 +138,35 @@ class Coordinator:
         self._reported.set()
 
     async def _wait_for_revision_after(self, revision: int) -> None:
-        """Until there is news; `LONG_POLL_S` at most."""
+        """Until there is news, for as long as a poll may last."""
         if self.revision > revision:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(LONG_POLL_S), self._revised:
+            poll_s = max(LONG_POLL_S, heartbeat_s(len(self.view.members)))
+            async with asyncio.timeout(poll_s), self._revised:
                 await self._revised.wait_for(lambda: self.revision > revision)
 
-    def _reply(self) -> CoordinatorReply:
+    def _encoded_reply(self, known_revision: int) -> bytes:
+        """With the record, unless the pod knows it. All pods receive the same, encoded once."""
+        is_known = self._record_revision <= known_revision <= self.revision
+        reply = self._reply(None if is_known else self.view.record)
+        before, encoded = self._encoded.get(is_known, (None, b""))
+        if reply != before:
+            encoded = json_codec.encode(reply)
+            self._encoded[is_known] = (reply, encoded)
+        return encoded
+
+    def _reply(self, record: Record | None) -> CoordinatorReply:
         return CoordinatorReply(
             revision=self.revision,
             coordinator=self.name,
-            record=self.view.record,
+            record=record,
             saves_requested=self.saves_requested,
             stacks_requested=self.stacks_requested,
             finished=self.progress.finished,
-            waiting=tuple(sorted(self.waiting)),
+            # With two each pod sees whether another one waits.
+            waiting=tuple(heapq.nsmallest(2, self.waiting)),
+            heartbeat_s=heartbeat_s(len(self.view.members)),
             kept=CoordinatorState(
                 wanted=self.view.wanted,
                 cession=self.view.cession,
@@ -150,18 +182,23 @@ class Coordinator:
         """Decide whenever a pod has reported, until cancelled."""
         last_decision = self._clock()
         while True:
+            began = time.perf_counter()
             self._reported.clear()
             self._clock.tick()
             now = self._clock()
-            self.progress.tally.add_state(now - last_decision, self.status().state)
+            state = job_status.state(self.view, self.progress)
+            self.progress.tally.add_state(now - last_decision, state)
             last_decision = now
             await self._decide()
+            # With thousands of pods there is always a new report.
+            rest_s = DECISION_REST * (time.perf_counter() - began)
+            await asyncio.sleep(min(rest_s, DECISION_INTERVAL_S))
             with suppress(TimeoutError):
                 async with asyncio.timeout(DECISION_INTERVAL_S):
                     await self._reported.wait()
 
     async def _decide(self) -> None:
-        decision = membership.plan(self.view, self._clock(), self.limits)
+        decision = membership.plan(self.view, self._clock(), self.present_limits)
         if decision.record is None:
             return
         log.info(
@@ -179,6 +216,9 @@ class Coordinator:
         """Answer every agent that waits for news."""
         async with self._revised:
             self.revision += 1
+            if self.view.record is not self._published:
+                self._published = self.view.record
+                self._record_revision = self.revision
             self._revised.notify_all()
 
     async def wait_for_last_reports(self) -> None:
@@ -206,94 +246,8 @@ class Coordinator:
     # --- status -----------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        view = self.view
-        progress = self.progress
-        silent_before = self._clock() - self.limits.silent_s
-        state = self._state()
-        parked = [
-            member.index
-            for member in view.members.values()
-            if member.parked and member.reported_at >= silent_before
-        ]
-        is_training = state == State.TRAINING
-        return Status(
-            state=state,
-            size=0 if state == State.STOPPED else len(view.record.members),
-            wanted=view.wanted or 0,
-            cession=view.cession,
-            generation=view.record.generation,
-            step=self._step(),
-            durableStep=progress.durable_step,
-            digest=progress.digest,
-            stepSeconds=round(progress.median_step_s, 4),
-            samplesPerSecond=round(is_training * progress.samples_per_second, 3),
-            saveSeconds=round(progress.save_s, 4),
-            pauseSeconds=round(progress.pause_s, 4),
-            loss=_finite(progress.loss),
-            parked=tuple(sorted(parked)),
-            message=progress.text(view.wanted),
-            busy=describe(state, view, silent_before, progress.durable_step)
-            + (slow_pod(self._own_seconds()) if is_training else ""),
-        )
-
-    def _own_seconds(self) -> dict[int, float]:
-        return {index: self.progress.own_s.get(index, 0.0) for index in self.view.record.members}
-
-    def _state(self) -> str:
-        record = self.view.record
-        if self.progress.finished:
-            return State.FINISHED
-        if record.stop:
-            members = self._known_members()
-            all_parked = members and all(member.parked for member in members)
-            return State.STOPPED if all_parked else State.STOPPING
-        if record.generation == 0:
-            return State.STARTING
-        wanted = self.view.wanted
-        has_surplus = wanted and any(index >= wanted for index in record.members)
-        return State.TRAINING if self._has_formed() and not has_surplus else State.RESIZING
-
-    def _step(self) -> int:
-        """The newest step of the members that have formed; it is known before they commit one."""
-        record = self.view.record
-        steps = [
-            member.step
-            for member in self._known_members()
-            if member.generation == record.generation or (member.parked and record.stop)
-        ]
-        return max(steps, default=self.progress.step)
-
-    def _known_members(self) -> list[Member]:
-        members = self.view.members
-        return [members[index] for index in self.view.record.members if index in members]
-
-    def _has_formed(self) -> bool:
-        """Whether all members train in the newest generation."""
-        record = self.view.record
-        members = self._known_members()
-        return (
-            bool(members)
-            and len(members) == len(record.members)
-            and all(member.generation == record.generation for member in members)
-        )
+        silent_before = self._clock() - self.present_limits.silent_s
+        return job_status.status(self.view, self.progress, silent_before)
 
     def metrics(self) -> str:
         return metrics.format_job(self.status(), self.progress.tally)
-
-
-def _finite(loss: float | None) -> float | None:
-    return None if loss is None or not math.isfinite(loss) else round(loss, 6)
-
-
-def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:
-    """The state a pod keeps so that a replaced coordinator can recover it.
-
-    Values that the new coordinator does not know yet do not overwrite kept ones.
-    """
-    if newer.wanted is not None:
-        kept = replace(kept, wanted=newer.wanted, cession=newer.cession)
-    if newer.durable_step:
-        kept = replace(
-            kept, durable_step=newer.durable_step, digest=newer.digest, save_s=newer.save_s
-        )
-    return kept

@@ -3,18 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 
 from elastic_runtime import contract, json_codec, messages
-from elastic_runtime.agent import control_server
-from elastic_runtime.agent.coordinator import Coordinator, merge_kept
+from elastic_runtime.agent.control_client import Connection, Refused, forward
+from elastic_runtime.agent.coordination import (
+    MEMBER_PATH,
+    RECORD_PATH,
+    STACKS_PATH,
+    CoordinatorReply,
+    CoordinatorState,
+    StacksReply,
+)
+from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent.membership_view import HEARTBEAT_S
 from elastic_runtime.agent.pod_state import merged
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool
-from elastic_runtime.messages import CoordinatorReply, CoordinatorState, Progress, StacksReply
+from elastic_runtime.messages import Progress
 
 log = logging.getLogger(__name__)
-HEARTBEAT_S = 0.3
 RETRY_DELAY_S = 0.1
 REQUEST_TIMEOUT_S = 3.0
 # The stacks of the other pods must not delay the end of a worker that hangs.
@@ -35,6 +44,12 @@ class CoordinatorClient:
         self._end = end
         self._revision = 0
         self._coordinator_name = ""
+        # One for each of the two loops: the one waits while the other reports.
+        self._reports = self._connection()
+        self._replies = self._connection()
+        # The generation whose members pod 0 was told, since `_reports` was opened; 0 for none.
+        self._told_generation = 0
+        self._heartbeat_s = HEARTBEAT_S
         # Of `CoordinatorReply`, as far as this pod has acted on them.
         self._saves_requested = 0
         self._stacks_requested = STACKS_UNKNOWN
@@ -55,7 +70,7 @@ class CoordinatorClient:
         # With the caller's signature: with a nonce of our own, pod 0 would take a replayed
         # request for a new one.
         try:
-            reply = await control_server.forward(
+            reply = await forward(
                 settings.coordinator,
                 settings.coordinator_port,
                 settings.key,
@@ -65,37 +80,42 @@ class CoordinatorClient:
                 body,
                 timeout_s=REQUEST_TIMEOUT_S,
             )
-        except control_server.Refused as refused:
+        except Refused as refused:
             return refused.status or 502, json_codec.dump({"message": refused.message})
         return 200, reply
 
+    def _connection(self) -> Connection:
+        settings = self.settings
+        return Connection(
+            settings.coordinator, settings.coordinator_port, settings.key, settings.job_uid
+        )
+
     async def _call(
-        self, method: str, path: str, body: bytes = b"", timeout_s: float = REQUEST_TIMEOUT_S
+        self,
+        connection: Connection,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> bytes:
         """Raises OSError or Refused if pod 0 does not answer."""
         if self.coordinator:
             return (await self.coordinator.handle(method, path, body))[1]
-        settings = self.settings
-        return await control_server.call(
-            settings.coordinator,
-            settings.coordinator_port,
-            settings.key,
-            settings.job_uid,
-            method,
-            path,
-            body,
-            timeout_s=timeout_s,
-        )
+        return await connection.call(method, path, body, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self._reports.close()
+        self._replies.close()
 
     # --- reports ----------------------------------------------------------------------------------
 
     async def send_reports(self) -> None:
-        """Report every change at once, and a heartbeat every `HEARTBEAT_S`, until cancelled."""
+        """Report every change at once, and a heartbeat as often as pod 0 asks, until cancelled."""
         while True:
             self._pool.changed.clear()
             await self.send_report()
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_S):
+                async with asyncio.timeout(self._heartbeat_s):
                     await self._pool.changed.wait()
 
     async def send_report(self) -> None:
@@ -108,9 +128,13 @@ class CoordinatorClient:
             kept=self.kept,
         )
         pool.state.progress = Progress()
+        if self._reports.is_open and report.generation == self._told_generation:
+            report = replace(report, members=())
         try:
-            await self._call("POST", messages.MEMBER_PATH, json_codec.encode(report))
-        except (OSError, control_server.Refused) as error:
+            await self._call(self._reports, "POST", MEMBER_PATH, json_codec.encode(report))
+            self._told_generation = report.generation
+            pool.reported_waits = report.waits
+        except (OSError, Refused) as error:
             # Reported again when pod 0 is back.
             pool.state.progress = merged(report.progress, pool.state.progress)
             log.debug("pod 0 does not answer", extra={"reason": str(error)})
@@ -122,19 +146,20 @@ class CoordinatorClient:
         self._requesting = asyncio.create_task(self._request_stacks())
 
     async def _request_stacks(self) -> None:
-        with suppress(OSError, control_server.Refused):
-            body = await self._call("POST", messages.STACKS_PATH, timeout_s=STACKS_TIMEOUT_S)
+        connection = self._connection()
+        with suppress(OSError, Refused), closing(connection):
+            body = await self._call(connection, "POST", STACKS_PATH, timeout_s=STACKS_TIMEOUT_S)
             self._stacks_requested = json_codec.decode(StacksReply, body).stacks_requested
 
     # --- decisions of pod 0 -----------------------------------------------------------------------
 
     async def receive_replies(self) -> None:
         """Act on every decision of pod 0 as soon as it is made, until cancelled."""
-        path = messages.RECORD_PATH
+        path = RECORD_PATH
         while True:
             try:
-                body = await self._call("GET", f"{path}?after={self._revision}")
-            except (OSError, control_server.Refused) as error:
+                body = await self._call(self._replies, "GET", f"{path}?after={self._revision}")
+            except (OSError, Refused) as error:
                 log.debug("pod 0 does not answer", extra={"reason": str(error)})
                 self._revision = 0
                 self._stacks_requested = STACKS_UNKNOWN
@@ -153,8 +178,10 @@ class CoordinatorClient:
                 # In a task of its own: the next record must not wait for it.
                 self._logging = asyncio.create_task(pool.log_stacks())
             self._stacks_requested = reply.stacks_requested
-        if reply.record.generation >= pool.record.generation and reply.record != pool.record:
-            pool.set_record(reply.record)
+        self._heartbeat_s = reply.heartbeat_s or HEARTBEAT_S
+        record = reply.record or pool.record
+        if record.generation >= pool.record.generation and record != pool.record:
+            pool.set_record(record)
         if reply.finished and pool.state.broken >= pool.state.generation:
             # This pod is in no generation, and none will follow.
             pool.state.finished = True
@@ -166,3 +193,17 @@ class CoordinatorClient:
         if reply.saves_requested > self._saves_requested:
             self._saves_requested = reply.saves_requested
             pool.send(messages.SaveRequested())
+
+
+def merge_kept(kept: CoordinatorState, newer: CoordinatorState) -> CoordinatorState:
+    """The state a pod keeps so that a replaced coordinator can recover it.
+
+    Values that the new coordinator does not know yet do not overwrite kept ones.
+    """
+    if newer.wanted is not None:
+        kept = replace(kept, wanted=newer.wanted, cession=newer.cession)
+    if newer.durable_step:
+        kept = replace(
+            kept, durable_step=newer.durable_step, digest=newer.digest, save_s=newer.save_s
+        )
+    return kept

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from elastic_runtime.agent import metrics, status_text
-from elastic_runtime.messages import CoordinatorState, Progress, WorkDone
+from elastic_runtime.agent.coordination import CoordinatorState, WorkDone
+from elastic_runtime.messages import Progress
 
 # The pace of a job is the median of its last steps.
 MAX_STEPS = 21

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
+from elastic_runtime.agent import control_client
 from elastic_runtime.agent.settings import LOCAL_HOST_ENV
 from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
@@ -90,8 +90,8 @@ def _status(port: int, key: Path) -> Status:
 
 
 def _call(port: int, key: bytes, method: str, path: str, body: bytes = b"") -> bytes:
-    """The reply of pod 0. Raises OSError if there is none, and control_server.Refused."""
-    return asyncio.run(control_server.call(HOST, port, key, JOB, method, path, body))
+    """The reply of pod 0. Raises OSError if there is none, and control_client.Refused."""
+    return asyncio.run(control_client.call(HOST, port, key, JOB, method, path, body))
 
 
 def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
@@ -126,7 +126,7 @@ def request(
         return 1
     try:
         print(show(_call(port, key, method, path, body)))
-    except control_server.Refused as refused:
+    except control_client.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1
     except OSError as error:

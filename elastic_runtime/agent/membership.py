@@ -110,8 +110,7 @@ RULES = (
     Rule(
         Situation.FORMING,
         lambda survey: any(
-            survey.alive[index].generation != survey.view.record.generation
-            for index in survey.present
+            member.generation != survey.view.record.generation for member in survey.present.values()
         ),
         lambda _: wait(Reason.STILL_FORMING),
         (Reason.STILL_FORMING,),

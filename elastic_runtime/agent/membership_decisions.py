@@ -24,8 +24,8 @@ class Survey:
     limits: Limits
     # Pods that report and have not finished, by index.
     alive: Mapping[int, Member]
-    # Members of the current generation that are alive and were not restarted.
-    present: tuple[int, ...]
+    # Members of the current generation that are alive and were not restarted, by index.
+    present: Mapping[int, Member]
 
     @property
     def settled(self) -> bool:
@@ -39,11 +39,11 @@ def take_survey(view: View, now: float, limits: Limits) -> Survey:
         for member in view.members.values()
         if now - member.reported_at <= limits.silent_s and not member.finished
     }
-    present = tuple(
-        index
+    present = {
+        index: alive[index]
         for index, incarnation in zip(view.record.members, view.record.incarnations, strict=True)
         if index in alive and alive[index].incarnation == incarnation
-    )
+    }
     return Survey(view, now, limits, alive, present)
 
 
@@ -135,7 +135,7 @@ def start_from_save(survey: Survey) -> Decision:
 def loss_is_certain(survey: Survey) -> bool:
     """Whether a member of the current generation is lost, with a state that was not saved."""
     record = survey.view.record
-    if record.stop and all(survey.alive[index].parked for index in survey.present):
+    if record.stop and all(member.parked for member in survey.present.values()):
         # What is lost now was saved before.
         return False
     known = survey.view.members
@@ -150,10 +150,13 @@ def recover(survey: Survey) -> Decision:
     present = survey.present
     broke_at = survey.view.broke_at
     if broke_at is not None:
-        silent = [index for index in present if survey.alive[index].reported_at < broke_at]
-        if silent and survey.now - broke_at >= survey.limits.silent_after_break_s:
-            present = tuple(index for index in present if index not in silent)
-        elif silent and not loss_is_certain(survey):
+        reporting = {
+            index: member for index, member in present.items() if member.reported_at >= broke_at
+        }
+        is_any_silent = len(reporting) < len(present)
+        if is_any_silent and survey.now - broke_at >= survey.limits.silent_after_break_s:
+            present = reporting
+        elif is_any_silent and not loss_is_certain(survey):
             # The loss is known as soon as all others, or the agent of the lost one, have reported.
             return wait(Reason.LOSS_UNKNOWN)
     since = _loss_at(survey)
@@ -175,14 +178,8 @@ def _loss_at(survey: Survey) -> float:
     view = survey.view
     if view.broke_at is not None:
         return view.broke_at
-    return max(
-        (
-            pod.first_reported_at
-            for pod in view.members.values()
-            if pod.index in view.record.members
-        ),
-        default=0.0,
-    )
+    known = [view.members[index] for index in view.record.members if index in view.members]
+    return max((pod.first_reported_at for pod in known), default=0.0)
 
 
 def _behind(survey: Survey) -> list[Member]:
@@ -199,7 +196,7 @@ def restart(survey: Survey) -> Decision:
     stops = survey.view.record.stop
     if stops and survey.view.wanted == 0:
         return wait(Reason.STAYS_STOPPED)
-    members = [survey.alive[index] for index in survey.present]
+    members = survey.present.values()
     if any(member.leaving and not member.parked for member in members):
         return wait(Reason.STILL_SAVING)
     if not stops and _behind(survey):
@@ -217,7 +214,7 @@ def resize(survey: Survey) -> Decision:
     if not target:
         if not survey.settled and view.wanted != 0:
             return wait(Reason.SETTLING)
-        members = [survey.alive[index] for index in survey.present]
+        members = survey.present.values()
         return new_generation(survey, Reason.ALL_MUST_LEAVE, members, stop=True)
     indexes = sorted(member.index for member in target)
     if indexes == list(view.record.members):
@@ -251,7 +248,7 @@ def _preparing(survey: Survey) -> list[Member]:
 
 def _target(survey: Survey) -> list[Member]:
     """The pods that should train; empty if the job must stop."""
-    members = [survey.alive[index] for index in survey.present]
+    members = list(survey.present.values())
     target = [pod for pod in _candidates(survey) if pod.ready or pod.index in survey.present]
     if not target and _preparing(survey):
         # A pod that is to stay is starting again. Until then the others keep the state.

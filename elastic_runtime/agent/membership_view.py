@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from elastic_runtime.messages import MemberReport, Record
+from elastic_runtime.agent.coordination import MemberReport
+from elastic_runtime.messages import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,37 @@ class Member:
     first_reported_at: float = 0.0
 
 
+# Between two reports of a pod in which nothing changes, and how many of those pod 0 takes a second.
+HEARTBEAT_S = 0.3
+MAX_HEARTBEATS = 2000
+
+
+def heartbeat_s(pods: int) -> float:
+    """Between two reports of each of so many pods: one process answers them all."""
+    return max(HEARTBEAT_S, pods / MAX_HEARTBEATS)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """In seconds."""
+    """In seconds, for a job whose pods report every `HEARTBEAT_S`."""
 
     # A pod that does not report for so long is lost. Its agent reports a dead process at once.
     silent_s: float = 3.0
-    # The same once a generation broke: every pod reports three times a second.
+    # The same once a generation broke: every pod reports several times in it.
     silent_after_break_s: float = 1.0
     # A replaced coordinator waits so long for the members that others name.
     gather_s: float = 5.0
     # Pods that become ready together, or are terminated together, share one change.
     settle_s: float = 0.4
+
+    def for_pods(self, pods: int) -> "Limits":
+        """The same for a job of so many pods, which report more rarely when there are many."""
+        times = heartbeat_s(pods) / HEARTBEAT_S
+        return replace(
+            self,
+            silent_s=self.silent_s * times,
+            silent_after_break_s=self.silent_after_break_s * times,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +93,7 @@ def merge_report(view: View, report: MemberReport, now: float) -> View:
         incarnation=report.incarnation,
         address=report.address,
         generation=report.generation,
-        members=report.members,
+        members=report.members or _known_members(before, report),
         step=report.step,
         ready=report.ready,
         leaving=report.leaving,
@@ -95,6 +115,12 @@ def merge_report(view: View, report: MemberReport, now: float) -> View:
         changed_at=now if changed else view.changed_at,
         record=_with_store(view.record, report),
     )
+
+
+def _known_members(before: Member | None, report: MemberReport) -> tuple[int, ...]:
+    """A pod names the members of its generation once to a coordinator."""
+    is_known = before is not None and before.generation == report.generation
+    return before.members if before is not None and is_known else ()
 
 
 def _with_store(record: Record, report: MemberReport) -> Record:

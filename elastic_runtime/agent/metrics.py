@@ -15,8 +15,8 @@ wait     until the smallest size was there, or while the job was stopped
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from elastic_runtime.agent.coordination import WorkDone
 from elastic_runtime.contract import State, Status
-from elastic_runtime.messages import WorkDone
 
 CAUSES = ("train", "resize", "recover", "save", "wait")
 _CAUSE_OF_STATE = {State.STARTING: "wait", State.STOPPED: "wait", State.STOPPING: "save"}

@@ -1,5 +1,6 @@
 """PURE. Which signed requests a control port accepts: recent ones, each once."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -19,8 +20,8 @@ class Nonces:
 
     def __init__(self, started_at: float) -> None:
         """`started_at`: now, in Unix seconds."""
-        # An earlier process may have received what was sent before.
-        self._started_at = started_at
+        # An earlier process may have received what was sent before. Requests carry milliseconds.
+        self._started_at = math.floor(1000 * started_at) / 1000
         # Nonce → the time of its request or of its arrival, whichever is later. If this side's
         # clock goes back, the nonces stay.
         self._times = OrderedDict[str, float]()

@@ -6,17 +6,11 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from elastic_runtime import messages
+from elastic_runtime.agent.coordination import CoordinatorState, MemberReport, WorkDone
 from elastic_runtime.agent.job_progress import MAX_STEPS
 from elastic_runtime.agent.status_text import shorten
 from elastic_runtime.agent.worker_process import WorkerProcess
-from elastic_runtime.messages import (
-    CoordinatorState,
-    MemberReport,
-    Progress,
-    StoreOpened,
-    WorkDone,
-    WorkerMessage,
-)
+from elastic_runtime.messages import Progress, StoreOpened, WorkerMessage
 
 
 @dataclass

@@ -69,11 +69,12 @@ def _unparked(view: View, silent_before: float) -> list[int]:
 
 
 def _training(view: View, silent_before: float) -> str:
+    members = set(view.record.members)
     preparing = [
         index
         for index, member in view.members.items()
         if member.reported_at >= silent_before
-        and index not in view.record.members
+        and index not in members
         and not member.ready
         and not member.leaving
     ]
@@ -84,7 +85,7 @@ def _training(view: View, silent_before: float) -> str:
     ]
     return "; ".join(
         [
-            f"training with {len(view.record.members)}" if missing else "training",
+            f"training with {len(members)}" if missing else "training",
             *([f"getting ready to join: {_names(preparing)}"] if preparing else []),
             *([f"not there: {_names(missing)}"] if missing else []),
         ]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from elastic_runtime.agent.control_server import Refused
+from elastic_runtime.agent.control_client import Refused
 from elastic_runtime.agent.job_report import live_line
 from elastic_runtime.contract import Status
 from elastic_runtime.json_logging import sentence

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from elastic_runtime import contract, messages
 from elastic_runtime.agent import hang_detection, metrics
+from elastic_runtime.agent.coordination import WorkDone
 from elastic_runtime.agent.pod_state import PodState
 from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.worker_exit import exit_code_after, how_it_ended
 from elastic_runtime.agent.worker_process import WorkerProcess, spawn
-from elastic_runtime.messages import AgentMessage, Failed, Record, WorkDone, WorkerMessage
+from elastic_runtime.messages import AgentMessage, Failed, Record, WorkerMessage
 
 log = logging.getLogger(__name__)
 # Between two checks of the processes, at most.
@@ -20,38 +22,6 @@ CHECK_INTERVAL_S = 0.05
 CHECK_MARGIN_S = 0.005
 # For what a process sent before it died.
 LAST_MESSAGES_S = 1.0
-
-
-def exit_code_after(
-    failed: int | None,
-    *,
-    left_early: bool,
-    leaving: bool,
-    is_final: bool,
-    deaths: int,
-    max_restarts: int,
-) -> int | None:
-    """The exit code of a pod whose processes have ended; None to start them again.
-
-    `failed`: the exit code of the process that failed, negative for a signal; None if none did.
-    `left_early`: a script ended before its last step. `is_final`: started again, it would fail in
-    the same way. `deaths`: in a row, this one included.
-    """
-    if failed is None:
-        return 1 if left_early else 0
-    if leaving:
-        return contract.EXIT_LEFT_ON_REQUEST
-    if is_final or deaths > max_restarts:
-        is_failure = failed > 0 and failed not in contract.IGNORED_EXIT_CODES
-        return failed if is_failure else 1
-    return None
-
-
-def _how_it_ended(code: int) -> str:
-    """For a process that reported no cause. `code`: negative for a signal."""
-    if code < 0:
-        return f"its process was killed by signal {-code}: see the pod's log"
-    return f"its script ended with exit code {code}: see the pod's log"
 
 
 class WorkerPool:
@@ -73,6 +43,8 @@ class WorkerPool:
         # A rank in another pod waits for the step in flight.
         self.others_wait = False
         self.done = WorkDone()
+        # The last report said that a rank waits for the step in flight.
+        self.reported_waits = False
         self.all_deaths = 0
         self.hangs = 0
         # Set when the coordinator must be sent a report at once.
@@ -163,7 +135,7 @@ class WorkerPool:
         if failed is not None and code is not None:
             # For the last report: the workers that trained have ended.
             self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
-            reason = self._last_failure.reason if self._last_failure else _how_it_ended(failed)
+            reason = self._last_failure.reason if self._last_failure else how_it_ended(failed)
             self.state.add_progress(messages.Progress(failure=f"gave up: {reason}"))
         return code
 
@@ -198,6 +170,10 @@ class WorkerPool:
         """To every worker."""
         for worker in self.workers:
             worker.send(message)
+
+    @property
+    def _is_leading(self) -> bool:
+        return self.record.members[:1] == (self.settings.index,)
 
     def set_record(self, record: Record) -> None:
         self.record = record
@@ -235,6 +211,9 @@ class WorkerPool:
                 self._last_failure = None
                 if worker is self.workers[0]:
                     self.done = metrics.add_step(self.done, self._samples, message.seconds)
+                if not (self._is_leading or self.reported_waits):
+                    # The next heartbeat reports it.
+                    return
             case messages.Parked() if self.state.parked and self.state.leaving:
                 self._end(contract.EXIT_LEFT_ON_REQUEST)
             case messages.Arrived() | messages.Evaluating():

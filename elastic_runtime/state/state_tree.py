@@ -1,5 +1,6 @@
 """Takes a training state apart into plain data and a list of tensors, and puts it together."""
 
+import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,6 +63,19 @@ def named_tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
     elif isinstance(state, (list, tuple)):
         for number, value in enumerate(state):
             yield from named_tensors(value, (*path, str(number)))
+
+
+def digest(state: State) -> bytes:
+    """SHA-256 of everything in a state. Equal ones may differ in it if they were made in different
+    ways; different ones never have the same."""
+    tensors: list[torch.Tensor] = []
+    skeleton = flatten(state, tensors)
+    layout = [(tuple(tensor.shape), tensor.dtype) for tensor in tensors]
+    total = hashlib.sha256(pack((skeleton, layout)))
+    for tensor in tensors:
+        if tensor.numel():
+            total.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return total.digest()
 
 
 def pack(value: Any) -> bytes:

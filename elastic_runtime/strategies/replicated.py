@@ -6,9 +6,9 @@ import torch
 
 from elastic_runtime import parameter_checks
 from elastic_runtime.data import batch_assignment
-from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
+from elastic_runtime.strategies import whole_state
 from elastic_runtime.strategies.base import Pass, StateAccess
 from elastic_runtime.strategies.finite_gradients import all_finite
 from elastic_runtime.strategies.gradient_buckets import GradientBuckets
@@ -84,16 +84,10 @@ class Replicated:
         """Nothing to do: every rank that stays has the whole state."""
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
-        rank = group.rank if group else 0
-        sources = [*recovery.holders, *recovery.committers]
-        receivers = list(recovery.receivers)
         if recovery.cold_start:
-            self._state.load_newest(group)
-            sources = [0]
-            receivers = receivers[1:]
-        for number, receiver in enumerate(receivers):
-            source = sources[number % len(sources)]
-            if group and rank == source:
-                state_transfer.send(group, self._state.state_dict(), receiver)
-            elif group and rank == receiver:
-                self._state.receive(group, source)
+            is_loaded = self._state.load_newest(group)
+            if group:
+                whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
+        elif group:
+            sources = [*recovery.holders, *recovery.committers]
+            whole_state.spread(group, self._state, sources, recovery.receivers)

@@ -11,6 +11,7 @@ from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
 from elastic_runtime.state.reshard_plan import Shard
+from elastic_runtime.strategies import whole_state
 from elastic_runtime.strategies.base import StateAccess
 from elastic_runtime.strategies.fsdp2_internals import Collective
 from elastic_runtime.strategies.peer_copies import PeerCopies
@@ -108,17 +109,13 @@ class Resharding:
             # The parameters that the script had built do not exist any more.
             must_load = True
             self._model.unwrap_empty()
-        loaded = self._state.load_newest(group)
-        if group.rank:
-            self._state.receive(group, 0)
-        else:
-            if not loaded and must_load:
-                raise LookupError(
-                    "a shard of the state was lost, and no peer copy or checkpoint has it: set "
-                    "peer_copy_every or save_every"
-                )
-            for receiver in range(1, group.world):
-                state_transfer.send(group, self._state.state_dict(), receiver)
+        is_loaded = self._state.load_newest(group)
+        if must_load and not is_loaded:
+            raise LookupError(
+                "a shard of the state was lost, and no peer copy or checkpoint has it: set "
+                "peer_copy_every or save_every"
+            )
+        whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
         complete = self._model.read(Shard(0, 1))
         shard = shard_of(group, group.rank)
         tensors = [

@@ -12,8 +12,8 @@ from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.state import state_tree
 from elastic_runtime.state.optimizers import Optimizers
-from elastic_runtime.state.state_tree import named_tensors
 from elastic_runtime.training import loss_weights
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.loss_scaling import LossScaling
@@ -31,7 +31,7 @@ def _digest_of_layout(model: torch.nn.Module) -> int:
     """Only states of models with the same digest fit into each other."""
     layout = [
         (name, tuple(tensor.shape), str(tensor.dtype))
-        for name, tensor in named_tensors(model.state_dict())
+        for name, tensor in state_tree.named_tensors(model.state_dict())
     ]
     return int.from_bytes(hashlib.sha256(repr(layout).encode()).digest()[:8], "big") >> 1
 
@@ -104,6 +104,11 @@ class TrainingState:
             **self.extra_state(),
         }
 
+    def digest(self) -> bytes:
+        """See `StateAccess.digest`."""
+        # An earlier transfer that failed may still write to the live tensors.
+        return b"" if self._is_torn else state_tree.digest(self.state_dict())
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizers.load_state_dict(state["optimizer"])
@@ -156,8 +161,8 @@ class TrainingState:
     def load_newest(self, group: Group | None) -> bool:
         """Called by every rank: the leading one loads the newest checkpoint.
 
-        True on the leading rank if there was one. Raises on every rank if there are checkpoints and
-        none can be loaded: Mistake if the newest is of another model, else LookupError.
+        True on every rank if there was one. Raises on every rank if there are checkpoints and none
+        can be loaded: Mistake if the newest is of another model, else LookupError.
         """
         loaded: Mapping[str, Any] | None = None
         collected = self._saver.collect(group)
@@ -182,12 +187,13 @@ class TrainingState:
                     f"the newest checkpoint is not of this script: {one_line(error)}; build the "
                     "model that wrote it, or use another checkpoint directory"
                 )
-        failure, is_mistake = all_gather_object(group, [failure, is_mistake])[0]
+        outcome = [failure, is_mistake, bool(loaded)]
+        failure, is_mistake, is_loaded = all_gather_object(group, outcome)[0]
         if failure:
             raise Mistake(failure) if is_mistake else LookupError(failure)
         if loaded:
             log.info("continues from a checkpoint", extra={"step": self.step})
-        return bool(loaded)
+        return bool(is_loaded)
 
     def receive(self, group: Group, source: int) -> None:
         """Replace this state by the one that rank `source` sends.

@@ -3,12 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from elastic_runtime import json_codec, messages
+from elastic_runtime import json_codec
 from elastic_runtime.agent import control_server
 from elastic_runtime.agent.agent import Agent
+from elastic_runtime.agent.coordination import (
+    MEMBER_PATH,
+    RECORD_PATH,
+    CoordinatorReply,
+    MemberReport,
+)
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.settings import PodSettings
-from elastic_runtime.messages import CoordinatorReply, MemberReport
 
 KEY = b"key"
 JOB = "uid"
@@ -60,11 +65,11 @@ async def three_pods() -> AsyncIterator[tuple[int, int, int]]:
 
 async def report_to(coordinator: Coordinator, report: MemberReport) -> None:
     body = json_codec.encode(report)
-    assert await coordinator.handle("POST", messages.MEMBER_PATH, body) == (200, b"{}")
+    assert await coordinator.handle("POST", MEMBER_PATH, body) == (200, b"{}")
 
 
 async def reply_of(coordinator: Coordinator) -> CoordinatorReply:
     """What a pod that asks now receives."""
-    status, body = await coordinator.handle("GET", f"{messages.RECORD_PATH}?after=-1", b"")
+    status, body = await coordinator.handle("GET", f"{RECORD_PATH}?after=-1", b"")
     assert status == 200
     return json_codec.decode(CoordinatorReply, body)

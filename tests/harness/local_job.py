@@ -22,7 +22,7 @@ from urllib.request import urlopen
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
+from elastic_runtime.agent import control_client
 from elastic_runtime.contract import SizeRequest, State, Status
 from tests.paths import TREE
 
@@ -111,7 +111,7 @@ class Job:
 
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
         return contract.decode_status(
-            asyncio.run(control_server.call("127.0.0.1", self.port, key, "uid", method, path, body))
+            asyncio.run(control_client.call("127.0.0.1", self.port, key, "uid", method, path, body))
         )
 
     def metrics(self) -> dict[str, float]:

@@ -22,6 +22,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
         "two calls of the system; what fails in them is tried there, and for the mark of the best",
     ),
+    "elastic_runtime/agent/coordination.py": (
+        "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
+        "messages only; both ends are checked there",
+    ),
+    "elastic_runtime/agent/http_message.py": (
+        "tests/unit/elastic_runtime/agent/test_control_server.py",
+        "bytes that are no message are sent there to both ends",
+    ),
+    "elastic_runtime/agent/job_status.py": (
+        "tests/unit/elastic_runtime/agent/test_coordinator.py",
+        "the status follows there from the reports of pods",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

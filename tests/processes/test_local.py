@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
+from elastic_runtime.agent import control_client
 from elastic_runtime.checkpointing import restore
 from elastic_runtime.contract import State, Status
 from tests.harness.local_job import (
@@ -146,7 +146,7 @@ def test_a_terminated_pod_leaves_at_the_end_of_a_step(
     job.pods[2].terminate()
     job.trains(2)
     assert job.pods[2].wait(20) == contract.EXIT_LEFT_ON_REQUEST
-    with pytest.raises(control_server.Refused) as refused:
+    with pytest.raises(control_client.Refused) as refused:
         job.call("GET", contract.STATUS_PATH, key=b"another")
     assert refused.value.status == 401
     job.stop()

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
+from elastic_runtime.agent import control_client
 from elastic_runtime.contract import SizeRequest, Status
 from tests.bench.runtime.commits import Commit, Resumed, lines, read_journal
 from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
@@ -50,7 +50,7 @@ class Ours(Job):
         key = (self.directory / "key").read_bytes().strip()
         return contract.decode_status(
             asyncio.run(
-                control_server.call(
+                control_client.call(
                     "127.0.0.1", self.port, key, "local", method, path, body, timeout_s=30
                 )
             )
@@ -62,7 +62,7 @@ class Ours(Job):
     def status(self) -> Status | None:
         try:
             return self.call("GET", contract.STATUS_PATH)
-        except (OSError, ValueError, control_server.Refused):
+        except (OSError, ValueError, control_client.Refused):
             # Pod 0 does not run yet.
             return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from elastic_runtime import json_codec, messages
-from elastic_runtime.messages import MemberReport
+from elastic_runtime.agent.coordination import MemberReport
 
 KINDS = {cls.__name__: cls for cls in (messages.Ready, messages.Broken, messages.Formed)}
 

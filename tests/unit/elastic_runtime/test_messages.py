@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime import json_codec, messages
+from elastic_runtime.agent.coordination import CoordinatorReply, MemberReport, StacksReply
 from elastic_runtime.messages import (
     AgentMessage,
-    CoordinatorReply,
-    MemberReport,
-    StacksReply,
     WorkerMessage,
     decode_agent_message,
     decode_worker_message,

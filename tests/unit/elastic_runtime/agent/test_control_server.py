@@ -2,17 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
+from elastic_runtime.agent import control_client, control_server
 
 KEY = b"key"
 JOB = "uid"
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def echo(method: str, path: str, _: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
@@ -55,22 +54,22 @@ def request(
 
 async def test_signed_call_is_answered(port: int) -> None:
     assert (
-        await control_server.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}")
+        await control_client.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}")
         == b"PUT /v1/size {}"
     )
 
 
 async def test_refusal_has_its_reason(port: int) -> None:
-    with pytest.raises(control_server.Refused, match="not now"):
-        await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/no")
-    with pytest.raises(control_server.Refused, match="400: size is 'bad'"):
-        await control_server.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"bad")
+    with pytest.raises(control_client.Refused, match="not now"):
+        await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/no")
+    with pytest.raises(control_client.Refused, match="400: size is 'bad'"):
+        await control_client.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"bad")
 
 
 @pytest.mark.parametrize(("key", "job"), [(b"other", JOB), (KEY, "other")])
 async def test_other_key_or_job_gets_401(port: int, key: bytes, job: str) -> None:
-    with pytest.raises(control_server.Refused) as refused:
-        await control_server.call("127.0.0.1", port, key, job, "GET", "/v1/status")
+    with pytest.raises(control_client.Refused) as refused:
+        await control_client.call("127.0.0.1", port, key, job, "GET", "/v1/status")
     assert refused.value.status == 401
 
 
@@ -126,7 +125,7 @@ async def test_strangers_take_no_ones_place_but_their_own(
         # The oldest of the address that has most of them.
         assert await flood[0][0].read() == b""
         assert await flood[1][0].read() == b""
-        call = control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+        call = control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
         assert await call == b"GET /v1/status "
     open_streams = [*members, first, *flood[3:]]
     assert not any(reader.at_eof() for reader, _ in open_streams)
@@ -207,68 +206,4 @@ async def test_header_names_are_read_in_any_case(port: int) -> None:
 )
 async def test_invalid_request_changes_nothing(port: int, sent: bytes) -> None:
     assert b" 200 " not in await send_bytes(port, sent)
-    assert await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/still") == b"GET /still "
-
-
-async def call_foreign_server(handler: Handler, call: Callable[[int], Awaitable[object]]) -> None:
-    """Make the call to a server that is not ours, which is closed afterwards."""
-    closed = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await handler(reader, writer)
-        writer.close()
-        await writer.wait_closed()
-        closed.set()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        await call(server.sockets[0].getsockname()[1])
-        await closed.wait()
-
-
-async def test_reply_that_is_not_signed_by_the_job_is_refused() -> None:
-    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-
-    async def call(port: int) -> None:
-        with pytest.raises(control_server.Refused, match="not signed by this job's key"):
-            await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
-
-    await call_foreign_server(impostor, call)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"garbage\r\n\r\n", id="line of one word"),
-        pytest.param(b"HTTP/1.1 fine\r\n\r\n", id="status is no number"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", id="length is no number"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
-            id="length past every limit",
-        ),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", id="half a body"),
-    ],
-)
-async def test_invalid_reply_is_a_connection_error(reply: bytes) -> None:
-    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(reply)
-
-    async def call(port: int) -> None:
-        with pytest.raises(ConnectionResetError, match=f"{port} broke off"):
-            await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
-
-    await call_foreign_server(stranger, call)
-
-
-async def test_call_without_a_reply_times_out() -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async def call(port: int) -> None:
-        with pytest.raises(TimeoutError):
-            await control_server.call("127.0.0.1", port, KEY, JOB, "GET", "/", timeout_s=0.05)
-
-    await call_foreign_server(silent, call)
+    assert await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/still") == b"GET /still "

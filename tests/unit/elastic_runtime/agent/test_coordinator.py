@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from elastic_runtime import contract, json_codec, messages
+from elastic_runtime.agent import coordinator as coordinator_module
+from elastic_runtime.agent.coordination import (
+    MEMBER_PATH,
+    RECORD_PATH,
+    CoordinatorReply,
+    MemberReport,
+    WorkDone,
+)
 from elastic_runtime.agent.coordinator import Coordinator
-from elastic_runtime.agent.membership_view import Limits
-from elastic_runtime.messages import MemberReport, Progress, Record, WorkDone
+from elastic_runtime.agent.membership_view import Limits, Member
+from elastic_runtime.messages import Progress, Record
 from tests.fakes.agents import HOST, report_to
 
 
@@ -105,7 +113,7 @@ async def test_a_malformed_report_is_refused_in_one_line(change: dict[str, Any])
     job = coordinator()
     values = json.loads(json_codec.encode(report(1))) | change
     with pytest.raises(ValueError, match=r"not a| is ") as raised:
-        await job.handle("POST", messages.MEMBER_PATH, json.dumps(values).encode())
+        await job.handle("POST", MEMBER_PATH, json.dumps(values).encode())
     assert "\n" not in str(raised.value)
 
 
@@ -186,6 +194,77 @@ async def test_store_of_the_first_member_completes_the_record() -> None:
     await report_to(job, replace(report(0), store=opened))
     assert job.view.record.store == f"{HOST}:7"
     assert job.revision == revision + 1
+
+
+async def reply_after(job: Coordinator, revision: int) -> CoordinatorReply:
+    """What a pod receives that knows this revision."""
+    status, body = await job.handle("GET", f"{RECORD_PATH}?after={revision}", b"")
+    assert status == 200
+    return json_codec.decode(CoordinatorReply, body)
+
+
+async def test_a_record_is_sent_once_to_a_pod_that_takes_every_reply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coordinator_module, "LONG_POLL_S", 0.01)
+    job = coordinator()
+    await job._publish()
+    first = await reply_after(job, 0)
+    assert first.record == job.view.record
+    await job.handle("POST", contract.CHECKPOINT_PATH, b"")
+    second = await reply_after(job, first.revision)
+    assert (second.record, second.saves_requested) == (None, 1)
+    # No news: the poll ends without the record too.
+    assert (await reply_after(job, second.revision)).record is None
+    job.view = replace(job.view, record=replace(job.view.record, generation=4))
+    await job._publish()
+    assert (await reply_after(job, second.revision)).record == job.view.record
+
+
+async def test_a_pod_that_followed_another_coordinator_is_sent_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That one may have been at a later revision."""
+    monkeypatch.setattr(coordinator_module, "LONG_POLL_S", 0.01)
+    job = coordinator()
+    await job._publish()
+    assert (await reply_after(job, 57)).record == job.view.record
+
+
+async def test_a_reply_is_encoded_once_for_all_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = coordinator()
+    encoded = list[Any]()
+
+    def encode(message: object) -> bytes:
+        encoded.append(message)
+        return json_codec.dump({})
+
+    monkeypatch.setattr("elastic_runtime.agent.coordinator.json_codec.encode", encode)
+    for _ in range(3):
+        await job.handle("GET", f"{RECORD_PATH}?after=-1", b"")
+    assert len(encoded) == 1
+    job.saves_requested += 1
+    await job.handle("GET", f"{RECORD_PATH}?after=-1", b"")
+    assert [reply.saves_requested for reply in encoded] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "pod", "others_wait"),
+    [({5}, 5, False), ({5}, 6, True), ({4, 5, 6}, 5, True), (set(), 5, False)],
+)
+async def test_a_pod_sees_whether_another_one_waits(
+    waiting: set[int], pod: int, others_wait: bool
+) -> None:
+    job = coordinator()
+    job.waiting = waiting
+    assert bool(set((await reply_after(job, -1)).waiting) - {pod}) == others_wait
+
+
+async def test_a_large_job_is_told_to_report_more_rarely() -> None:
+    job = coordinator()
+    pods = {index: Member(index, "life", reported_at=100.0) for index in range(1000)}
+    job.view = replace(job.view, members=pods)
+    assert (await reply_after(job, -1)).heartbeat_s == 0.5
 
 
 async def test_unknown_call_is_refused() -> None:

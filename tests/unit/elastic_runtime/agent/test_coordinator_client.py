@@ -8,22 +8,21 @@ from itertools import permutations
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server
-from elastic_runtime.agent.coordinator import Coordinator
-from elastic_runtime.agent.settings import AGENT_FD_ENV
-from elastic_runtime.agent.worker_process import spawn
-from elastic_runtime.contract import SizeRequest
-from elastic_runtime.messages import (
+from elastic_runtime.agent import control_client
+from elastic_runtime.agent.coordination import (
     MEMBER_PATH,
     RECORD_PATH,
     STACKS_PATH,
     CoordinatorReply,
     CoordinatorState,
     MemberReport,
-    Progress,
-    Record,
 )
-from tests.fakes.agents import HOST, JOB, KEY, agent, reply_of, report_to, three_pods
+from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent.settings import AGENT_FD_ENV
+from elastic_runtime.agent.worker_process import spawn
+from elastic_runtime.contract import SizeRequest
+from elastic_runtime.messages import Progress, Record
+from tests.fakes.agents import HOST, JOB, KEY, agent, listening, reply_of, report_to, three_pods
 
 
 async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
@@ -34,12 +33,12 @@ async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
             signed = contract.sign_request(
                 KEY, "PUT", contract.SIZE_PATH, JOB, nonce, body, time.time()
             )
-            reply = await control_server.forward(
+            reply = await control_client.forward(
                 HOST, first, KEY, "PUT", contract.SIZE_PATH, signed, body
             )
             assert contract.decode_status(reply).wanted == 3
-            with pytest.raises(control_server.Refused, match="401: the request was seen before"):
-                await control_server.forward(
+            with pytest.raises(control_client.Refused, match="401: the request was seen before"):
+                await control_client.forward(
                     HOST, second, KEY, "PUT", contract.SIZE_PATH, signed, body
                 )
 
@@ -52,15 +51,15 @@ async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
 async def test_every_pod_answers_a_controller(method: str, path: str) -> None:
     async with three_pods() as ports:
         for port in ports:
-            reply = await control_server.call(HOST, port, KEY, JOB, method, path)
+            reply = await control_client.call(HOST, port, KEY, JOB, method, path)
             assert contract.decode_status(reply).state == contract.State.STARTING
 
 
 async def test_every_pod_returns_the_refusal_of_pod_0() -> None:
     async with three_pods() as ports:
         for port in ports:
-            with pytest.raises(control_server.Refused, match="400: size is '-1'"):
-                await control_server.call(
+            with pytest.raises(control_client.Refused, match="400: size is '-1'"):
+                await control_client.call(
                     HOST, port, KEY, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}'
                 )
 
@@ -72,14 +71,14 @@ async def test_every_pod_returns_the_refusal_of_pod_0() -> None:
 async def test_calls_of_agents_are_answered_by_pod_0_only(method: str, path: str) -> None:
     async with three_pods() as (_, *others):
         for port in others:
-            with pytest.raises(control_server.Refused, match=r"404: .* is answered by pod 0 only"):
-                await control_server.call(HOST, port, KEY, JOB, method, path, b"{}")
+            with pytest.raises(control_client.Refused, match=r"404: .* is answered by pod 0 only"):
+                await control_client.call(HOST, port, KEY, JOB, method, path, b"{}")
 
 
 async def test_malformed_report_is_refused_in_one_line() -> None:
     async with three_pods() as (port, *_):
-        with pytest.raises(control_server.Refused, match="400: index is 'x'"):
-            await control_server.call(
+        with pytest.raises(control_client.Refused, match="400: index is 'x'"):
+            await control_client.call(
                 HOST, port, KEY, JOB, "POST", MEMBER_PATH, b'{"index":"x","incarnation":""}'
             )
 
@@ -130,6 +129,38 @@ async def test_finished_job_ends_a_pod_that_is_in_no_generation() -> None:
         pod.client.apply(CoordinatorReply(finished=True))
     assert (outside.over.is_set(), outside.code) == (True, 0)
     assert not member.over.is_set()
+
+
+async def test_a_reply_without_a_record_leaves_that_of_the_pod() -> None:
+    pod = agent(1)
+    record = Record(3, (0, 1), ("a", "b"), "here")
+    pod.client.apply(CoordinatorReply(1, "c", record))
+    pod.client.apply(CoordinatorReply(2, "c", saves_requested=1))
+    assert pod.pool.record == record
+
+
+async def test_a_pod_names_the_members_of_its_generation_once_to_each_pod_0() -> None:
+    """A replaced pod 0 has to learn whom to wait for."""
+    first = agent(0)
+    first.client.coordinator = Coordinator(1)
+    received = list[MemberReport]()
+
+    async def record(report: MemberReport) -> None:
+        received.append(report)
+
+    first.client.coordinator._receive = record  # type: ignore[method-assign]
+    async with listening(first) as port:
+        pod = agent(1, port)
+        pod.pool.state.generation, pod.pool.state.members = 3, (0, 1)
+        await pod.client.send_report()
+        await pod.client.send_report()
+        pod.pool.state.generation = 4
+        await pod.client.send_report()
+        # As when pod 0 is replaced.
+        pod.client.close()
+        await pod.client.send_report()
+        pod.client.close()
+    assert [report.members for report in received] == [(0, 1), (), (0, 1), (0, 1)]
 
 
 async def test_report_that_fails_is_merged_into_the_next_one() -> None:

@@ -1,7 +1,8 @@
 """What counts of the pods' reports on their training."""
 
+from elastic_runtime.agent.coordination import CoordinatorState, WorkDone
 from elastic_runtime.agent.job_progress import MAX_STEPS, JobProgress
-from elastic_runtime.messages import CoordinatorState, Progress, WorkDone
+from elastic_runtime.messages import Progress
 
 MEMBERS = (1, 2)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
-from elastic_runtime.agent import control_server, local_job
+from elastic_runtime.agent import control_client, local_job
 
 
 def test_request_without_a_job_names_what_is_missing(
@@ -30,10 +30,10 @@ def test_request_that_the_job_refuses_shows_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> bytes:
-        raise control_server.Refused(400, "size is 1: the smallest allowed is 2, or 0 to stop")
+        raise control_client.Refused(400, "size is 1: the smallest allowed is 2, or 0 to stop")
 
     (tmp_path / "key").write_text("secret")
-    monkeypatch.setattr(control_server, "call", refuse)
+    monkeypatch.setattr(control_client, "call", refuse)
     assert local_job.request(tmp_path, 1, "PUT", contract.SIZE_PATH, b"", bytes.decode) == 1
     expected = "elastic_runtime: the job refused it: size is 1: the smallest allowed is 2"
     assert capsys.readouterr().err.startswith(expected)
@@ -49,7 +49,7 @@ def request_state(directory: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes
         return contract.decode_status(reply).state
 
     (directory / "key").write_text("secret")
-    monkeypatch.setattr(control_server, "call", answer)
+    monkeypatch.setattr(control_client, "call", answer)
     return local_job.request(directory, 1, "GET", contract.STATUS_PATH, b"", show)
 
 

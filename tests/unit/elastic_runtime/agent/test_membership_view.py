@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from elastic_runtime.agent.membership_view import Member, View, merge_report
-from elastic_runtime.messages import CoordinatorState, MemberReport, Record, StoreOpened
+from elastic_runtime.agent.coordination import CoordinatorState, MemberReport
+from elastic_runtime.agent.membership_view import Limits, Member, View, heartbeat_s, merge_report
+from elastic_runtime.messages import Record, StoreOpened
 
 NOW = 100.0
 REPORT = MemberReport(1, "life-1", "10.0.0.1", generation=3, members=(1, 2), ready=True)
@@ -18,6 +19,35 @@ def test_member_has_the_fields_of_its_report() -> None:
         if name not in ("reported_at", "first_reported_at"):
             assert getattr(member, name) == getattr(REPORT, name)
     assert (member.reported_at, member.first_reported_at) == (50.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("generation", "members"),
+    [
+        pytest.param(3, (1, 2), id="of the generation in which it named them"),
+        pytest.param(4, (), id="of another generation"),
+    ],
+)
+def test_members_that_a_pod_named_before_are_kept(
+    generation: int, members: tuple[int, ...]
+) -> None:
+    job = merge_report(JOB, replace(REPORT, generation=generation, members=()), NOW)
+    assert job.members[1].members == members
+
+
+@pytest.mark.parametrize(
+    ("pods", "heartbeat", "silent", "silent_after_break"),
+    [(1, 0.3, 3.0, 1.0), (600, 0.3, 3.0, 1.0), (4096, 2.048, 20.48, 6.83)],
+)
+def test_pods_of_a_large_job_report_more_rarely_and_may_be_silent_for_longer(
+    pods: int, heartbeat: float, silent: float, silent_after_break: float
+) -> None:
+    limits = Limits().for_pods(pods)
+    assert heartbeat_s(pods) == pytest.approx(heartbeat)
+    assert limits.silent_s == pytest.approx(silent)
+    assert limits.silent_after_break_s == pytest.approx(silent_after_break, abs=0.01)
+    # A pod that is late once is not lost.
+    assert limits.silent_after_break_s > 3 * heartbeat_s(pods)
 
 
 @pytest.mark.parametrize(

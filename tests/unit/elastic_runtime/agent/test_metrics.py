@@ -1,8 +1,8 @@
 """The metrics of a job add up, and every family is described."""
 
+from elastic_runtime.agent.coordination import WorkDone
 from elastic_runtime.agent.metrics import CAUSES, Tally, format_job, format_pod, work_since
 from elastic_runtime.contract import State, Status
-from elastic_runtime.messages import WorkDone
 
 
 def parse(text: str) -> dict[str, float]:

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic_runtime import messages
+from elastic_runtime.agent.coordination import CoordinatorState, WorkDone
 from elastic_runtime.agent.hang_detection import Pulse
 from elastic_runtime.agent.pod_state import PodState, merged
 from elastic_runtime.agent.worker_process import WorkerProcess
-from elastic_runtime.messages import CoordinatorState, Progress, WorkDone, WorkerMessage
+from elastic_runtime.messages import Progress, WorkerMessage
 
 PROGRESS = st.builds(
     Progress,

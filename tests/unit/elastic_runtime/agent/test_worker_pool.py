@@ -10,39 +10,9 @@ import pytest
 
 from elastic_runtime.agent import worker_pool
 from elastic_runtime.agent.settings import AGENT_FD_ENV
-from elastic_runtime.agent.worker_pool import exit_code_after
 from elastic_runtime.agent.worker_process import MAX_BYTES
-from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
-from elastic_runtime.messages import Failed, Finished, StepCommitted, encode_line
+from elastic_runtime.messages import Failed, Finished, Record, StepCommitted, encode_line
 from tests.fakes.agents import agent
-
-
-@pytest.mark.parametrize(
-    ("failed", "left_early", "leaving", "deaths", "code"),
-    [
-        pytest.param(None, False, False, 0, 0, id="all ended well"),
-        pytest.param(None, True, False, 0, 1, id="script ended before its last step"),
-        pytest.param(7, False, False, 1, None, id="first death: start again"),
-        pytest.param(7, False, False, 3, None, id="last allowed death"),
-        pytest.param(7, False, False, 4, 7, id="one death too many"),
-        pytest.param(-9, False, False, 4, 1, id="killed by a signal too often"),
-        pytest.param(255, False, False, 4, 1, id="a code that the Job would not count"),
-        pytest.param(7, False, True, 1, EXIT_LEFT_ON_REQUEST, id="pod terminates anyway"),
-    ],
-)
-def test_exit_code_after(
-    failed: int | None, left_early: bool, leaving: bool, deaths: int, code: int | None
-) -> None:
-    result = exit_code_after(
-        failed,
-        left_early=left_early,
-        leaving=leaving,
-        is_final=False,
-        deaths=deaths,
-        max_restarts=3,
-    )
-    assert result == code
-
 
 FAILS = f"""
 import os, socket, sys
@@ -131,6 +101,30 @@ async def test_the_status_says_why_workers_were_started_again() -> None:
         assert pool.state.progress.failure == failure
         pool._receive(pool.workers[0], StepCommitted(1, 0.5))
         assert pool._last_failure is None
+    finally:
+        await pool._wait_for_exit()
+
+
+@pytest.mark.parametrize(
+    ("members", "reported_waits", "is_reported"),
+    [
+        pytest.param((1, 2), False, True, id="leading"),
+        pytest.param((0, 1), False, False, id="not leading"),
+        pytest.param((0, 1), True, True, id="others believe that it waits"),
+    ],
+)
+async def test_a_step_is_reported_at_once_by_the_leading_pod(
+    members: tuple[int, ...], reported_waits: bool, is_reported: bool
+) -> None:
+    pool = agent(1).pool
+    pool.script = ["-c", ""]
+    await pool._start()
+    try:
+        pool.record = Record(3, members, ("a", "b"))
+        pool.reported_waits = reported_waits
+        pool.changed.clear()
+        pool._receive(pool.workers[0], StepCommitted(1, 0.5))
+        assert pool.changed.is_set() == is_reported
     finally:
         await pool._wait_for_exit()
 

@@ -1,5 +1,6 @@
 """A state is the same after it was taken apart and put together."""
 
+import copy
 import pickle
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 from elastic_runtime.state.state_tree import (
     can_hold,
+    digest,
     flatten,
     meta_copy,
     named_tensors,
@@ -49,6 +51,31 @@ def test_a_meta_copy_has_shapes_and_no_memory() -> None:
     assert weight.shape == (2, 3)
     assert weight.device.type == "meta"
     assert copied["optimizer"]["betas"] == (0.9, 0.99)
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return copy.deepcopy(STATE) | parts
+
+
+def test_states_that_were_made_in_the_same_way_have_the_same_digest() -> None:
+    assert digest(changed()) == digest(changed())
+    transposed = torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]).T
+    assert digest(changed(model={"w": transposed})) == digest(changed())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({"model": {"w": torch.arange(6.0).view(3, 2)}}, id="another shape"),
+        pytest.param({"model": {"w": torch.arange(6).view(2, 3)}}, id="another type"),
+        pytest.param({"model": {"v": torch.arange(6.0).view(2, 3)}}, id="another name"),
+        pytest.param({"model": {"w": torch.arange(6.0).flip(0).view(2, 3)}}, id="another order"),
+        pytest.param({"list": [2, None, "x", (torch.ones(2), 2)]}, id="another number"),
+        pytest.param({"empty": torch.empty(0)}, id="a tensor without elements"),
+    ],
+)
+def test_a_state_that_differs_has_another_digest(part: dict[str, Any]) -> None:
+    assert digest(changed(**part)) != digest(changed())
 
 
 def test_code_is_not_unpacked() -> None:

@@ -1,0 +1,161 @@
+"""Signed calls to the control port of an agent, and the check that the reply is signed too."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+
+from elastic_runtime import contract, json_codec
+from elastic_runtime.agent.http_message import encode_message, read_message
+
+# Bytes of a reply.
+MAX_REPLY = 1 << 20
+# Shown of a reply that cannot be read.
+MAX_SHOWN = 200
+
+
+class Refused(Exception):
+    """The other side refused the request; the message is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Connection:
+    """To one control port, for one call at a time. It stays open until a call fails.
+
+    The next call then connects again, perhaps to another process.
+    """
+
+    def __init__(self, host: str, port: int, key: bytes, job_uid: str) -> None:
+        self.host = host
+        self.port = port
+        self._key = key
+        self._job_uid = job_uid
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all calls since the last failure were answered by one process."""
+        return self._streams is not None
+
+    def close(self) -> None:
+        if self._streams:
+            self._streams[1].close()
+        self._streams = None
+
+    async def call(
+        self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 5.0
+    ) -> bytes:
+        """The body of the signed reply to a request that is signed here.
+
+        Raises Refused, or OSError (also TimeoutError) when there was no reply.
+        """
+        nonce = secrets.token_hex(12)
+        signed = contract.sign_request(
+            self._key, method, path, self._job_uid, nonce, body, time.time()
+        )
+        return await self.forward(method, path, signed, body, timeout_s=timeout_s)
+
+    async def forward(
+        self,
+        method: str,
+        path: str,
+        signed: Mapping[str, str],
+        body: bytes,
+        *,
+        timeout_s: float = 5.0,
+    ) -> bytes:
+        """As `call`, for a request that its sender has `signed`: these are its headers."""
+        headers = {name: signed[name] for name in contract.HEADERS}
+        request = encode_message(f"{method} {path} HTTP/1.1", {**headers, "Host": self.host}, body)
+        is_answered = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                status, reply_headers, content = await self._exchange(request)
+            is_answered = True
+        finally:
+            # Also after a cancellation: a late reply would pass for that of the next call.
+            if not is_answered:
+                self.close()
+        signature = reply_headers.get(contract.SIGNATURE_HEADER, "")
+        is_genuine = contract.reply_is_genuine(self._key, status, headers, signature, content)
+        # A server that refuses the signature cannot sign its reply to it.
+        if status != 401 and not is_genuine:
+            self.close()
+            raise Refused(0, "the reply is not signed by this job's key")
+        if status >= 400:
+            raise Refused(status, _refusal(content))
+        return content
+
+    async def _exchange(self, request: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """(status, headers, body) of the reply."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self.host, self.port, limit=MAX_REPLY)
+        reader, writer = self._streams
+        try:
+            writer.write(request)
+            await writer.drain()
+            return await _read_reply(reader)
+        except (EOFError, ValueError) as error:
+            # Any process may listen at that port.
+            raise ConnectionResetError(f"{self.host}:{self.port} broke off: {error}") from error
+
+
+async def call(
+    host: str,
+    port: int,
+    key: bytes,
+    job_uid: str,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    timeout_s: float = 5.0,
+) -> bytes:
+    """As `Connection.call`, on a connection for this call only."""
+    connection = Connection(host, port, key, job_uid)
+    try:
+        return await connection.call(method, path, body, timeout_s=timeout_s)
+    finally:
+        connection.close()
+
+
+async def forward(
+    host: str,
+    port: int,
+    key: bytes,
+    method: str,
+    path: str,
+    signed: Mapping[str, str],
+    body: bytes,
+    *,
+    timeout_s: float = 5.0,
+) -> bytes:
+    """As `Connection.forward`, on a connection for this call only."""
+    connection = Connection(host, port, key, signed[contract.JOB_HEADER])
+    try:
+        return await connection.forward(method, path, signed, body, timeout_s=timeout_s)
+    finally:
+        connection.close()
+
+
+async def _read_reply(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str], bytes]:
+    """(status, headers, body). Raises EOFError for a reply that breaks off, ValueError for none."""
+    reply = await read_message(reader, MAX_REPLY)
+    if reply is None:
+        raise EOFError("it sent no reply")
+    first_line, headers, body = reply
+    status = first_line.partition(" ")[2][:3]
+    if not (status.isdecimal() and status.isascii()):
+        raise ValueError(f"{first_line[:40]!r} is no reply")
+    return int(status), headers, body
+
+
+def _refusal(content: bytes) -> str:
+    try:
+        return str(json_codec.load(content)["message"])
+    except (ValueError, KeyError):
+        return content[:MAX_SHOWN].decode(errors="replace")
