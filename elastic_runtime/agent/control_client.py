@@ -24,9 +24,8 @@ class Refused(Exception):
 
 
 class Connection:
-    """To one control port, for one call at a time. It stays open until a call fails.
-
-    The next call then connects again, perhaps to another process.
+    """To one control port. It stays open until a call fails; the next one then connects again,
+    perhaps to another process. A call waits for the one before it.
     """
 
     def __init__(self, host: str, port: int, key: bytes, job_uid: str) -> None:
@@ -34,6 +33,7 @@ class Connection:
         self.port = port
         self._key = key
         self._job_uid = job_uid
+        self._in_use = asyncio.Lock()
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     @property
@@ -71,14 +71,15 @@ class Connection:
         """As `call`, for a request that its sender has `signed`: these are its headers."""
         headers = {name: signed[name] for name in contract.HEADERS}
         request = encode_message(f"{method} {path} HTTP/1.1", {**headers, "Host": self.host}, body)
-        is_answered = False
+        is_begun = False
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s), self._in_use:
+                is_begun = True
                 status, reply_headers, content = await self._exchange(request)
-            is_answered = True
+            is_begun = False
         finally:
             # Also after a cancellation: a late reply would pass for that of the next call.
-            if not is_answered:
+            if is_begun:
                 self.close()
         signature = reply_headers.get(contract.SIGNATURE_HEADER, "")
         is_genuine = contract.reply_is_genuine(self._key, status, headers, signature, content)

@@ -152,6 +152,28 @@ async def test_a_call_after_the_other_side_went_fails_and_the_next_one_connects_
     connection.close()
 
 
+async def test_calls_at_once_follow_each_other(port: Port, connection: Connection) -> None:
+    """As when a pod ends while it reports."""
+    port.delay_s = 0.1
+    calls = [connection.call("GET", f"/{number}") for number in range(3)]
+    assert await asyncio.gather(*calls) == [b"/0", b"/1", b"/2"]
+    assert port.connections == 1
+    connection.close()
+
+
+async def test_a_call_that_waits_for_another_one_too_long_leaves_that_alone(
+    port: Port, connection: Connection
+) -> None:
+    port.delay_s = 0.3
+    first = asyncio.create_task(connection.call("GET", "/first"))
+    await port.received.wait()
+    with pytest.raises(TimeoutError):
+        await connection.call("GET", "/second", timeout_s=0.05)
+    assert await first == b"/first"
+    assert port.connections == 1
+    connection.close()
+
+
 async def test_a_late_reply_is_not_taken_for_that_of_the_next_call(
     port: Port, connection: Connection
 ) -> None:
