@@ -16,7 +16,10 @@ MAX_REQUEST = 1 << 16
 # Connections at once that have not sent a signed request yet. A further one takes the place of the
 # oldest, of the address that has most of them. Signed ones are not limited: every member of a large
 # job keeps one open.
-MAX_UNSIGNED = 256
+MAX_UNSIGNED = 512
+# Connections that wait to be accepted, and that are accepted together. All pods of a large job
+# connect at once when pod 0 was replaced; one that finds no place tries again after a second.
+BACKLOG = 256
 # A connection that sends no whole request, or does not read its reply, for so long is closed; the
 # first is of connections that have sent no signed request.
 UNSIGNED_TIMEOUT_S = 2.0
@@ -50,7 +53,7 @@ class Server:
     async def start(self, port: int, host: str | None = None) -> int:
         """Listen. Returns the port; 0 takes a free one."""
         self._server = await asyncio.start_server(
-            self._serve_connection, host, port, limit=MAX_REQUEST
+            self._serve_connection, host, port, limit=MAX_REQUEST, backlog=BACKLOG
         )
         return int(self._server.sockets[0].getsockname()[1])
 

@@ -47,7 +47,8 @@ class MemberReport:
     incarnation: str
     # Where the other pods reach this one.
     address: str = ""
-    # The generation that its ranks train in, 0 for none; its members are told a coordinator once.
+    # The generation that its ranks train in, 0 for none, and its members: only in the first report
+    # on a connection, from which a replaced pod 0 learns whom to wait for.
     generation: int = 0
     members: tuple[int, ...] = ()
     step: int = 0

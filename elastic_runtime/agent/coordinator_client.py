@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -17,19 +18,32 @@ from elastic_runtime.agent.coordination import (
     StacksReply,
 )
 from elastic_runtime.agent.coordinator import Coordinator
-from elastic_runtime.agent.membership_view import HEARTBEAT_S
+from elastic_runtime.agent.membership_view import HEARTBEAT_S, heartbeat_s
 from elastic_runtime.agent.pod_state import merged
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool
 from elastic_runtime.messages import Progress
 
 log = logging.getLogger(__name__)
+# Both for pods that report every `HEARTBEAT_S`, in proportion for those that do so more rarely: one
+# process answers them all, perhaps all at once because pod 0 was replaced.
 RETRY_DELAY_S = 0.1
 REQUEST_TIMEOUT_S = 3.0
 # The stacks of the other pods must not delay the end of a worker that hangs.
 STACKS_TIMEOUT_S = 0.3
 # No request for stacks is known of this coordinator.
 STACKS_UNKNOWN = -1
+
+
+def request_timeout_s(interval_s: float) -> float:
+    """`interval_s`: between two reports."""
+    return REQUEST_TIMEOUT_S * interval_s / HEARTBEAT_S
+
+
+def retry_delay_s(interval_s: float) -> float:
+    """At random, so that pods do not come back together. `interval_s`: between two reports."""
+    factor = 0.5 + secrets.randbelow(1000) / 1000
+    return factor * RETRY_DELAY_S * interval_s / HEARTBEAT_S
 
 
 class CoordinatorClient:
@@ -47,9 +61,8 @@ class CoordinatorClient:
         # One for each of the two loops: the one waits while the other reports.
         self._reports = self._connection()
         self._replies = self._connection()
-        # The generation whose members pod 0 was told, since `_reports` was opened; 0 for none.
-        self._told_generation = 0
-        self._heartbeat_s = HEARTBEAT_S
+        # Until pod 0 says how often this pod should report.
+        self._heartbeat_s = heartbeat_s(settings.largest)
         # Of `CoordinatorReply`, as far as this pod has acted on them.
         self._saves_requested = 0
         self._stacks_requested = STACKS_UNKNOWN
@@ -96,11 +109,12 @@ class CoordinatorClient:
         method: str,
         path: str,
         body: bytes = b"",
-        timeout_s: float = REQUEST_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> bytes:
         """Raises OSError or Refused if pod 0 does not answer."""
         if self.coordinator:
             return (await self.coordinator.handle(method, path, body))[1]
+        timeout_s = timeout_s or request_timeout_s(self._heartbeat_s)
         return await connection.call(method, path, body, timeout_s=timeout_s)
 
     def close(self) -> None:
@@ -128,14 +142,15 @@ class CoordinatorClient:
             kept=self.kept,
         )
         pool.state.progress = Progress()
-        if self._reports.is_open and report.generation == self._told_generation:
+        if self._reports.is_open:
+            # This pod 0 knows them: from an earlier report, or because it chose them.
             report = replace(report, members=())
         try:
             await self._call(self._reports, "POST", MEMBER_PATH, json_codec.encode(report))
-            self._told_generation = report.generation
             pool.reported_waits = report.waits
         except (OSError, Refused) as error:
-            # Reported again when pod 0 is back.
+            # Reported again, with the members, when pod 0 is back.
+            self._reports.close()
             pool.state.progress = merged(report.progress, pool.state.progress)
             log.debug("pod 0 does not answer", extra={"reason": str(error)})
 
@@ -163,7 +178,7 @@ class CoordinatorClient:
                 log.debug("pod 0 does not answer", extra={"reason": str(error)})
                 self._revision = 0
                 self._stacks_requested = STACKS_UNKNOWN
-                await asyncio.sleep(RETRY_DELAY_S)
+                await asyncio.sleep(retry_delay_s(self._heartbeat_s))
                 continue
             self.apply(json_codec.decode(CoordinatorReply, body))
 
@@ -178,7 +193,7 @@ class CoordinatorClient:
                 # In a task of its own: the next record must not wait for it.
                 self._logging = asyncio.create_task(pool.log_stacks())
             self._stacks_requested = reply.stacks_requested
-        self._heartbeat_s = reply.heartbeat_s or HEARTBEAT_S
+        self._heartbeat_s = max(reply.heartbeat_s, HEARTBEAT_S)
         record = reply.record or pool.record
         if record.generation >= pool.record.generation and record != pool.record:
             pool.set_record(record)

@@ -33,7 +33,9 @@ class PodSettings:
     coordinator_port: int
     # Of this pod's control server; 0 takes a free one.
     port: int
+    # Of the allowed sizes.
     smallest: int = 1
+    largest: int = 1
     # Processes per pod.
     ranks: int = 1
     grace_s: float = 30.0
@@ -64,6 +66,7 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         coordinator_port=port,
         port=port if index == 0 or not local_host else 0,
         smallest=min(sizes),
+        largest=max(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")),
         grace_s=float(env.get(contract.GRACE_ENV, "30")),
         patience=Patience(

@@ -11,6 +11,7 @@ cpu: of a core, while all pods train and nothing changes.
 
 import argparse
 import asyncio
+import functools
 import multiprocessing
 import resource
 import statistics
@@ -30,7 +31,8 @@ from elastic_runtime.agent.coordination import (
     MemberReport,
 )
 from elastic_runtime.agent.coordinator import Coordinator
-from elastic_runtime.agent.membership_view import HEARTBEAT_S
+from elastic_runtime.agent.coordinator_client import request_timeout_s, retry_delay_s
+from elastic_runtime.agent.membership_view import heartbeat_s
 from elastic_runtime.messages import Record, StoreOpened
 
 KEY = b"key"
@@ -38,18 +40,22 @@ JOB = "uid"
 HOST = "127.0.0.1"
 SIZES = (8, 64, 256, 1024, 4096)
 STEADY_S = 10.0
-CALL_TIMEOUT_S = 60.0
 # Plans of one picture.
 PLANS = 20
+
+
+@functools.cache
+def decoded(body: bytes) -> CoordinatorReply:
+    """Once for all pods, which in a cluster decode at the same time."""
+    return json_codec.decode(CoordinatorReply, body)
 
 
 class SimulatedPod:
     """Joins every generation that it receives."""
 
-    def __init__(self, index: int, port: int) -> None:
+    def __init__(self, index: int, port: int, pods: int) -> None:
         self.report = MemberReport(index, f"life-{index}", HOST, ready=True)
-        self._told = False
-        self._heartbeat_s = HEARTBEAT_S
+        self._heartbeat_s = heartbeat_s(pods)
         self._changed = asyncio.Event()
         self._reports = Connection(HOST, port, KEY, JOB)
         self._replies = Connection(HOST, port, KEY, JOB)
@@ -57,13 +63,20 @@ class SimulatedPod:
         # When it received the newest record.
         self.received_at = 0.0
 
+    @property
+    def _timeout_s(self) -> float:
+        return request_timeout_s(self._heartbeat_s)
+
     async def send_reports(self) -> None:
         while True:
             self._changed.clear()
-            report = replace(self.report, members=()) if self._told else self.report
-            body = json_codec.encode(report)
-            await self._reports.call("POST", MEMBER_PATH, body, timeout_s=CALL_TIMEOUT_S)
-            self._told = report.generation == self.report.generation
+            body = json_codec.encode(self.report)
+            try:
+                await self._reports.call("POST", MEMBER_PATH, body, timeout_s=self._timeout_s)
+            except OSError:
+                # Too many pods connect at once.
+                await asyncio.sleep(retry_delay_s(self._heartbeat_s))
+                continue
             try:
                 async with asyncio.timeout(self._heartbeat_s):
                     await self._changed.wait()
@@ -74,8 +87,12 @@ class SimulatedPod:
         revision = 0
         while True:
             path = f"{RECORD_PATH}?after={revision}"
-            body = await self._replies.call("GET", path, timeout_s=CALL_TIMEOUT_S)
-            reply = json_codec.decode(CoordinatorReply, body)
+            try:
+                body = await self._replies.call("GET", path, timeout_s=self._timeout_s)
+            except OSError:
+                await asyncio.sleep(retry_delay_s(self._heartbeat_s))
+                continue
+            reply = decoded(body)
             revision = reply.revision
             self._heartbeat_s = reply.heartbeat_s
             if reply.record and reply.record != self.record:
@@ -87,12 +104,11 @@ class SimulatedPod:
         self.record = record
         index = self.report.index
         if index not in record.members:
-            self.report = replace(self.report, generation=0, members=(), parked=True)
+            self.report = replace(self.report, generation=0, parked=True)
         elif record.members[0] == index and not record.store:
             self.report = replace(self.report, store=StoreOpened(record.generation, 1))
         elif record.store:
-            self.report = replace(self.report, generation=record.generation, members=record.members)
-            self._told = False
+            self.report = replace(self.report, generation=record.generation)
         self._changed.set()
 
 
@@ -129,7 +145,7 @@ def _plan_s(coordinator: Coordinator) -> float:
 async def _measure(pipe: Pipe, pods: int) -> tuple[float, float, float, float]:
     """(start_s, change_s, plan_s, cpu): see above."""
     port: int = pipe.recv()
-    everybody = [SimulatedPod(index, port) for index in range(pods)]
+    everybody = [SimulatedPod(index, port, pods) for index in range(pods)]
     began = time.monotonic()
     tasks = [
         asyncio.create_task(work)
@@ -140,7 +156,7 @@ async def _measure(pipe: Pipe, pods: int) -> tuple[float, float, float, float]:
     request = contract.encode(contract.SizeRequest(pods - 1))
     began = time.monotonic()
     asking = Connection(HOST, port, KEY, JOB)
-    await asking.call("PUT", contract.SIZE_PATH, request, timeout_s=CALL_TIMEOUT_S)
+    await asking.call("PUT", contract.SIZE_PATH, request)
     change_s = await _until_all_train(everybody, began, size=pods - 1, tasks=tasks)
     pipe.send("plan")
     plan_s = await asyncio.to_thread(pipe.recv)

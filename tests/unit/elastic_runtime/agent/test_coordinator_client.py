@@ -139,19 +139,22 @@ async def test_a_reply_without_a_record_leaves_that_of_the_pod() -> None:
     assert pod.pool.record == record
 
 
-async def test_a_pod_names_the_members_of_its_generation_once_to_each_pod_0() -> None:
-    """A replaced pod 0 has to learn whom to wait for."""
+async def test_a_pod_names_its_members_to_each_pod_0_once_it_was_accepted() -> None:
+    """A replaced pod 0 has to learn whom to wait for; later ones it has chosen itself."""
     first = agent(0)
     first.client.coordinator = Coordinator(1)
     received = list[MemberReport]()
 
     async def record(report: MemberReport) -> None:
         received.append(report)
+        if len(received) == 1:
+            raise ValueError("refused")
 
     first.client.coordinator._receive = record  # type: ignore[method-assign]
     async with listening(first) as port:
         pod = agent(1, port)
         pod.pool.state.generation, pod.pool.state.members = 3, (0, 1)
+        await pod.client.send_report()
         await pod.client.send_report()
         await pod.client.send_report()
         pod.pool.state.generation = 4
@@ -160,7 +163,7 @@ async def test_a_pod_names_the_members_of_its_generation_once_to_each_pod_0() ->
         pod.client.close()
         await pod.client.send_report()
         pod.client.close()
-    assert [report.members for report in received] == [(0, 1), (), (0, 1), (0, 1)]
+    assert [report.members for report in received] == [(0, 1), (0, 1), (), (), (0, 1)]
 
 
 async def test_report_that_fails_is_merged_into_the_next_one() -> None:
