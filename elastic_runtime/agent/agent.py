@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -23,6 +24,18 @@ LAST_REPORT_S = 2.0
 # A pod 0 that is terminated stays so long: the others may be terminated next, and without pod 0
 # they could not agree on a last save.
 LINGER_S = 10.0
+# Of an agent to pod 0, and files and connections for all else.
+CONNECTIONS_PER_POD = 2
+OWN_FILES = 512
+
+
+def allow_connections(pods: int) -> None:
+    """Let this process hold those of so many pods, as far as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = OWN_FILES + CONNECTIONS_PER_POD * pods
+    if resource.RLIM_INFINITY != soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Agent:
@@ -45,6 +58,7 @@ class Agent:
         )
         port = await server.start(self.settings.port)
         if self.settings.index == 0:
+            allow_connections(self.settings.largest)
             self.client.coordinator = Coordinator(self.settings.smallest)
         log.info("pod up", extra={"index": self.settings.index, "port": port})
         loop = asyncio.get_running_loop()

@@ -1,8 +1,35 @@
 """How an agent leaves, ends, and reports its metrics."""
 
+import resource
+
+import pytest
+
+from elastic_runtime.agent.agent import allow_connections
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.contract import EXIT_LEFT_ON_REQUEST
 from tests.fakes.agents import agent
+
+NO_LIMIT = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("before", "pods", "after"),
+    [
+        pytest.param((1024, 20_000), 8, (1024, 20_000), id="enough"),
+        pytest.param((1024, 20_000), 4096, (8704, 20_000), id="raised"),
+        pytest.param((1024, 4096), 4096, (4096, 4096), id="as far as allowed"),
+        pytest.param((1024, NO_LIMIT), 4096, (8704, NO_LIMIT), id="no hard limit"),
+        pytest.param((NO_LIMIT, NO_LIMIT), 4096, (NO_LIMIT, NO_LIMIT), id="no limit"),
+    ],
+)
+def test_pod_0_may_hold_the_connections_of_all_pods(
+    before: tuple[int, int], pods: int, after: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [before]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    allow_connections(pods)
+    assert limits[-1] == after
 
 
 async def test_first_end_decides_the_exit_code() -> None:

@@ -18,6 +18,8 @@ from elastic_runtime.agent.coordination import (
     MemberReport,
 )
 from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent.coordinator_client import request_timeout_s, retry_delay_s
+from elastic_runtime.agent.membership_view import HEARTBEAT_S, heartbeat_s
 from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.agent.worker_process import spawn
 from elastic_runtime.contract import SizeRequest
@@ -129,6 +131,20 @@ async def test_finished_job_ends_a_pod_that_is_in_no_generation() -> None:
         pod.client.apply(CoordinatorReply(finished=True))
     assert (outside.over.is_set(), outside.code) == (True, 0)
     assert not member.over.is_set()
+
+
+def test_pods_of_a_large_job_wait_longer_and_do_not_come_back_together() -> None:
+    assert request_timeout_s(HEARTBEAT_S) == 3.0
+    assert request_timeout_s(heartbeat_s(4096)) == pytest.approx(20.48)
+    delays = [retry_delay_s(HEARTBEAT_S) for _ in range(100)]
+    assert 0.05 <= min(delays) < 0.1 < max(delays) <= 0.15
+
+
+async def test_a_pod_reports_as_often_as_pod_0_asks() -> None:
+    pod = agent(1)
+    for asked, interval in ((0.5, 0.5), (0.0, HEARTBEAT_S)):
+        pod.client.apply(CoordinatorReply(heartbeat_s=asked))
+        assert pod.client._heartbeat_s == interval
 
 
 async def test_a_reply_without_a_record_leaves_that_of_the_pod() -> None:

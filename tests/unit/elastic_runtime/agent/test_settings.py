@@ -31,7 +31,8 @@ def test_pod_of_a_cluster(env: dict[str, str]) -> None:
         contract.STEP_TIMEOUT_ENV: "600",
     }
     pod = from_environment(env)
-    assert (pod.index, pod.smallest, pod.address, pod.key) == (3, 2, "10.0.0.3", b"secret")
+    assert (pod.index, pod.address, pod.key) == (3, "10.0.0.3", b"secret")
+    assert (pod.smallest, pod.largest) == (2, 8)
     assert (pod.coordinator, pod.coordinator_port) == ("train-0.train-peers", contract.PORT)
     assert pod.port == contract.PORT
     assert pod.patience == Patience(liveness_timeout_s=2.5, step_timeout_s=600.0)
