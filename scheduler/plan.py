@@ -1,8 +1,8 @@
 """PURE. (Snapshot, policy, now) → the actions of one pass, and why."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 
 from cede.api.cession import Cession
 from cede.api.policy import PolicySpec
@@ -64,9 +64,12 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     steps = [
         _advanced(cession, snapshot, open_cessions, policy, now, faults) for cession in followed
     ]
-    still_open = [cession for cession, step in zip(followed, steps, strict=True) if step.is_open]
+    is_open = [step.is_open for step in steps]
+    still_open = list(compress(followed, is_open))
+    # A pause is not in the snapshot yet if it begins with this pass.
+    ending = _preemptors(followed) - _preemptors(still_open)
     claims = Claims(snapshot, open_cessions, policy, now)
-    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults)
+    decisions = faults.attempt_all("new Cessions", decide, snapshot, claims, now, faults, ending)
     opened = [decision.opened for decision in decisions if decision.opened]
     opened = [] if snapshot.kueue_preempts else opened
     served = [*open_cessions, *(action.cession for action in opened)]
@@ -93,6 +96,11 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )
     return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
+
+
+def _preemptors(cessions: Iterable[Cession]) -> set[str]:
+    """The uids of their Workloads."""
+    return {cession.spec.preemptor.uid for cession in cessions}
 
 
 def _advanced(

@@ -1,6 +1,6 @@
 """PURE. Which pending Workload opens a Cession, and which Cession gets more targets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,10 +42,19 @@ class Decision:
     is_broken: bool = False
 
 
-def decide(snapshot: Snapshot, claims: "Claims", now: float, faults: Faults) -> Iterator[Decision]:
+def decide(
+    snapshot: Snapshot,
+    claims: "Claims",
+    now: float,
+    faults: Faults,
+    ending: Collection[str] = (),
+) -> Iterator[Decision]:
     """A decision for every preemptor, up to the first that opens a Cession: what that releases is
-    promised, so the next preemptor is examined in the next pass."""
+    promised, so the next preemptor is examined in the next pass. So is one whose uid is in
+    `ending`: its Cession ends in this pass."""
     for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
+        if preemptor.workload.uid in ending:
+            continue
         subject = f"Workload {'/'.join(preemptor.workload.key)}"
         broken = Decision(preemptor, f"{subject} cannot be planned for", is_broken=True)
         decision = faults.attempt(subject, broken, _decide, preemptor, snapshot, claims, now)

@@ -34,9 +34,10 @@ class Candidates:
     # they were stopped lately, or often: they may shrink, but are not stopped
     sheltered: Jobs = ()
     # to be taken only if the others are not enough: first those that have just started, then those
-    # that were stopped
+    # that were stopped, at last those for which the preemptor itself was stopped
     new: Jobs = ()
     stopped_before: Jobs = ()
+    winners: Jobs = ()
 
     @property
     def may_shrink(self) -> Jobs:
@@ -44,7 +45,7 @@ class Candidates:
 
     def hold(self, amounts: Quota) -> bool:
         """Whether they use so much, all of them together."""
-        jobs = [*self.may_shrink, *self.new, *self.stopped_before]
+        jobs = [*self.may_shrink, *self.new, *self.stopped_before, *self.winners]
         return all(_used(jobs, key) >= amount for key, amount in amounts.items())
 
 
@@ -58,6 +59,7 @@ class CandidatePool:
         self._quota = snapshot.quota
         self._history = history
         self._now = now
+        self._led_since = snapshot.led_since
         self._min_runtime_s = min_runtime_s
         self._jobs = defaultdict[str, list[AdmittedWorkload]](list)
         for job in snapshot.admitted:
@@ -75,18 +77,24 @@ class CandidatePool:
         """Those that Kueue itself might preempt: of its own team those of a lower class, of other
         teams those whose queue borrows (Kueue: findCandidates in pkg/scheduler/preemption).
 
-        A job that has run for less than `min_runtime_s` is left alone. One that was stopped lately,
-        or too often, is not stopped again. One exception: an owner that has waited for
-        `min_runtime_s` takes even these jobs from other teams, after all others. Otherwise a stream
-        of short jobs would keep its quota.
+        A job that has run for less than `min_runtime_s` is left alone, and so is one for which the
+        preemptor was stopped. One that was stopped lately, or too often, is not stopped again. One
+        exception: an owner that has waited for `min_runtime_s` takes even these jobs from other
+        teams, after all others. Otherwise a stream of short jobs, or one job that won once, would
+        keep its quota.
         """
         own = self._quota.queues[preemptor.workload.queue]
         spared = self._history.stopped_for.get(preemptor.workload.identity, frozenset())
         keys = list(preemptor.missing)
 
+        def is_useful(job: AdmittedWorkload) -> bool:
+            return any(job.usage[key] for key in keys)
+
+        def has_won(job: AdmittedWorkload) -> bool:
+            return job.uid in spared or job.job in spared
+
         def may_give(job: AdmittedWorkload) -> bool:
-            is_useful = any(job.usage[key] for key in keys)
-            return is_useful and job.uid not in spared and job.job not in spared
+            return is_useful(job) and not has_won(job)
 
         def is_lower(job: AdmittedWorkload) -> bool:
             return job.priority < preemptor.workload.priority and may_give(job)
@@ -94,19 +102,24 @@ class CandidatePool:
         of_own = self._of_queue(own.name) if own.preempts_own_jobs else Candidates()
         willing = [job for job in of_own.willing if is_lower(job)]
         sheltered = [job for job in of_own.sheltered if is_lower(job)]
-        giving = self._giving_queues(preemptor, [*willing, *sheltered])
+        giving = list(self._giving_queues(preemptor, [*willing, *sheltered]))
         others = [self._of_queue(name) for name in giving]
         willing += [job for jobs in others for job in jobs.willing if may_give(job)]
         sheltered += [job for jobs in others for job in jobs.sheltered if may_give(job)]
-        waited_s = self._now - preemptor.workload.queued_at
-        if not preemptor.is_owner or waited_s < self._min_runtime_s:
+        if not preemptor.is_owner or self._waited_s(preemptor) < self._min_runtime_s:
             return Candidates(willing, sheltered)
         return Candidates(
             willing,
             sheltered,
             [job for jobs in others for job in jobs.new if may_give(job)],
             [job for jobs in others for job in jobs.stopped_before if may_give(job)],
+            [job for name in giving for job in self._jobs[name] if is_useful(job) and has_won(job)],
         )
+
+    def _waited_s(self, preemptor: Preemptor) -> float:
+        """If it came after now, a clock was set back: it has waited since this process leads."""
+        queued_at = preemptor.workload.queued_at
+        return self._now - (queued_at if queued_at <= self._now else self._led_since)
 
     def _of_queue(self, name: str) -> Candidates:
         if name not in self._sorted_out:

@@ -62,8 +62,9 @@ class _Choice:
 def _choices(candidates: Candidates) -> Iterator[_Choice]:
     """From the gentlest to the last resort."""
     yield _Choice(candidates.may_shrink, (candidates.willing,))
-    if candidates.new or candidates.stopped_before:
-        tiers = (candidates.willing, candidates.new, candidates.stopped_before)
+    last_resort = (candidates.new, candidates.stopped_before, candidates.winners)
+    if any(last_resort):
+        tiers = (candidates.willing, *last_resort)
         everybody = {job.uid: job for job in chain(candidates.may_shrink, *tiers)}
         yield _Choice(list(everybody.values()), tiers)
 

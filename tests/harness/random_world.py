@@ -12,6 +12,7 @@ from functools import partial
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionPhase
 from scheduler.actions import Action, UpdateCession
+from scheduler.controller import QUIET_INTERVAL_S
 from scheduler.simulate.assumptions import Assumptions
 from scheduler.simulate.cluster import Cluster
 from scheduler.simulate.kueue import Settings
@@ -48,6 +49,7 @@ class World:
             checkpoint_s=60.0,
             step_s=self.random.choice((0.5, 2.0)),
             save_s=3.0,
+            quiet_s=QUIET_INTERVAL_S,
         )
         self.cluster = Cluster(teams, settings, assumptions)
         preemption = Preemption(
@@ -171,8 +173,10 @@ class World:
         self.scheduler.gap_s = self.fate.choice((0.0, 3.0, 20.0))
 
     def _watch_for_gap(self, action: Action) -> None:
-        """Nobody leads once the first Cession is in that phase."""
-        if isinstance(action, UpdateCession) and action.status.phase is self.long_gap_in:
+        """Nobody leads once the first Cession is in that phase, if users are still there."""
+        if self.cluster.now > self.start + ACTIVE_S:
+            self.scheduler.watchers.remove(self._watch_for_gap)
+        elif isinstance(action, UpdateCession) and action.status.phase is self.long_gap_in:
             self._note(f"nobody leads from {action.status.phase} on")
             self.scheduler.writes_left = 1
             self.scheduler.gap_s = LONG_GAP_S

@@ -15,7 +15,8 @@ from tests.harness.faulty_scheduler import FaultyScheduler
 PATIENCE_S = 120.0
 """What was begun earlier than this before the end must have ended."""
 MAX_CESSIONS = 2
-"""Until their preemptor is admitted."""
+"""That took something, until their preemptor is admitted. The pauses bound those that took nothing.
+"""
 
 
 class Promises:
@@ -76,7 +77,8 @@ class Promises:
     # --- before each write ------------------------------------------------------------------------
     def _watch(self, action: Action) -> None:
         """A job is stopped twice in ten minutes only by the owner of what its team borrows, and
-        only if no other job of its team could be stopped in its place."""
+        only if no other job of its team could be stopped in its place; or if it was to shrink, and
+        the server lets nobody resize it."""
         if not isinstance(action, SetWorkloadActive) or action.active:
             return
         jobs = self._cluster.jobs.values()
@@ -86,7 +88,8 @@ class Promises:
         self.stops += 1
         if self._was_stopped_lately(job):
             self.stops_again += 1
-            self._check_another_stop(job, action.cession)
+            if job.uid not in self._scheduler.unresizable:
+                self._check_another_stop(job, action.cession)
         self._stops_of[job.uid].append(self._scheduler.now)
 
     def _was_stopped_lately(self, job: Job) -> bool:
@@ -105,14 +108,25 @@ class Promises:
         jobs = self._cluster.jobs.values()
         if any(other.scale_up and other.scale_up.uid == preemptor.uid for other in jobs):
             self._violate(f"{what}, for growth")
-        targets = {
-            target.uid for c in self._scheduler.cessions.values() for target in c.spec.targets
-        }
         opened = cession.metadata.created
-        rest = [other for other in jobs if other.uid not in targets]
+        spared = self._targets() | self._winners_over(preemptor.uid)
+        rest = [other for other in jobs if other.uid not in spared]
         for other in rest:
             if self._could_stop_instead(other, job, opened):
                 self._violate(f"{what}, and {other.spec.name} could be")
+
+    def _targets(self) -> set[str]:
+        """The uids of all jobs that were ever asked."""
+        cessions = self._scheduler.cessions.values()
+        return {target.uid for cession in cessions for target in cession.spec.targets}
+
+    def _winners_over(self, uid: str) -> set[str]:
+        """The uids of the jobs for which this Workload's job was stopped."""
+        cessions = self._scheduler.cessions.values()
+        workloads = {job.workload.uid: job.uid for job in self._cluster.jobs.values()}
+        job = workloads.get(uid, "")
+        won = [c for c in cessions if any(target.uid == job for target in c.spec.targets)]
+        return {workloads.get(c.spec.preemptor.uid, "") for c in won}
 
     def _could_stop_instead(self, other: Job, job: Job, opened: float) -> bool:
         """Whether it has run all the while, for long enough, and releases as much."""
@@ -172,7 +186,7 @@ class Promises:
         for cession in cessions:
             preemptor = cession.spec.preemptor
             uid = self._uid_of_pause(cession)
-            tries[uid] += 1
+            tries[uid] += any(target.releasedTime for target in cession.status.targets)
             if tries[uid] > MAX_CESSIONS and uid not in self._scheduler.ungrowable:
                 yield f"many Cessions: {preemptor.workload}"
             if cession.status.phase is CessionPhase.COMPLETED or cession.status.admittedTime:

@@ -4,6 +4,7 @@ passes: the picture and the plan at 100, 1,000 and 10,000 Workloads.
 events: 5,000 events of pods a second, beside passes with 10,000 Workloads.
 victims: the plan of a claim on 100 to 1,000 jobs.
 bursts: the writes of a pass that shrinks 300 jobs.
+failover: seconds until the second replica leads after the first was killed, 10,000 Workloads.
 owner: seconds until an owner has its quota back, beside stock Kueue; needs the local cluster.
 rate: Kueue's admissions a second with Cede beside it; needs the local cluster.
 """
@@ -16,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tests.bench.scheduler import admission_rate, bursts, time_to_owner, victims
+from tests.bench.scheduler import admission_rate, bursts, failover, time_to_owner, victims
 from tests.bench.scheduler.pictures import SCENARIOS, SIZES
 from tests.paths import TREE
 
@@ -26,6 +27,7 @@ GOAL_VICTIMS_MS = 250.0
 GOAL_LOOP_MS = 100.0
 GOAL_BURST_MS = 300.0
 GOAL_BEHIND_S = 1.0
+GOAL_FAILOVER_S = 5.0
 GOAL_STEP_S = 0.4
 """A step of the job of examples/gpt, on eight accelerators of the local cluster."""
 
@@ -100,6 +102,15 @@ def measure_bursts(options: argparse.Namespace) -> bool:
     return statistics.median(together) <= GOAL_BURST_MS
 
 
+def measure_failover(options: argparse.Namespace) -> bool:
+    durations = failover.measure(SIZES[-1], options.times)
+    print_row(("n", "median_s", "min_s", "max_s"))
+    spread = (statistics.median(durations), min(durations), max(durations))
+    print_row((len(durations), *(f"{seconds:.2f}" for seconds in spread)))
+    print(f"goal: ≤ {GOAL_FAILOVER_S:g} s")
+    return max(durations) <= GOAL_FAILOVER_S
+
+
 def measure_owner(options: argparse.Namespace) -> bool:
     cases = time_to_owner.CASES[: options.cases]
     samples = asyncio.run(time_to_owner.measure(cases, options.times))
@@ -147,20 +158,21 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "events": measure_events,
     "victims": measure_victims,
     "bursts": measure_bursts,
+    "failover": measure_failover,
     "owner": measure_owner,
     "rate": measure_rate,
 }
-WITHOUT_CLUSTER = ("passes", "events", "victims", "bursts")
+WITHOUT_CLUSTER = ("passes", "events", "victims", "bursts", "failover")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables. Returns 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scheduler", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", choices=list(PARTS), help="default: passes events victims"
+        "parts", nargs="*", choices=list(PARTS), help=f"default: {' '.join(WITHOUT_CLUSTER)}"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="of each row of passes, events")
-    parser.add_argument("--times", type=int, default=5, help="samples of bursts, owner and rate")
+    parser.add_argument("--times", type=int, default=5, help="samples of the other parts")
     parser.add_argument("--cases", type=int, default=None, help="the first cases of `owner` only")
     options = parser.parse_args(arguments)
     results = [PARTS[part](options) for part in options.parts or WITHOUT_CLUSTER]

@@ -280,7 +280,7 @@ def job_pod(namespace: str, job: str, index: int, place: int) -> Json:
     return {
         "metadata": metadata(name, namespace, "Pod", labels=labels, ownerReferences=[owner]),
         "spec": {"containers": [CONTAINER, SIDECAR], "nodeName": f"node-{place // GPUS_PER_NODE}"},
-        "status": pod_status(f"10.{place >> 16}.{place >> 8 & 255}.{place & 255}"),
+        "status": pod_status(f"127.{place >> 16}.{place >> 8 & 255}.{place & 255}"),
     }
 
 
@@ -291,10 +291,11 @@ def service_pod(node: int, number: int) -> Json:
     return {
         "metadata": metadata(name, "services", "Pod", labels=labels),
         "spec": {"containers": [SIDECAR, SIDECAR | {"name": "logs"}], "nodeName": f"node-{node}"},
-        "status": pod_status(f"10.128.{node >> 8}.{node & 255}"),
+        "status": pod_status(f"127.128.{node >> 8}.{node & 255}"),
     }
 
 
 def pod_status(address: str) -> Json:
+    """`address`: of this machine, since a replica asks the runtimes that it finds."""
     conditions = is_true("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
     return {"phase": "Running", "podIP": address, "conditions": conditions}

@@ -62,6 +62,15 @@ def test_one_preemptor_opens_a_cession_in_a_pass() -> None:
     assert decision.opened.cession.spec.preemptor.job == "claim"
 
 
+def test_a_preemptor_whose_cession_ends_in_this_pass_is_examined_in_the_next() -> None:
+    """A failure is not recorded before, and with it the pause."""
+    current = two_claims()
+    claims = Claims(current, (), POLICY, NOW)
+    first, second = (workload.uid for workload in current.pending)
+    (decision,) = decide(current, claims, NOW, Faults(), {first})
+    assert decision.preemptor.workload.uid == second
+
+
 @pytest.mark.parametrize(
     ("owned", "targets"),
     [

@@ -45,7 +45,8 @@ def candidates_of(
     """As tuples, to be compared."""
     pool = CandidatePool(current, history or JobHistory(), NOW, 60)
     jobs = pool.find(preemptor)
-    return Candidates(*map(tuple, (jobs.willing, jobs.sheltered, jobs.new, jobs.stopped_before)))
+    last_resort = (jobs.new, jobs.stopped_before, jobs.winners)
+    return Candidates(*map(tuple, (jobs.willing, jobs.sheltered, *last_resort)))
 
 
 def test_a_job_without_a_start_has_its_minimum_runtime_too() -> None:
@@ -123,12 +124,32 @@ def test_a_job_that_kueue_evicts_gives_no_more() -> None:
     assert candidates_of(snapshot(admitted=[job]), preemptor_of()) == Candidates()
 
 
-def test_a_job_never_takes_from_the_job_that_it_was_stopped_for() -> None:
-    """Also after that one has grown, and so has another Workload."""
-    job = replace(admitted("winner"), uid="uid-after-growth")
-    history = JobHistory(stopped_for={"uid-claim": frozenset({"uid-0", ("research", "winner")})})
-    assert candidates_of(snapshot(admitted=[job]), preemptor_of()).willing == (job,)
-    assert candidates_of(snapshot(admitted=[job]), preemptor_of(), history) == Candidates()
+# The second name holds after that job has grown, and so has another Workload.
+WON = JobHistory(stopped_for={"uid-claim": frozenset({"uid-0", ("research", "winner")})})
+WINNER = replace(admitted("winner"), uid="uid-after-growth")
+
+
+def test_a_job_leaves_the_job_alone_that_it_was_stopped_for() -> None:
+    current = snapshot(admitted=[WINNER])
+    assert candidates_of(current, preemptor_of()).willing == (WINNER,)
+    assert candidates_of(current, preemptor_of(waited_s=59), WON) == Candidates()
+    fair_share = preemptor_of(waited_s=9999, kind=ClaimKind.FAIR_SHARE)
+    assert candidates_of(current, fair_share, WON) == Candidates()
+
+
+def test_an_owner_that_has_waited_takes_from_that_job_after_all_others() -> None:
+    """Otherwise a job that won once keeps what another team owns."""
+    other = admitted("other")
+    current = snapshot(admitted=[WINNER, other, NEW])
+    candidates = candidates_of(current, preemptor_of(waited_s=60), WON)
+    assert candidates == Candidates((other,), new=(NEW,), winners=(WINNER,))
+
+
+def test_an_owner_from_before_the_clock_was_set_back_has_waited_while_it_is_led() -> None:
+    current = replace(snapshot(admitted=[NEW]), led_since=NOW - 60)
+    assert candidates_of(current, preemptor_of(waited_s=-3600)) == Candidates(new=(NEW,))
+    just_leads = replace(current, led_since=NOW - 59)
+    assert candidates_of(just_leads, preemptor_of(waited_s=-3600)) == Candidates()
 
 
 # --- the order inside a team ----------------------------------------------------------------------
