@@ -159,16 +159,17 @@ class ApiServer:
 
     def _list(self, request: web.Request, path: RequestPath) -> web.Response:
         """One page, from the position that `continue` names."""
-        items = self._selected(request, path)
+        selected_items = self._selected(request, path)
+        start = int(request.query.get("continue") or 0)
+        end = start + (int(request.query.get("limit") or 0) or len(selected_items))
+        items = selected_items[start:end]
         # a real server leaves these fields out for its own kinds
         if "x-k8s.io" not in path.root and "cede.dev" not in path.root:
             items = [merge(item, {"apiVersion": None, "kind": None}) for item in items]
-        start = int(request.query.get("continue") or 0)
-        end = start + (int(request.query.get("limit") or 0) or len(items))
         metadata = {"resourceVersion": str(self.version)}
-        if end < len(items):
+        if end < len(selected_items):
             metadata["continue"] = str(end)
-        page = {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[start:end]}
+        page = {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}
         return web.json_response(page)
 
     def _selected(self, request: web.Request, path: RequestPath) -> list[Json]:
