@@ -85,6 +85,7 @@ class Replicated:
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         if recovery.cold_start:
+            self._state.find_saved(group)
             is_loaded = self._state.load_newest(group)
             if group:
                 whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
