@@ -17,8 +17,9 @@ from elastic_runtime.checkpointing import direct_io, restore
 from elastic_runtime.checkpointing.checkpoint_directory import checkpoints, set_aside
 from elastic_runtime.checkpointing.restore import LOAD_ERRORS, Unreadable
 from elastic_runtime.checkpointing.save_format import Checkpoint, FileEntry, Manifest
-from elastic_runtime.checkpointing.stored_state import Destination, StateReader
+from elastic_runtime.checkpointing.stored_state import StateReader
 from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.state.destination import Destination
 from elastic_runtime.state.state_tree import State
 
 log = logging.getLogger(__name__)

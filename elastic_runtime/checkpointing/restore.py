@@ -21,7 +21,8 @@ from elastic_runtime.checkpointing.save_format import (
     folder_name,
     unseal_manifest,
 )
-from elastic_runtime.checkpointing.stored_state import StateReader, WholeTensors
+from elastic_runtime.checkpointing.stored_state import StateReader
+from elastic_runtime.state.destination import WholeTensors
 from elastic_runtime.state.state_tree import State
 
 log = logging.getLogger(__name__)

@@ -2,26 +2,17 @@
 
 import logging
 from collections.abc import Callable
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from elastic_runtime.checkpointing import checkpoint_directory, joint_load, restore
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.save_format import Checkpoint
-from elastic_runtime.checkpointing.stored_state import Destination, WholeTensors
 from elastic_runtime.distributed.group import Group, all_gather_object
+from elastic_runtime.state.destination import Destination, Saved, WholeTensors
 from elastic_runtime.state.state_tree import State, named_tensors
 
 log = logging.getLogger(__name__)
-
-
-class Saved(IntEnum):
-    """Where the newest checkpoint is. COLLECTED: on the leading rank's own disk only."""
-
-    NOWHERE = 0
-    SHARED = 1
-    COLLECTED = 2
 
 
 class SavedState:

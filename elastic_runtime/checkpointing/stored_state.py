@@ -2,8 +2,8 @@
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,41 +15,8 @@ from elastic_runtime.checkpointing.save_format import (
     StoredPiece,
     StoredTensor,
 )
+from elastic_runtime.state.destination import Destination, row_count
 from elastic_runtime.state.state_tree import State, can_hold, unflatten, unpack
-
-
-class Destination(Protocol):
-    """What is read of each tensor, and what becomes of it."""
-
-    def rows(self, name: str, shape: Sequence[int]) -> tuple[int, int]:
-        """[first, last) of those that are read of a tensor of this shape."""
-
-    def live(self, name: str) -> torch.Tensor | None:
-        """Its memory is used if it fits: new memory costs time."""
-
-    def place(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        """What the state has in the place of the rows."""
-
-
-class WholeTensors:
-    """A destination: all rows, into these live tensors where they fit."""
-
-    def __init__(self, live: Mapping[str, torch.Tensor] | None = None) -> None:
-        self._live = live or {}
-
-    def rows(self, name: str, shape: Sequence[int]) -> tuple[int, int]:
-        return 0, _row_count(shape)
-
-    def live(self, name: str) -> torch.Tensor | None:
-        return self._live.get(name)
-
-    def place(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        return rows
-
-
-def _row_count(shape: Sequence[int]) -> int:
-    """A tensor without dimensions counts as one row."""
-    return shape[0] if shape else 1
 
 
 class _Rows(NamedTuple):
@@ -62,7 +29,7 @@ class _Rows(NamedTuple):
     def of_piece(self, piece: StoredTensor) -> tuple[int, int]:
         """[first, last) of the rows that a piece has of these."""
         begin = piece.offsets[0] if piece.offsets else 0
-        last = min(begin + _row_count(piece.rows), self.first + _row_count(self.tensor.shape))
+        last = min(begin + row_count(piece.rows), self.first + row_count(self.tensor.shape))
         return max(begin, self.first), last
 
     def target(self, piece: StoredTensor) -> Target:

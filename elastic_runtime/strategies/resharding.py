@@ -1,6 +1,8 @@
 """Gives every rank of a new group its shard: from live ranks, peer copies or a checkpoint."""
 
+import functools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +12,9 @@ from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
+from elastic_runtime.state.destination import Saved
 from elastic_runtime.state.reshard_plan import Shard
-from elastic_runtime.strategies import whole_state
+from elastic_runtime.strategies import sharded_state, whole_state
 from elastic_runtime.strategies.base import StateAccess
 from elastic_runtime.strategies.fsdp2_internals import Collective
 from elastic_runtime.strategies.peer_copies import PeerCopies
@@ -87,11 +90,16 @@ class Resharding:
         """See `Strategy.enter`. The model is wrapped for `group` and uses these collectives."""
         up_to_date = group.rank in {*recovery.holders, *recovery.committers}
         state = None if recovery.cold_start else self._reshard(group, up_to_date=up_to_date)
+        wrap = functools.partial(self._model.wrap_for, group, all_gather, reduce_scatter)
         if state is None:
-            state = self._start_over(group, must_load=not recovery.cold_start)
-        own, extra_state = state
-        self._model.wrap_for(group, own, all_gather, reduce_scatter)
-        self._state.set_extra_state(extra_state)
+            # A checkpoint may need its memory.
+            self._before_entering = None
+            state = self._start_over(group, wrap, must_load=not recovery.cold_start)
+        if state is not None:
+            own, extra_state = state
+            wrap(own.parameters())
+            self._model.write(own)
+            self._state.set_extra_state(extra_state)
         self._peer_copies.clear()
         self._group = group
         self._handed_over = {}
@@ -99,22 +107,35 @@ class Resharding:
 
     # --- from the newest checkpoint ---------------------------------------------------------------
 
-    def _start_over(self, group: Group, *, must_load: bool) -> tuple[ShardState, dict[str, Any]]:
+    def _start_over(
+        self, group: Group, wrap: Callable[[], None], *, must_load: bool
+    ) -> tuple[ShardState, dict[str, Any]] | None:
         """This rank's shard of the newest checkpoint, else of what rank 0's script has built.
 
-        For a moment every rank holds the whole model. Raises LookupError if a checkpoint must be
-        loaded and there is none.
+        None if it is loaded already: from a shared checkpoint every rank loads its own rows. Raises
+        LookupError if a checkpoint must be loaded and there is none.
         """
-        if self._model.is_wrapped:
-            # The parameters that the script had built do not exist any more.
-            must_load = True
-            self._model.unwrap_empty()
-        is_loaded = self._state.load_newest(group)
-        if must_load and not is_loaded:
+        saved = self._state.find_saved(group)
+        # The parameters that the script had built do not exist any more once they are wrapped.
+        must_load = must_load or self._model.is_wrapped
+        if must_load and saved == Saved.NOWHERE:
             raise LookupError(
                 "a shard of the state was lost, and no peer copy or checkpoint has it: set "
                 "peer_copy_every or save_every"
             )
+        if saved == Saved.SHARED:
+            wrap()
+            own_shard = shard_of(group, group.rank)
+            self._state.load_rows(group, lambda: self._model.own_rows(own_shard))
+            sharded_state.shard_loaded(self._state.optimizers, own_shard)
+            return None
+        return self._start_whole(group)
+
+    def _start_whole(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
+        """For a moment every rank holds the whole model."""
+        if self._model.is_wrapped:
+            self._model.unwrap_empty()
+        is_loaded = self._state.load_newest(group)
         whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
         complete = self._model.read(Shard(0, 1))
         shard = shard_of(group, group.rank)

@@ -62,7 +62,7 @@ class Sharded:
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameter_count = len(list(state.model.parameters()))
-        self._model = ShardedModel(self._wrap, state.model, state.optimizers)
+        self._model = ShardedModel(self._wrap, state.model, state.optimizers, state.device)
         self._resharding = Resharding(state, self._model, self._peer_copies)
         # The pass that runs adds nothing to the gradients.
         self._discards = False

@@ -1,6 +1,6 @@
 """A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.fsdp2_internals import Collective
+from elastic_runtime.strategies.own_rows import OwnRows
 from elastic_runtime.strategies.sharded_state import ShardState, TensorTable
 
 Wrap = Callable[[Any, DeviceMesh], None]
@@ -22,7 +23,9 @@ Wrap = Callable[[Any, DeviceMesh], None]
 class ShardedModel:
     """`wrap(model, mesh)` calls `fully_shard`. The model stays the same object at every resize."""
 
-    def __init__(self, wrap: Wrap, model: torch.nn.Module, optimizers: Optimizers) -> None:
+    def __init__(
+        self, wrap: Wrap, model: torch.nn.Module, optimizers: Optimizers, device: torch.device
+    ) -> None:
         fsdp2_internals.check_torch()
         self._wrap = wrap
         self.model = model
@@ -34,7 +37,9 @@ class ShardedModel:
         for group in optimizers.param_groups:
             self._group_names.append([name_of[id(p)] for p in group["params"]])
         script_checks.raise_mistakes(session_checks.device_mistakes(model.parameters()))
-        self.device = next(model.parameters()).device
+        # The script has given it no values.
+        self.is_from_meta = any(p.is_meta for p in model.parameters())
+        self.device = device
         if self.device.type == "cuda":
             # fully_shard uses the current device.
             torch.cuda.set_device(self.device)
@@ -82,13 +87,20 @@ class ShardedModel:
         return table.allocate(shard, self.device.type)
 
     def wrap_for(
-        self, group: Group, state: ShardState, all_gather: Collective, reduce_scatter: Collective
+        self,
+        group: Group,
+        all_gather: Collective,
+        reduce_scatter: Collective,
+        rows: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Wrap the model for `group`; it has this state, and uses these collectives."""
-        if self.is_wrapped:
-            fsdp2_internals.unwrap(self.model)
+        """Wrap the model for `group`; it uses these collectives, and the optimizers have no state.
+
+        `rows`: this rank's of each parameter, by name; without them they are uninitialized.
+        """
+        # Also one that is not wrapped: whole parameters take memory that rows may need.
+        fsdp2_internals.unwrap(self.model)
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
-        fsdp2_internals.allocate(self.model, self.device.type, state.parameters())
+        fsdp2_internals.allocate(self.model, self.device.type, rows)
         fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
         unsharded = [name for name, p in self.model.named_parameters() if not is_sharded(p)]
         if unsharded:
@@ -97,7 +109,16 @@ class ShardedModel:
                 "call fully_shard(model, mesh=mesh) at its end"
             )
         self._sharded = list(self.model.parameters())
-        sharded_state.write(state, self.model, self._optimizers, self._group_names)
+        self._optimizers.clear_state()
+        sharded_state.set_optimizer_parameters(self.model, self._optimizers, self._group_names)
+
+    def write(self, state: ShardState) -> None:
+        """The model is wrapped with the rows of this state, which becomes its own."""
+        sharded_state.write(state, self.model, self._optimizers)
+
+    def own_rows(self, shard: Shard) -> OwnRows:
+        """Where a checkpoint is loaded to, once the model is wrapped."""
+        return OwnRows(self.model, self._optimizers, shard)
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.checkpointing.saved_state import Saved
 from elastic_runtime.checkpointing.saver import Saver
-from elastic_runtime.checkpointing.stored_state import Destination
 from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import state_tree
+from elastic_runtime.state.destination import Destination, Saved
 from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.training import loss_weights
 from elastic_runtime.training.failure_report import one_line
@@ -228,10 +227,10 @@ class TrainingState:
         for failure, is_mistake, _ in outcomes:
             if failure:
                 raise Mistake(failure) if is_mistake else LookupError(failure)
-        is_loaded = outcomes[0][2]
-        if is_loaded and (group is None or group.rank == 0):
+        was_loaded = bool(outcomes[0][2])
+        if was_loaded and (group is None or group.rank == 0):
             log.info("continues from a checkpoint", extra={"step": self.step})
-        return is_loaded
+        return was_loaded
 
     def receive(self, group: Group, source: int) -> None:
         """Replace this state by the one that rank `source` sends.

@@ -11,7 +11,7 @@ from elastic_runtime.checkpointing import best_mark, joint_load, restore
 from elastic_runtime.checkpointing.best_mark import BestMark
 from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.saver import Saver
-from elastic_runtime.checkpointing.stored_state import WholeTensors
+from elastic_runtime.state.destination import WholeTensors
 from tests.builders.saves import ignore_report, save, small_state, steps_in
 
 

@@ -11,7 +11,7 @@ import torch
 
 from elastic_runtime.checkpointing import direct_io, joint_load
 from elastic_runtime.checkpointing.saver import Saver
-from elastic_runtime.checkpointing.stored_state import WholeTensors
+from elastic_runtime.state.destination import WholeTensors
 from tests.builders.damage import DAMAGES, change_version, flip_a_bit
 from tests.builders.saves import ignore_report, save, small_state, steps_in
 
