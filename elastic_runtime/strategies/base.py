@@ -32,6 +32,10 @@ class StateAccess(Protocol):
     step: int
 
     @property
+    def seed(self) -> int:
+        """The session's."""
+
+    @property
     def sum_count(self) -> int:
         """How many numbers `Strategy.reduce` sums beside the gradients."""
 
@@ -63,6 +67,9 @@ class Strategy(Protocol):
 
     @property
     def broken(self) -> bool: ...
+
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        """Why a model cannot be trained so. Called before `attach`."""
 
     def attach(self, state: StateAccess) -> None:
         """Called once, when the session is created."""

@@ -101,7 +101,7 @@ def unwrap(model: nn.Module) -> None:
         states.pop(module, None)
         # fully_shard has put a subclass of FSDPModule and of this class in its place.
         module.__class__ = type(module).__mro__[2]
-    replace_parameters(model.modules(), _on_meta_device, lambda p: True)
+    drop_parameters(model.modules())
 
 
 def _remove_hooks(state: Any) -> None:
@@ -133,6 +133,11 @@ def _on_meta_device(p: nn.Parameter) -> torch.Tensor:
     return torch.empty(p.shape, dtype=p.dtype, device="meta")
 
 
+def drop_parameters(modules: Iterable[nn.Module]) -> None:
+    """Afterwards the parameters of these modules are on the meta device."""
+    replace_parameters(modules, _on_meta_device, lambda p: True)
+
+
 def replace_parameters(
     modules: Iterable[nn.Module],
     replacement: Callable[[nn.Parameter], torch.Tensor],
@@ -147,6 +152,17 @@ def replace_parameters(
             if id(p) not in replaced:
                 replaced[id(p)] = nn.Parameter(replacement(p), requires_grad=p.requires_grad)
             module._parameters[name] = replaced[id(p)]
+
+
+def replace_buffers(
+    modules: Iterable[nn.Module],
+    replacement: Callable[[torch.Tensor], torch.Tensor],
+    is_replaced: Callable[[torch.Tensor], bool],
+) -> None:
+    for module in modules:
+        for name, buffer in module._buffers.items():
+            if buffer is not None and is_replaced(buffer):
+                module._buffers[name] = replacement(buffer)
 
 
 def allocate(
@@ -166,15 +182,9 @@ def allocate(
         return sharded_like(p, local) if isinstance(p, DTensor) else local
 
     replace_parameters(model.modules(), with_memory, lambda p: p.is_meta)
-    allocate_buffers(model.modules(), device)
-
-
-def allocate_buffers(modules: Iterable[nn.Module], device: str) -> None:
-    """Give memory to every buffer on the meta device."""
-    for module in modules:
-        for name, buffer in module._buffers.items():
-            if buffer is not None and buffer.is_meta:
-                module._buffers[name] = torch.empty_like(buffer, device=device)
+    replace_buffers(
+        model.modules(), lambda b: torch.empty_like(b, device=device), lambda b: b.is_meta
+    )
 
 
 def sharded_like(p: DTensor, local: torch.Tensor) -> DTensor:

@@ -17,6 +17,13 @@ from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 class Replicated:
     """Every rank that is left has the whole state, so a lost rank costs only the step in flight."""
 
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+            yield (
+                "the model has tensors on the meta device, which hold no values: build it on the "
+                "device where it is to train, or use strategy=Sharded(wrap)"
+            )
+
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._buckets = GradientBuckets(state.model, state.sum_count)

@@ -110,19 +110,26 @@ class Resharding:
     def _start_over(
         self, group: Group, wrap: Callable[[], None], *, must_load: bool
     ) -> tuple[ShardState, dict[str, Any]] | None:
-        """This rank's shard of the newest checkpoint, else of what rank 0's script has built.
+        """This rank's shard of the newest checkpoint, else of what the script has built.
 
         None if it is loaded already: from a shared checkpoint every rank loads its own rows. Raises
         LookupError if a checkpoint must be loaded and there is none.
         """
         saved = self._state.find_saved(group)
         # The parameters that the script had built do not exist any more once they are wrapped.
-        must_load = must_load or self._model.is_wrapped
+        is_lost = self._model.is_wrapped and not self._model.is_from_meta
+        must_load = must_load or is_lost or self._state.step > 0
         if must_load and saved == Saved.NOWHERE:
             raise LookupError(
                 "a shard of the state was lost, and no peer copy or checkpoint has it: set "
                 "peer_copy_every or save_every"
             )
+        if not self._model.is_from_meta:
+            pass
+        elif saved == Saved.NOWHERE:
+            return self._model.first_shard(group, self._state.seed), self._state.extra_state()
+        else:
+            self._model.draw_buffers()
         if saved == Saved.SHARED:
             wrap()
             own_shard = shard_of(group, group.rank)
@@ -133,7 +140,7 @@ class Resharding:
 
     def _start_whole(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
         """For a moment every rank holds the whole model."""
-        if self._model.is_wrapped:
+        if self._model.is_wrapped or self._model.is_from_meta:
             self._model.unwrap_empty()
         is_loaded = self._state.load_newest(group)
         whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)

@@ -1,6 +1,6 @@
 """A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.fsdp2_internals import Collective
+from elastic_runtime.strategies.meta_model import FirstValues, Initialize
 from elastic_runtime.strategies.own_rows import OwnRows
 from elastic_runtime.strategies.sharded_state import ShardState, TensorTable
 
@@ -24,10 +25,16 @@ class ShardedModel:
     """`wrap(model, mesh)` calls `fully_shard`. The model stays the same object at every resize."""
 
     def __init__(
-        self, wrap: Wrap, model: torch.nn.Module, optimizers: Optimizers, device: torch.device
+        self,
+        wrap: Wrap,
+        initialize: Initialize | None,
+        model: torch.nn.Module,
+        optimizers: Optimizers,
+        device: torch.device,
     ) -> None:
         fsdp2_internals.check_torch()
         self._wrap = wrap
+        self._initialize = initialize
         self.model = model
         self._optimizers = optimizers
         name_of = {id(p): name for name, p in model.named_parameters()}
@@ -70,6 +77,26 @@ class ShardedModel:
     def read(self, shard: Shard) -> ShardState:
         """The live tensors, not copied."""
         return sharded_state.read(self.model, self._optimizers, shard)
+
+    def first_shard(self, group: Group, seed: int) -> ShardState:
+        """This rank's rows of the values that a model from the meta device begins with."""
+        fsdp2_internals.unwrap(self.model)
+        # Only to learn what its blocks are.
+        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        blocks = fsdp2_internals.wrapped_modules(self.model)
+        fsdp2_internals.unwrap(self.model)
+        shard = shard_of(group, group.rank)
+        rows = self._first_values(blocks).draw(seed, shard)
+        whole = self.read(Shard(0, 1))
+        tensors = [rows[name] for name, _ in whole.table.keys]
+        return ShardState(shard, whole.table, tensors, whole.unsplit)
+
+    def draw_buffers(self) -> None:
+        """Give values to those of a model from the meta device that no checkpoint has."""
+        self._first_values([]).draw_buffers()
+
+    def _first_values(self, blocks: Iterable[Any]) -> FirstValues:
+        return FirstValues(self.model, blocks, self._initialize, self.device)
 
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""

@@ -16,7 +16,7 @@ from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import state_tree
 from elastic_runtime.state.destination import Destination, Saved
 from elastic_runtime.state.optimizers import Optimizers
-from elastic_runtime.training import loss_weights
+from elastic_runtime.training import loss_weights, worker_device
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.loss_scaling import LossScaling
 from elastic_runtime.training.options import DataOptions
@@ -36,6 +36,13 @@ def _digest_of_layout(model: torch.nn.Module) -> int:
         for name, tensor in state_tree.named_tensors(model.state_dict())
     ]
     return int.from_bytes(hashlib.sha256(repr(layout).encode()).digest()[:8], "big") >> 1
+
+
+def _device_of(model: torch.nn.Module) -> torch.device:
+    """Where it trains: a model on the meta device on this worker's own."""
+    if any(p.is_meta for p in model.parameters()):
+        return worker_device.device()
+    return next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
 
 
 class TrainingState:
@@ -61,8 +68,8 @@ class TrainingState:
         self.stateful = [*lr_schedulers, *stateful]
         self.data = data
         self.loss_scaling = loss_scaling
-        # Where the loss is summed.
-        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
+        # Also where the loss is summed.
+        self.device = _device_of(model)
         # Of names, shapes and types of the model's state; 63 bits.
         self.layout = _digest_of_layout(model)
         self.step = 0
@@ -76,6 +83,11 @@ class TrainingState:
         # The peer that sent a state was lost in between: the tensors here are of two states.
         self._is_torn = False
         self._saved = saver.saved
+
+    @property
+    def seed(self) -> int:
+        """See `StateAccess.seed`."""
+        return self.data.seed
 
     @property
     def sum_count(self) -> int:
