@@ -4,6 +4,7 @@ A block is what `wrap` shards as one. It is whole on a rank only while it is ini
 draws the same numbers in the same order, so they are the same at every size of the job.
 """
 
+import mmap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -142,8 +143,9 @@ class FirstValues:
         """What they have on the meta device is on the real one; NaN marks that it has no value."""
 
         def blank(tensor: torch.Tensor) -> torch.Tensor:
-            value = torch.nan if tensor.is_floating_point() else 0
-            return torch.full(tensor.shape, value, dtype=tensor.dtype, device=self._device)
+            return _allocate_like(tensor, self._device).fill_(
+                torch.nan if tensor.is_floating_point() else 0
+            )
 
         fsdp2_internals.replace_parameters(modules, blank, lambda p: p.is_meta)
         fsdp2_internals.replace_buffers(modules, blank, lambda buffer: buffer.is_meta)
@@ -164,6 +166,14 @@ class FirstValues:
                     "let the function in Sharded(wrap, initialize=function) give them, or give "
                     "the module a reset_parameters"
                 )
+
+
+def _allocate_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if device.type != "cpu" or not tensor.numel():
+        return torch.empty_like(tensor, device=device)
+    # malloc would keep what is freed: a process would have as much memory as for the whole model.
+    memory = mmap.mmap(-1, tensor.numel() * tensor.element_size())
+    return torch.frombuffer(memory, dtype=tensor.dtype).view(tensor.shape)
 
 
 def _numbers(module: nn.Module) -> list[torch.Tensor]:
