@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -26,6 +26,8 @@ from elastic_runtime.state.destination import WholeTensors
 from elastic_runtime.state.state_tree import State
 
 log = logging.getLogger(__name__)
+# Of a state.
+LARGE_KEYS = ("model", "optimizer")
 # Raised for a file that is not what was written.
 DAMAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # The same, and what torch raises when it reads one.
@@ -34,6 +36,23 @@ LOAD_ERRORS = (*DAMAGE_ERRORS, pickle.UnpicklingError, RuntimeError)
 
 class Unreadable(LookupError):
     """The checkpoint may be intact: another version wrote it, or its storage does not respond."""
+
+
+def newest(directory: Path) -> Checkpoint | None:
+    """Find the newest checkpoint, such as for its step. Its manifest is read, not its files.
+
+    Args:
+        directory: what the session had as `checkpoint`.
+
+    Returns:
+        the checkpoint; None if there is none whose manifest is without damage, which is logged.
+    """
+    for path in checkpoints(directory):
+        try:
+            return read_manifest(path)[0]
+        except DAMAGE_ERRORS as error:
+            log_skipped(path, error)
+    return None
 
 
 def newest_intact(directory: Path) -> Checkpoint | None:
@@ -92,8 +111,39 @@ def load(checkpoint: Checkpoint, live: Mapping[str, torch.Tensor] | None = None)
     """
     _, manifest = read_manifest(checkpoint.path)
     reader = StateReader(manifest, WholeTensors(live))
-    for file, targets in reader.targets.items():
-        check(file, manifest.files[file], direct_io.read(checkpoint.path / file, targets))
+    return _read(checkpoint.path, manifest, reader, list(manifest.files))
+
+
+def load_extra(checkpoint: Checkpoint) -> State:
+    """Read the state without its model and optimizer, from one of the files.
+
+    Args:
+        checkpoint: as `newest` returns it.
+
+    Returns:
+        `step`, `loss`, `data` and so on; `also` has the states of `lr_schedulers` and `stateful`,
+        in this order.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if the file is damaged; also what torch raises for what it cannot read.
+    """
+    _, manifest = read_manifest(checkpoint.path)
+    reader = StateReader(manifest, _WithoutModel())
+    files = [file for file, targets in reader.targets.items() if targets]
+    state = _read(checkpoint.path, manifest, reader, files)
+    return {key: value for key, value in state.items() if key not in LARGE_KEYS}
+
+
+class _WithoutModel(WholeTensors):
+    def rows(self, name: str, shape: Sequence[int]) -> tuple[int, int]:
+        return (0, 0) if name.split(".")[0] in LARGE_KEYS else super().rows(name, shape)
+
+
+def _read(path: Path, manifest: Manifest, reader: StateReader, files: Sequence[str]) -> State:
+    """The state once these files are read, and are as the manifest lists them."""
+    for file in files:
+        check(file, manifest.files[file], direct_io.read(path / file, reader.targets[file]))
     return reader.state()
 
 

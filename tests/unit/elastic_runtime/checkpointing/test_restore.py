@@ -11,10 +11,16 @@ import pytest
 import torch
 
 from elastic_runtime.__main__ import verify
-from elastic_runtime.checkpointing import restore
+from elastic_runtime.checkpointing import direct_io, restore
 from elastic_runtime.checkpointing.save_format import VERSION
-from tests.builders.damage import DAMAGES, PART, change_version
-from tests.builders.saves import save, small_state
+from tests.builders.damage import (
+    DAMAGES,
+    PART,
+    change_version,
+    delete_the_manifest,
+    flip_a_bit,
+)
+from tests.builders.saves import save, save_on_all_ranks, savers, small_state
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
@@ -23,6 +29,40 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     loaded = restore.load(checkpoint)
     assert torch.equal(loaded["model"]["w"], small_state(7)["model"]["w"])
     assert (loaded["step"], loaded["also"]) == (7, [(1, 2.5, "x", None)])
+
+
+def test_the_newest_step_is_known_without_reading_a_tensor(tmp_path: Path) -> None:
+    save(tmp_path, 1, small_state(1))
+    checkpoint = save(tmp_path, 2, small_state(2))
+    (checkpoint.path / PART).unlink()
+    assert restore.newest(tmp_path) == checkpoint
+    delete_the_manifest(checkpoint.path)
+    older = restore.newest(tmp_path)
+    assert older
+    assert older.step == 1
+    assert restore.newest(tmp_path / "missing") is None
+
+
+def test_the_rest_of_a_state_is_loaded_without_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of the files is read."""
+    save_on_all_ranks(savers(tmp_path, world=3), 3)
+    checkpoint = restore.newest(tmp_path)
+    assert checkpoint
+    read = direct_io.read
+    files: list[str] = []
+
+    def recording(path: Path, targets: Any) -> str:
+        files.append(path.name)
+        return read(path, targets)
+
+    monkeypatch.setattr(direct_io, "read", recording)
+    assert restore.load_extra(checkpoint) == {"step": 3, "also": []}
+    assert files == [PART]
+    flip_a_bit(checkpoint.path)
+    with pytest.raises(ValueError, match="is not what was written"):
+        restore.load_extra(checkpoint)
 
 
 def test_no_directory_and_no_checkpoint_are_no_error(tmp_path: Path) -> None:

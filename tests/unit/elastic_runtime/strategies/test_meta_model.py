@@ -1,6 +1,8 @@
 """A model that was built on the meta device begins with the values of one that was built whole."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,7 +176,7 @@ def _no_default_group() -> Iterator[None]:
     fsdp2_internals.drop_mesh()
 
 
-def losses(model: nn.Module, until: int, checkpoint: Any = None) -> list[float]:
+def losses(model: nn.Module, until: int, **options: Any) -> list[float]:
     def wrap(model: Any, mesh: DeviceMesh) -> None:
         fully_shard(model[0], mesh=mesh)
         fully_shard(model, mesh=mesh)
@@ -186,7 +188,7 @@ def losses(model: nn.Module, until: int, checkpoint: Any = None) -> list[float]:
         micro_batches=2,
         seed=SEED,
         strategy=Sharded(wrap),
-        checkpoint=checkpoint,
+        **options,
     )
     result = []
     for step in session.steps(until):
@@ -202,10 +204,33 @@ def build_small() -> nn.Module:
 
 
 @pytest.mark.usefixtures("_no_default_group")
-def test_a_job_from_meta_trains_as_one_that_was_built_whole(tmp_path: Any) -> None:
+def test_a_job_from_meta_trains_as_one_that_was_built_whole(tmp_path: Path) -> None:
     torch.manual_seed(SEED)
     expected = losses(build_small(), until=6)
     with torch.device("meta"):
         first = build_small()
         second = build_small()
-    assert losses(first, 3, tmp_path) + losses(second, 6, tmp_path) == expected
+    begun = losses(first, 3, checkpoint=tmp_path)
+    assert begun + losses(second, 6, checkpoint=tmp_path) == expected
+
+
+@pytest.mark.usefixtures("_no_default_group")
+def test_a_checkpoint_on_the_disks_of_pods_is_loaded_into_a_model_from_meta(
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(SEED)
+    expected = losses(build_small(), until=6)
+    options = {
+        "checkpoint": tmp_path / "shared",
+        "local_checkpoint": tmp_path / "disk",
+        "local_save_every": 1,
+    }
+    with torch.device("meta"):
+        first = build_small()
+        second = build_small()
+    losses(first, 3, **options)
+    # As if its last save were lost.
+    shutil.rmtree(tmp_path / "shared" / "step-000000003")
+    [saved] = (tmp_path / "disk").glob("*/step-000000003*")
+    assert saved
+    assert losses(second, 6, **options) == expected[3:]
