@@ -51,7 +51,7 @@ class Session:
     A script that runs without an agent (`python train.py`) is a job of one.
 
     Args:
-        model: the model, on its device and not wrapped; a compiled one is saved by its plain names.
+        model: on its device, or for Sharded on meta; not wrapped; compiled, saved by plain names.
         optimizer: of the model's parameters; several as a list or by name, which all step when a
             step is committed. Each trained parameter is in one of them.
         micro_batches: of one step, at every size; at least as many as the job will have ranks.

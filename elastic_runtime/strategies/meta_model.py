@@ -56,7 +56,8 @@ def _reset_of(module: nn.Module) -> Any:
     return getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
 
 
-class _NoLostWrites(TorchDispatchMode):
+# torch gives no types to it.
+class _NoLostWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A write to a tensor on the meta device raises Mistake."""
 
     def __torch_dispatch__(
@@ -114,7 +115,8 @@ class FirstValues:
 
     @contextmanager
     def _drawing(self, seed: int) -> Iterator[None]:
-        with random_state.preserved(), torch.no_grad(), self._device, _NoLostWrites():
+        no_lost_writes = _NoLostWrites()  # type: ignore[no-untyped-call]
+        with random_state.preserved(), torch.no_grad(), self._device, no_lost_writes:
             random_state.seed(seed)
             yield
 

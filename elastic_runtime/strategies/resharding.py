@@ -124,34 +124,43 @@ class Resharding:
                 "a shard of the state was lost, and no peer copy or checkpoint has it: set "
                 "peer_copy_every or save_every"
             )
-        if not self._model.is_from_meta:
-            pass
-        elif saved == Saved.NOWHERE:
-            return self._model.first_shard(group, self._state.seed), self._state.extra_state()
-        else:
+        if self._model.is_from_meta:
+            if saved == Saved.NOWHERE:
+                return self._model.first_shard(group, self._state.seed), self._state.extra_state()
             self._model.draw_buffers()
-        if saved == Saved.SHARED:
-            wrap()
-            own_shard = shard_of(group, group.rank)
-            self._state.load_rows(group, lambda: self._model.own_rows(own_shard))
-            sharded_state.shard_loaded(self._state.optimizers, own_shard)
-            return None
-        return self._start_whole(group)
+        if saved == Saved.NOWHERE:
+            return self._shard_what_was_built(group)
+        if saved == Saved.COLLECTED:
+            return self._receive_collected(group)
+        wrap()
+        own_shard = shard_of(group, group.rank)
+        self._state.load_rows(group, lambda: self._model.own_rows(own_shard))
+        sharded_state.shard_loaded(self._state.optimizers, own_shard)
+        return None
 
-    def _start_whole(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
+    def _shard_what_was_built(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
         """For a moment every rank holds the whole model."""
-        if self._model.is_wrapped or self._model.is_from_meta:
-            self._model.unwrap_empty()
-        is_loaded = self._state.load_newest(group)
-        whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
-        complete = self._model.read(Shard(0, 1))
+        # Raises LookupError if an earlier start was interrupted.
+        self._state.load_newest(group)
+        whole_state.spread_from_first(group, self._state, is_loaded=False)
+        whole = self._model.read(Shard(0, 1))
         shard = shard_of(group, group.rank)
         tensors = [
             tensor[slice(*shard.rows(count))].clone()
-            for tensor, count in zip(complete.tensors, complete.table.row_counts, strict=True)
+            for tensor, count in zip(whole.tensors, whole.table.row_counts, strict=True)
         ]
-        own = ShardState(shard, complete.table, tensors, complete.unsplit)
-        return own, self._state.extra_state()
+        return ShardState(shard, whole.table, tensors, whole.unsplit), self._state.extra_state()
+
+    def _receive_collected(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
+        """For a moment rank 0 holds the whole state, which only it can read."""
+        if group.rank == 0 and (self._model.is_wrapped or self._model.is_from_meta):
+            self._model.unwrap_empty()
+        self._state.load_newest(group)
+        own = Holding()
+        if group.rank == 0:
+            whole = self._model.read(Shard(0, 1))
+            own = Holding(whole, {whole.shard: whole.tensors}, self._state.extra_state())
+        return self._receive_shard(group, Source({0: [Shard(0, 1)]}), own)
 
     # --- from live ranks or peer copies -----------------------------------------------------------
 
@@ -173,6 +182,12 @@ class Resharding:
                 extra={"step": source.copied_step},
             )
             own = self._copied_holding(source.copied_step)
+        return self._receive_shard(group, source, own)
+
+    def _receive_shard(
+        self, group: Group, source: Source, own: Holding
+    ) -> tuple[ShardState, dict[str, Any]]:
+        """This rank's shard of what the ranks of `source` have."""
         common = self._share_common(group, source, own)
         tensors = self._collect_rows(group, source, own, common.table)
         shard = shard_of(group, group.rank)

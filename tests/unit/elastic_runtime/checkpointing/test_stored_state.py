@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from elastic_runtime.checkpointing import direct_io, restore
+from elastic_runtime.checkpointing.save_format import Checkpoint
 from elastic_runtime.checkpointing.stored_state import StateReader
 from elastic_runtime.state.destination import WholeTensors
 from elastic_runtime.state.state_tree import State
@@ -26,7 +27,7 @@ class FewRows(WholeTensors):
         return -rows
 
 
-def read(checkpoint: restore.Checkpoint, destination: WholeTensors) -> State:
+def read(checkpoint: Checkpoint, destination: WholeTensors) -> State:
     _, manifest = restore.read_manifest(checkpoint.path)
     reader = StateReader(manifest, destination)
     for file, targets in reader.targets.items():
