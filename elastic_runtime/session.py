@@ -51,7 +51,7 @@ class Session:
     A script that runs without an agent (`python train.py`) is a job of one.
 
     Args:
-        model: the model, on its device and not wrapped; a compiled one is saved by its plain names.
+        model: on its device, or for Sharded on meta; not wrapped; compiled, saved by plain names.
         optimizer: of the model's parameters; several as a list or by name, which all step when a
             step is committed. Each trained parameter is in one of them.
         micro_batches: of one step, at every size; at least as many as the job will have ranks.
@@ -97,6 +97,7 @@ class Session:
         strategy: Strategy | None = None,
     ) -> None:
         model = session_checks.plain_model(model)
+        self.strategy: Strategy = strategy or Replicated()
         # First: an agent learns of mistakes through it.
         link = connect()
         options = CheckpointOptions(
@@ -107,7 +108,7 @@ class Session:
             [
                 *session_checks.second_session_mistakes(bool(link and link.has_session)),
                 *session_checks.session_mistakes(
-                    model, optimizer, samples, micro_batches, micro_batch_size
+                    model, optimizer, samples, micro_batches, micro_batch_size, self.strategy
                 ),
                 *session_checks.lr_scheduler_mistakes(lr_schedulers),
                 *scaling.mistakes(model, stateful),
@@ -127,7 +128,6 @@ class Session:
         )
         self.model = model
         self.device = self._state.device
-        self.strategy: Strategy = strategy or Replicated()
         self.micro_batches = data.micro_batches
         self.micro_batch_size = data.micro_batch_size
         self.seed = data.seed

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -53,6 +53,13 @@ NEEDED = {
     "value": "give what was measured of the state, such as its loss",
     "until": "give the step at which the job ends, such as 1000",
 }
+
+
+class ModelChecks(Protocol):
+    """A strategy."""
+
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        """Why it cannot train this model."""
 
 
 def checks_arguments(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -108,6 +115,7 @@ def session_mistakes(
     samples: int | None,
     micro_batches: int,
     micro_batch_size: int,
+    strategy: ModelChecks,
 ) -> Iterator[str]:
     """`optimizer`: one or several, as the script gives them."""
     if samples is not None and (not isinstance(samples, Integral) or samples < 1):
@@ -131,15 +139,10 @@ def session_mistakes(
         )
         return
     yield from sparse_mistakes(model, by_name)
-    own = set(model.parameters())
     if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
         yield from device_mistakes(on_gpus)
-    if any(parameter.is_meta for parameter in own):
-        yield (
-            "the model has parameters on the meta device, which hold no values: build it on the "
-            "device where it is to train"
-        )
-    if not any(parameter.requires_grad for parameter in own):
+    yield from strategy.model_mistakes(model)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
         yield (
             "the model has no parameter that requires a gradient: set requires_grad on those that "
             "are to be trained"

@@ -121,6 +121,11 @@ def checkpoints(directory: Path) -> Iterator[Path]:
     yield from sorted(folders, key=lambda path: step_of(path.name), reverse=True)
 
 
+def newest_step(directory: Path) -> int:
+    """Of the newest checkpoint by its name; -1 if there is none. Raises OSError as above."""
+    return max((step_of(path.name) for path in checkpoints(directory)), default=-1)
+
+
 def set_aside(checkpoint: Path) -> None:
     """Rename a damaged checkpoint, so that it is not loaded again and people can look at it."""
     with suppress(OSError):

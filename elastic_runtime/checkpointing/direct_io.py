@@ -6,7 +6,7 @@ import hashlib
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +20,8 @@ HASH_THREADS = 2
 # Linux has both. Elsewhere files go through the page cache, and memory has ordinary pages.
 O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 MADV_HUGEPAGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+# The offset of bytes in a file, and the memory that they are read into.
+Target = tuple[int, memoryview]
 CANCELLED = "the save was cancelled because a rank was lost or left"
 
 
@@ -147,10 +149,14 @@ class HashedWriter:
 def checksum(data: bytes) -> str:
     """The sha256 over the sha256 of each block of `BLOCK_BYTES` bytes.
 
-    Unlike the sha256 of all bytes it can be computed by several threads.
+    Unlike the sha256 of all bytes it can be computed by several threads, and by several ranks.
     """
     starts = range(0, len(data), BLOCK_BYTES)
-    hashes = [_sha256(data[start : start + BLOCK_BYTES]) for start in starts]
+    return checksum_of_blocks(_sha256(data[start : start + BLOCK_BYTES]) for start in starts)
+
+
+def checksum_of_blocks(hashes: Iterable[bytes]) -> str:
+    """The checksum of a file. `hashes`: of all its blocks, in order."""
     return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
@@ -183,47 +189,71 @@ def hugepage_buffer(size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
-def read(path: Path, targets: Sequence[tuple[int, memoryview]]) -> str:
+def read(path: Path, targets: Sequence[Target]) -> str:
     """The file's checksum; fills each memory of `targets` from its offset in the file.
 
     What lies beyond the end of the file is left as it was.
     """
+    return checksum_of_blocks(read_blocks(path, targets).values())
+
+
+def block_count(size: int) -> int:
+    """How many blocks a file of `size` bytes has."""
+    return -(-size // BLOCK_BYTES)
+
+
+def blocks_of(targets: Iterable[Target]) -> list[int]:
+    """The numbers of the blocks that have bytes of these targets."""
+    numbers = set[int]()
+    for offset, memory in targets:
+        numbers.update(range(offset // BLOCK_BYTES, block_count(offset + len(memory))))
+    return sorted(numbers)
+
+
+def read_blocks(
+    path: Path, targets: Sequence[Target], numbers: Sequence[int] | None = None
+) -> dict[int, bytes]:
+    """The sha256 of these blocks of the file (None: of all), by number.
+
+    As far as these blocks contain them, it fills the targets as `read` does.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _set_direct(descriptor, True)
-        return _read_blocks(descriptor, targets)
+        if numbers is None:
+            numbers = range(block_count(os.fstat(descriptor).st_size))
+        return dict(zip(numbers, _read_blocks(descriptor, targets, numbers), strict=True))
     finally:
         os.close(descriptor)
 
 
-def _read_blocks(descriptor: int, targets: Sequence[tuple[int, memoryview]]) -> str:
-    size = os.fstat(descriptor).st_size
+def _read_blocks(
+    descriptor: int, targets: Sequence[Target], numbers: Sequence[int]
+) -> Iterator[bytes]:
+    """The hash of each block, in this order."""
     blocks = _make_blocks()
-    total = hashlib.sha256()
     hashes = deque[Future[bytes]]()
     with ThreadPoolExecutor(2) as read_threads, ThreadPoolExecutor(HASH_THREADS) as hash_threads:
         reads = deque(
             read_threads.submit(_fill, descriptor, block, number * BLOCK_BYTES, None)
-            for number, block in enumerate(blocks)
+            for block, number in zip(blocks, numbers, strict=False)
         )
-        for offset in range(0, size, BLOCK_BYTES):
+        for turn, number in enumerate(numbers):
             data = reads.popleft().result()
             hashes.append(hash_threads.submit(_sha256, data))
-            _copy_to_targets(data, offset, targets)
-            # Read on into the same block as soon as it is hashed.
-            block = blocks[offset // BLOCK_BYTES % BLOCK_COUNT]
-            next_offset = offset + BLOCK_COUNT * BLOCK_BYTES
-            reads.append(read_threads.submit(_fill, descriptor, block, next_offset, hashes[-1]))
+            _copy_to_targets(data, number * BLOCK_BYTES, targets)
+            if turn + BLOCK_COUNT < len(numbers):
+                # Read on into the same block as soon as it is hashed.
+                next_offset = numbers[turn + BLOCK_COUNT] * BLOCK_BYTES
+                block = blocks[turn % BLOCK_COUNT]
+                reads.append(read_threads.submit(_fill, descriptor, block, next_offset, hashes[-1]))
             if len(hashes) == BLOCK_COUNT:
-                total.update(hashes.popleft().result())
+                yield hashes.popleft().result()
     for block_hash in hashes:
-        total.update(block_hash.result())
-    return total.hexdigest()
+        yield block_hash.result()
 
 
-def _copy_to_targets(
-    data: memoryview, offset: int, targets: Sequence[tuple[int, memoryview]]
-) -> None:
+def _copy_to_targets(data: memoryview, offset: int, targets: Sequence[Target]) -> None:
     """Copy the bytes of each target that `data`, at this offset of the file, contains."""
     for target_offset, memory in targets:
         first = max(target_offset, offset)

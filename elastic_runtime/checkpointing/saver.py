@@ -14,17 +14,17 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from elastic_runtime.checkpointing import checkpoint_directory, restore, save_format, shared_save
+from elastic_runtime.checkpointing import checkpoint_directory, shared_save
 from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.direct_io import BackgroundWorker
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
 from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.save_format import Checkpoint
+from elastic_runtime.checkpointing.saved_state import SavedState
 from elastic_runtime.checkpointing.shared_save import SharedSave
 from elastic_runtime.checkpointing.staging import StagingBuffer, without_copy
-from elastic_runtime.distributed.group import Group
-from elastic_runtime.state.state_tree import State, meta_copy, named_tensors
+from elastic_runtime.state.state_tree import State, meta_copy
 
 log = logging.getLogger(__name__)
 # How long a step waits for a disk that does not even end a cancelled save.
@@ -71,6 +71,9 @@ class Saver:
         self._writer = Writer()
         self._staging = StagingBuffer()
         self._worker = BackgroundWorker()
+        self.saved = SavedState(
+            directory, local, self._worker.start, self._report_durable, lambda: self.durable_step
+        )
         self.best = BestSave(directory, report, self._worker.wait, lambda: self.durable_step)
         # Of the last save.
         self._cancelled = threading.Event()
@@ -139,11 +142,10 @@ class Saver:
         if not self.directory:
             return -1
         try:
-            paths = list(checkpoint_directory.checkpoints(self.directory))
+            return checkpoint_directory.newest_step(self.directory)
         except OSError as error:
             _log_unlistable(self.directory, error)
             return -1
-        return max((save_format.step_of(path.name) for path in paths), default=-1)
 
     # --- save -------------------------------------------------------------------------------------
 
@@ -243,53 +245,6 @@ class Saver:
     def _report_durable(self, checkpoint: Checkpoint, **figures: Any) -> None:
         self.durable_step = checkpoint.step
         self._report(durable_step=checkpoint.step, digest=checkpoint.digest, **figures)
-
-    # --- load -------------------------------------------------------------------------------------
-
-    def collect(self, group: Group | None) -> Checkpoint | None:
-        """Bring together what the pods' own disks hold, if it is newer than all shared checkpoints.
-
-        Called by every rank; only the leading one gets the checkpoint.
-        """
-        return self._local.collect(group, self.newest_step()) if self._local else None
-
-    def load(self, local: Checkpoint | None, state: Callable[[], State]) -> State | None:
-        """The state of the `local` checkpoint if there is one, else of the newest shared one.
-
-        For the leading rank. Tensors are loaded into those of the live `state` where they fit. None
-        if there is no checkpoint. Raises LookupError if there are some and none is intact.
-        """
-        live = dict(named_tensors(state()))
-        loaded = None
-        if self._local and local:
-            try:
-                loaded = restore.load(local, live)
-            except restore.LOAD_ERRORS as error:
-                restore.log_skipped(local.path, error)
-            self._local.discard_collected()
-        if loaded and self.directory:
-            self._worker.start(self._report_newest, self.directory)
-            return loaded
-        shared = restore.load_newest(self.directory, live) if self.directory else None
-        if shared:
-            checkpoint, loaded = shared
-            self._report_durable(checkpoint)
-        elif local:
-            raise LookupError(
-                f"the checkpoint of step {local.step} on the pods' own disks cannot be read, and "
-                f"there is no other: fix the disks, or remove the local checkpoints to start over"
-            )
-        return loaded
-
-    def _report_newest(self, directory: Path) -> None:
-        """For the status: the newest shared checkpoint."""
-        try:
-            newest = restore.newest_intact(directory)
-        except OSError as error:
-            _log_unlistable(directory, error)
-            return
-        if newest and newest.step > self.durable_step:
-            self._report_durable(newest)
 
 
 def _log_unlistable(directory: Path, error: OSError) -> None:

@@ -47,6 +47,16 @@ class Optimizers:
             for parameter in group["params"]
         }
 
+    @property
+    def by_state_name(self) -> dict[str, torch.nn.Parameter]:
+        """The parameters, by the place of their state in `state_dict`."""
+        parameters = {}
+        for name, optimizer in self.by_name.items():
+            own = [p for group in optimizer.param_groups for p in group["params"]]
+            prefix = f"{name}." if len(self) > 1 else ""
+            parameters.update({f"{prefix}state.{number}": p for number, p in enumerate(own)})
+        return parameters
+
     def step(self) -> None:
         for optimizer in self:
             optimizer.step()

@@ -1,6 +1,6 @@
 """The interface between a session and the strategy that spreads its model over the ranks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,6 +8,7 @@ import torch
 
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
+from elastic_runtime.state.destination import Destination, Saved
 from elastic_runtime.state.optimizers import Optimizers
 
 
@@ -25,8 +26,14 @@ class StateAccess(Protocol):
 
     model: torch.nn.Module
     optimizers: Optimizers
+    # Where the model trains.
+    device: torch.device
     # Committed steps.
     step: int
+
+    @property
+    def seed(self) -> int:
+        """The session's."""
 
     @property
     def sum_count(self) -> int:
@@ -42,7 +49,9 @@ class StateAccess(Protocol):
 
     def extra_state(self) -> dict[str, Any]: ...
     def set_extra_state(self, state: dict[str, Any]) -> None: ...
+    def find_saved(self, group: Group | None) -> Saved: ...
     def load_newest(self, group: Group | None) -> bool: ...
+    def load_rows(self, group: Group, destination: Callable[[], Destination]) -> None: ...
     def receive(self, group: Group, source: int) -> None: ...
 
 
@@ -58,6 +67,9 @@ class Strategy(Protocol):
 
     @property
     def broken(self) -> bool: ...
+
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        """Why a model cannot be trained so. Called before `attach`."""
 
     def attach(self, state: StateAccess) -> None:
         """Called once, when the session is created."""

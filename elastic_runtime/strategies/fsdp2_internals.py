@@ -4,7 +4,7 @@ torch has no way to take a model out of it. `check_torch` reports a missing priv
 starts, not at its first resize. The private names are those of torch 2.13 to 2.15.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -87,7 +87,7 @@ def wrapped_modules(model: nn.Module) -> list[FSDPModule]:
 
 
 def unwrap(model: nn.Module) -> None:
-    """Afterwards the model is as before `fully_shard`, its parameters on the meta device.
+    """Afterwards the model is as before any `fully_shard`, its parameters on the meta device.
 
     Parameters that were shared between modules are still shared.
     """
@@ -101,7 +101,7 @@ def unwrap(model: nn.Module) -> None:
         states.pop(module, None)
         # fully_shard has put a subclass of FSDPModule and of this class in its place.
         module.__class__ = type(module).__mro__[2]
-    _replace_parameters(model, _on_meta_device, lambda p: True)
+    drop_parameters(model.modules())
 
 
 def _remove_hooks(state: Any) -> None:
@@ -135,14 +135,19 @@ def _on_meta_device(p: nn.Parameter) -> torch.Tensor:
     return torch.empty(p.shape, dtype=p.dtype, device="meta")
 
 
-def _replace_parameters(
-    model: nn.Module,
+def drop_parameters(modules: Iterable[nn.Module]) -> None:
+    """Afterwards the parameters of these modules are on the meta device."""
+    replace_parameters(modules, _on_meta_device, lambda p: True)
+
+
+def replace_parameters(
+    modules: Iterable[nn.Module],
     replacement: Callable[[nn.Parameter], torch.Tensor],
     is_replaced: Callable[[nn.Parameter], bool],
 ) -> None:
     """Each parameter only once, also if several modules share it."""
     replaced: dict[int, nn.Parameter] = {}
-    for module in model.modules():
+    for module in modules:
         for name, p in list(module._parameters.items()):
             if p is None or not is_replaced(p):
                 continue
@@ -151,13 +156,24 @@ def _replace_parameters(
             module._parameters[name] = replaced[id(p)]
 
 
+def replace_buffers(
+    modules: Iterable[nn.Module],
+    replacement: Callable[[torch.Tensor], torch.Tensor],
+    is_replaced: Callable[[torch.Tensor], bool],
+) -> None:
+    for module in modules:
+        for name, buffer in module._buffers.items():
+            if buffer is not None and is_replaced(buffer):
+                module._buffers[name] = replacement(buffer)
+
+
 def allocate(
     model: nn.Module, device: str, local_tensors: Mapping[str, torch.Tensor] | None = None
 ) -> None:
-    """Give memory to every parameter on the meta device.
+    """Give memory to every parameter and buffer on the meta device.
 
-    This rank's rows are `local_tensors` by name, else uninitialized. Parameters that were shared
-    between modules are still shared.
+    This rank's rows are `local_tensors` by name, else uninitialized; so are buffers. Parameters
+    that were shared between modules are still shared.
     """
     names = {id(p): name for name, p in model.named_parameters()}
 
@@ -167,7 +183,10 @@ def allocate(
             local = torch.empty_like(p.to_local() if isinstance(p, DTensor) else p, device=device)
         return sharded_like(p, local) if isinstance(p, DTensor) else local
 
-    _replace_parameters(model, with_memory, lambda p: p.device.type == "meta")
+    replace_parameters(model.modules(), with_memory, lambda p: p.is_meta)
+    replace_buffers(
+        model.modules(), lambda b: torch.empty_like(b, device=device), lambda b: b.is_meta
+    )
 
 
 def sharded_like(p: DTensor, local: torch.Tensor) -> DTensor:

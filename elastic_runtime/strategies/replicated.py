@@ -17,6 +17,13 @@ from elastic_runtime.strategies.gradient_buckets import GradientBuckets
 class Replicated:
     """Every rank that is left has the whole state, so a lost rank costs only the step in flight."""
 
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+            yield (
+                "the model has tensors on the meta device, which hold no values: build it on the "
+                "device where it is to train, or use strategy=Sharded(wrap)"
+            )
+
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._buckets = GradientBuckets(state.model, state.sum_count)
@@ -88,6 +95,7 @@ class Replicated:
 
     def enter(self, group: Group | None, recovery: RecoveryPlan) -> None:
         if recovery.cold_start:
+            self._state.find_saved(group)
             is_loaded = self._state.load_newest(group)
             if group:
                 whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)

@@ -1,6 +1,8 @@
 """Gives every rank of a new group its shard: from live ranks, peer copies or a checkpoint."""
 
+import functools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +12,9 @@ from elastic_runtime.distributed import state_transfer
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
+from elastic_runtime.state.destination import Saved
 from elastic_runtime.state.reshard_plan import Shard
-from elastic_runtime.strategies import whole_state
+from elastic_runtime.strategies import sharded_state, whole_state
 from elastic_runtime.strategies.base import StateAccess
 from elastic_runtime.strategies.fsdp2_internals import Collective
 from elastic_runtime.strategies.peer_copies import PeerCopies
@@ -87,11 +90,16 @@ class Resharding:
         """See `Strategy.enter`. The model is wrapped for `group` and uses these collectives."""
         up_to_date = group.rank in {*recovery.holders, *recovery.committers}
         state = None if recovery.cold_start else self._reshard(group, up_to_date=up_to_date)
+        wrap = functools.partial(self._model.wrap_for, group, all_gather, reduce_scatter)
         if state is None:
-            state = self._start_over(group, must_load=not recovery.cold_start)
-        own, extra_state = state
-        self._model.wrap_for(group, own, all_gather, reduce_scatter)
-        self._state.set_extra_state(extra_state)
+            # A checkpoint may need its memory.
+            self._before_entering = None
+            state = self._start_over(group, wrap, must_load=not recovery.cold_start)
+        if state is not None:
+            own, extra_state = state
+            wrap(own.parameters())
+            self._model.write(own)
+            self._state.set_extra_state(extra_state)
         self._peer_copies.clear()
         self._group = group
         self._handed_over = {}
@@ -99,31 +107,60 @@ class Resharding:
 
     # --- from the newest checkpoint ---------------------------------------------------------------
 
-    def _start_over(self, group: Group, *, must_load: bool) -> tuple[ShardState, dict[str, Any]]:
-        """This rank's shard of the newest checkpoint, else of what rank 0's script has built.
+    def _start_over(
+        self, group: Group, wrap: Callable[[], None], *, must_load: bool
+    ) -> tuple[ShardState, dict[str, Any]] | None:
+        """This rank's shard of the newest checkpoint, else of what the script has built.
 
-        For a moment every rank holds the whole model. Raises LookupError if a checkpoint must be
-        loaded and there is none.
+        None if it is loaded already: from a shared checkpoint every rank loads its own rows. Raises
+        LookupError if a checkpoint must be loaded and there is none.
         """
-        if self._model.is_wrapped:
-            # The parameters that the script had built do not exist any more.
-            must_load = True
-            self._model.unwrap_empty()
-        is_loaded = self._state.load_newest(group)
-        if must_load and not is_loaded:
+        saved = self._state.find_saved(group)
+        # The parameters that the script had built do not exist any more once they are wrapped.
+        is_lost = self._model.is_wrapped and not self._model.is_from_meta
+        must_load = must_load or is_lost or self._state.step > 0
+        if must_load and saved == Saved.NOWHERE:
             raise LookupError(
                 "a shard of the state was lost, and no peer copy or checkpoint has it: set "
                 "peer_copy_every or save_every"
             )
-        whole_state.spread_from_first(group, self._state, is_loaded=is_loaded)
-        complete = self._model.read(Shard(0, 1))
+        if self._model.is_from_meta:
+            if saved == Saved.NOWHERE:
+                return self._model.first_shard(group, self._state.seed), self._state.extra_state()
+            self._model.draw_buffers()
+        if saved == Saved.NOWHERE:
+            return self._shard_what_was_built(group)
+        if saved == Saved.COLLECTED:
+            return self._receive_collected(group)
+        wrap()
+        own_shard = shard_of(group, group.rank)
+        self._state.load_rows(group, lambda: self._model.own_rows(own_shard))
+        sharded_state.shard_loaded(self._state.optimizers, own_shard)
+        return None
+
+    def _shard_what_was_built(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
+        """For a moment every rank holds the whole model."""
+        # Raises LookupError if an earlier start was interrupted.
+        self._state.load_newest(group)
+        whole_state.spread_from_first(group, self._state, is_loaded=False)
+        whole = self._model.read(Shard(0, 1))
         shard = shard_of(group, group.rank)
         tensors = [
             tensor[slice(*shard.rows(count))].clone()
-            for tensor, count in zip(complete.tensors, complete.table.row_counts, strict=True)
+            for tensor, count in zip(whole.tensors, whole.table.row_counts, strict=True)
         ]
-        own = ShardState(shard, complete.table, tensors, complete.unsplit)
-        return own, self._state.extra_state()
+        return ShardState(shard, whole.table, tensors, whole.unsplit), self._state.extra_state()
+
+    def _receive_collected(self, group: Group) -> tuple[ShardState, dict[str, Any]]:
+        """For a moment rank 0 holds the whole state, which only it can read."""
+        if group.rank == 0 and (self._model.is_wrapped or self._model.is_from_meta):
+            self._model.unwrap_empty()
+        self._state.load_newest(group)
+        own = Holding()
+        if group.rank == 0:
+            whole = self._model.read(Shard(0, 1))
+            own = Holding(whole, {whole.shard: whole.tensors}, self._state.extra_state())
+        return self._receive_shard(group, Source({0: [Shard(0, 1)]}), own)
 
     # --- from live ranks or peer copies -----------------------------------------------------------
 
@@ -145,6 +182,12 @@ class Resharding:
                 extra={"step": source.copied_step},
             )
             own = self._copied_holding(source.copied_step)
+        return self._receive_shard(group, source, own)
+
+    def _receive_shard(
+        self, group: Group, source: Source, own: Holding
+    ) -> tuple[ShardState, dict[str, Any]]:
+        """This rank's shard of what the ranks of `source` have."""
         common = self._share_common(group, source, own)
         tensors = self._collect_rows(group, source, own, common.table)
         shard = shard_of(group, group.rank)

@@ -22,8 +22,10 @@ from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.distributed.recovery import RecoveryPlan
 from elastic_runtime.state import reshard_plan
+from elastic_runtime.strategies import meta_model
 from elastic_runtime.strategies.base import Pass, StateAccess
 from elastic_runtime.strategies.finite_gradients import all_finite
+from elastic_runtime.strategies.meta_model import Initialize
 from elastic_runtime.strategies.peer_copies import PeerCopies
 from elastic_runtime.strategies.resharding import Resharding
 from elastic_runtime.strategies.sharded_model import ShardedModel, Wrap, is_sharded, shard_of
@@ -36,11 +38,18 @@ class Sharded:
     to the newest peer copies or else to the newest checkpoint, and repeats the steps since.
 
     Every pass gathers the parameters from all ranks, so a rank with fewer micro-batches than others
-    runs additional passes with weight 0. Every rank builds the whole model once, at its start.
+    runs additional passes with weight 0.
+
+    A model that was built under `torch.device("meta")` is never whole on a rank. It trains on
+    `session.device`. Without a checkpoint its values are those after `torch.manual_seed(seed)` and
+    `model.apply(initialize)`, with the session's seed. Any other model every rank builds whole.
 
     Args:
         wrap: `wrap(model, mesh)` calls `fully_shard` on the modules to wrap, with mixed precision
             if wanted; it is called at every resize.
+        initialize: of a model on the meta device: called with each module, submodules first, it
+            writes the module's tensors, and only to what `wrap` shards together with it. Modules
+            that it leaves alone, and all if it is None, get the values of `reset_parameters`.
         shard_group_size: at least that many ranks share one copy of the state, namely the smallest
             divisor of the job's size that is not below it; there are as many copies as groups
             (HSDP). If None, all ranks share a single copy (FSDP).
@@ -49,9 +58,15 @@ class Sharded:
     """
 
     def __init__(
-        self, wrap: Wrap, *, shard_group_size: int | None = None, peer_copy_every: int = 0
+        self,
+        wrap: Wrap,
+        *,
+        initialize: Initialize | None = None,
+        shard_group_size: int | None = None,
+        peer_copy_every: int = 0,
     ) -> None:
         self._wrap = wrap
+        self._initialize = initialize
         self._min_group_size = shard_group_size
         self.broken = False
         self._peer_copies = PeerCopies(peer_copy_every)
@@ -59,10 +74,15 @@ class Sharded:
         # Of this rank's gradients after the last pass.
         self._norm: torch.Tensor | None = None
 
+    def model_mistakes(self, model: torch.nn.Module) -> Iterable[str]:
+        return meta_model.mistakes(model, self._initialize)
+
     def attach(self, state: StateAccess) -> None:
         self._state = state
         self._parameter_count = len(list(state.model.parameters()))
-        self._model = ShardedModel(self._wrap, state.model, state.optimizers)
+        self._model = ShardedModel(
+            self._wrap, self._initialize, state.model, state.optimizers, state.device
+        )
         self._resharding = Resharding(state, self._model, self._peer_copies)
         # The pass that runs adds nothing to the gradients.
         self._discards = False

@@ -1,6 +1,6 @@
 """A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals, sharded_state
 from elastic_runtime.strategies.fsdp2_internals import Collective
+from elastic_runtime.strategies.meta_model import FirstValues, Initialize
+from elastic_runtime.strategies.own_rows import OwnRows
 from elastic_runtime.strategies.sharded_state import ShardState, TensorTable
 
 Wrap = Callable[[Any, DeviceMesh], None]
@@ -22,9 +24,17 @@ Wrap = Callable[[Any, DeviceMesh], None]
 class ShardedModel:
     """`wrap(model, mesh)` calls `fully_shard`. The model stays the same object at every resize."""
 
-    def __init__(self, wrap: Wrap, model: torch.nn.Module, optimizers: Optimizers) -> None:
+    def __init__(
+        self,
+        wrap: Wrap,
+        initialize: Initialize | None,
+        model: torch.nn.Module,
+        optimizers: Optimizers,
+        device: torch.device,
+    ) -> None:
         fsdp2_internals.check_torch()
         self._wrap = wrap
+        self._initialize = initialize
         self.model = model
         self._optimizers = optimizers
         name_of = {id(p): name for name, p in model.named_parameters()}
@@ -34,7 +44,9 @@ class ShardedModel:
         for group in optimizers.param_groups:
             self._group_names.append([name_of[id(p)] for p in group["params"]])
         script_checks.raise_mistakes(session_checks.device_mistakes(model.parameters()))
-        self.device = next(model.parameters()).device
+        # The script has given it no values.
+        self.is_from_meta = any(p.is_meta for p in model.parameters())
+        self.device = device
         if self.device.type == "cuda":
             # fully_shard uses the current device.
             torch.cuda.set_device(self.device)
@@ -66,6 +78,26 @@ class ShardedModel:
         """The live tensors, not copied."""
         return sharded_state.read(self.model, self._optimizers, shard)
 
+    def first_shard(self, group: Group, seed: int) -> ShardState:
+        """This rank's rows of the values that a model from the meta device begins with."""
+        fsdp2_internals.unwrap(self.model)
+        # Only to learn what its blocks are.
+        self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
+        blocks = fsdp2_internals.wrapped_modules(self.model)
+        fsdp2_internals.unwrap(self.model)
+        shard = shard_of(group, group.rank)
+        rows = self._first_values(blocks).draw(seed, shard)
+        whole = self.read(Shard(0, 1))
+        tensors = [rows[name] for name, _ in whole.table.keys]
+        return ShardState(shard, whole.table, tensors, whole.unsplit)
+
+    def draw_buffers(self) -> None:
+        """Give values to those of a model from the meta device that no checkpoint has."""
+        self._first_values([]).draw_buffers()
+
+    def _first_values(self, blocks: Iterable[Any]) -> FirstValues:
+        return FirstValues(self.model, blocks, self._initialize, self.device)
+
     def unwrap_empty(self) -> None:
         """Afterwards the model is plain and whole, its parameters uninitialized."""
         fsdp2_internals.unwrap(self.model)
@@ -82,13 +114,20 @@ class ShardedModel:
         return table.allocate(shard, self.device.type)
 
     def wrap_for(
-        self, group: Group, state: ShardState, all_gather: Collective, reduce_scatter: Collective
+        self,
+        group: Group,
+        all_gather: Collective,
+        reduce_scatter: Collective,
+        rows: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Wrap the model for `group`; it has this state, and uses these collectives."""
-        if self.is_wrapped:
-            fsdp2_internals.unwrap(self.model)
+        """Wrap the model for `group`; it uses these collectives, and the optimizers have no state.
+
+        `rows`: this rank's of each parameter, by name; without them they are uninitialized.
+        """
+        # Also one that is not wrapped: whole parameters take memory that rows may need.
+        fsdp2_internals.unwrap(self.model)
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
-        fsdp2_internals.allocate(self.model, self.device.type, state.parameters())
+        fsdp2_internals.allocate(self.model, self.device.type, rows)
         fsdp2_internals.set_collectives(self.model, all_gather, reduce_scatter)
         unsharded = [name for name, p in self.model.named_parameters() if not is_sharded(p)]
         if unsharded:
@@ -97,7 +136,16 @@ class ShardedModel:
                 "call fully_shard(model, mesh=mesh) at its end"
             )
         self._sharded = list(self.model.parameters())
-        sharded_state.write(state, self.model, self._optimizers, self._group_names)
+        self._optimizers.clear_state()
+        sharded_state.set_optimizer_parameters(self.model, self._optimizers, self._group_names)
+
+    def write(self, state: ShardState) -> None:
+        """The model is wrapped with the rows of this state, which becomes its own."""
+        sharded_state.write(state, self.model, self._optimizers)
+
+    def own_rows(self, shard: Shard) -> OwnRows:
+        """Where a checkpoint is loaded to, once the model is wrapped."""
+        return OwnRows(self.model, self._optimizers, shard)
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

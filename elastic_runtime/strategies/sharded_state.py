@@ -107,20 +107,13 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def write(
-    state: ShardState,
-    model: nn.Module,
-    optimizers: Optimizers,
-    group_names: Sequence[Sequence[str]],
-) -> None:
+def write(state: ShardState, model: nn.Module, optimizers: Optimizers) -> None:
     """Let `state` be the state of the wrapped model and its optimizers.
 
-    `group_names`: the names of the parameters in each of the optimizers' groups. Their tensors are
-    used as they are. So is a parameter that already has the same memory; others are copied.
+    Its tensors are used as they are. So is a parameter that already has the same memory; others are
+    copied.
     """
     parameters: dict[str, Any] = dict(model.named_parameters())
-    optimizers.clear_state()
-    set_optimizer_parameters(model, optimizers, group_names)
     owners = optimizers.owners
     for (name, kind), tensor in zip(state.table.keys, state.tensors, strict=True):
         p = parameters[name]
@@ -136,6 +129,20 @@ def write(
     with torch.no_grad():
         for name, buffer in model.named_buffers():
             buffer.copy_(state.unsplit["buffers"][name])
+
+
+def shard_loaded(optimizers: Optimizers, shard: Shard) -> None:
+    """Afterwards optimizers have only the rows of `shard` of what has the shape of a parameter.
+
+    One with a state_dict of its own has loaded it whole.
+    """
+    for p, optimizer in optimizers.owners.items():
+        state = optimizer.state.get(p, {})
+        for kind, value in state.items():
+            is_plain = isinstance(value, torch.Tensor) and not isinstance(value, DTensor)
+            if is_plain and value.shape == p.shape:
+                own = value[slice(*shard.rows(value.shape[0]))]
+                state[kind] = sharded_like(p, own.clone())  # type: ignore[arg-type]
 
 
 def set_optimizer_parameters(

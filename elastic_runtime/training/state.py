@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,11 +10,13 @@ import torch
 
 from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed import state_transfer
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.state import state_tree
+from elastic_runtime.state.destination import Destination, Saved
 from elastic_runtime.state.optimizers import Optimizers
-from elastic_runtime.training import loss_weights
+from elastic_runtime.training import loss_weights, worker_device
 from elastic_runtime.training.failure_report import one_line
 from elastic_runtime.training.loss_scaling import LossScaling
 from elastic_runtime.training.options import DataOptions
@@ -34,6 +36,13 @@ def _digest_of_layout(model: torch.nn.Module) -> int:
         for name, tensor in state_tree.named_tensors(model.state_dict())
     ]
     return int.from_bytes(hashlib.sha256(repr(layout).encode()).digest()[:8], "big") >> 1
+
+
+def _device_of(model: torch.nn.Module) -> torch.device:
+    """Where it trains: a model on the meta device on this worker's own."""
+    if any(p.is_meta for p in model.parameters()):
+        return worker_device.device()
+    return next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
 
 
 class TrainingState:
@@ -59,8 +68,8 @@ class TrainingState:
         self.stateful = [*lr_schedulers, *stateful]
         self.data = data
         self.loss_scaling = loss_scaling
-        # Where the loss is summed.
-        self.device = next((p.device for p in model.parameters() if p.is_cuda), torch.device("cpu"))
+        # Also where the loss is summed.
+        self.device = _device_of(model)
         # Of names, shapes and types of the model's state; 63 bits.
         self.layout = _digest_of_layout(model)
         self.step = 0
@@ -73,7 +82,12 @@ class TrainingState:
         self.is_complete = False
         # The peer that sent a state was lost in between: the tensors here are of two states.
         self._is_torn = False
-        self._saver = saver
+        self._saved = saver.saved
+
+    @property
+    def seed(self) -> int:
+        """See `StateAccess.seed`."""
+        return self.data.seed
 
     @property
     def sum_count(self) -> int:
@@ -158,42 +172,77 @@ class TrainingState:
                 ", ".join(changes),
             )
 
+    def find_saved(self, group: Group | None) -> Saved:
+        """Called by every rank, before `load_newest` or `load_rows`: where the newest checkpoint
+        is."""
+        return self._saved.find(group)
+
     def load_newest(self, group: Group | None) -> bool:
         """Called by every rank: the leading one loads the newest checkpoint.
 
         True on every rank if there was one. Raises on every rank if there are checkpoints and none
         can be loaded: Mistake if the newest is of another model, else LookupError.
         """
-        loaded: Mapping[str, Any] | None = None
-        collected = self._saver.collect(group)
+
+        def load() -> bool:
+            if group and group.rank:
+                return False
+            loaded = self._saved.load(self.state_dict)
+            if loaded:
+                self.load_state_dict(loaded)
+            elif self._is_torn:
+                raise LookupError(
+                    "the state was lost while it was sent, and there is no checkpoint: set "
+                    "save_every"
+                )
+            return bool(loaded)
+
+        return self._load(group, load)
+
+    def load_rows(self, group: Group, destination: Callable[[], Destination]) -> None:
+        """Called by every rank, whose model is sharded: each loads its own rows of the newest
+        shared checkpoint.
+
+        Raises as `load_newest` does, and PeerLost if a rank is lost; afterwards this rank has no
+        state at all.
+        """
+
+        def load() -> bool:
+            loaded = self._saved.load_rows(group, destination())
+            if not loaded:
+                raise LookupError("the checkpoints were removed while the job started")
+            self.load_state_dict(loaded)
+            return True
+
+        self.is_complete = False
+        self._load(group, load)
+
+    def _load(self, group: Group | None, load: Callable[[], bool]) -> bool:
+        """What `load` returns on the leading rank. Raises on every rank if it fails on one."""
         failure = ""
         is_mistake = False
-        if group is None or group.rank == 0:
-            try:
-                loaded = self._saver.load(collected, self.state_dict)
-                if loaded:
-                    self.load_state_dict(loaded)
-                elif self._is_torn:
-                    failure = (
-                        "the state was lost while it was sent, and there is no checkpoint: set "
-                        "save_every"
-                    )
-            except (LookupError, OSError, torch.OutOfMemoryError) as error:
-                # Memory may be freed yet, by a process that is ending.
-                failure = str(error)
-            except (ValueError, RuntimeError) as error:
-                is_mistake = True
-                failure = (
-                    f"the newest checkpoint is not of this script: {one_line(error)}; build the "
-                    "model that wrote it, or use another checkpoint directory"
-                )
-        outcome = [failure, is_mistake, bool(loaded)]
-        failure, is_mistake, is_loaded = all_gather_object(group, outcome)[0]
-        if failure:
-            raise Mistake(failure) if is_mistake else LookupError(failure)
-        if loaded:
+        is_loaded = False
+        try:
+            is_loaded = load()
+        except PeerLost:
+            raise
+        except (LookupError, OSError, torch.OutOfMemoryError) as error:
+            # Memory may be freed yet, by a process that is ending.
+            failure = str(error)
+        except (ValueError, RuntimeError) as error:
+            is_mistake = True
+            failure = (
+                f"the newest checkpoint is not of this script: {one_line(error)}; build the "
+                "model that wrote it, or use another checkpoint directory"
+            )
+        outcomes = all_gather_object(group, [failure, is_mistake, is_loaded])
+        for failure, is_mistake, _ in outcomes:
+            if failure:
+                raise Mistake(failure) if is_mistake else LookupError(failure)
+        was_loaded = bool(outcomes[0][2])
+        if was_loaded and (group is None or group.rank == 0):
             log.info("continues from a checkpoint", extra={"step": self.step})
-        return bool(is_loaded)
+        return was_loaded
 
     def receive(self, group: Group, source: int) -> None:
         """Replace this state by the one that rank `source` sends.

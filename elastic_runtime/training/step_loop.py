@@ -52,7 +52,8 @@ class StepLoop:
         self._parts = parts
         self._transaction = transaction
         self._generations = generations
-        # As the session was created: later a strategy may replace the parameters.
+        # As the session was created: later a strategy may replace the parameters. Empty once the
+        # loop has begun: they would keep a whole model in memory that is sharded.
         self._places = script_checks.parameter_places(parts.state.model)
         # Which call drives the loop; empty before its first step.
         self._driver = ""
@@ -150,6 +151,7 @@ class StepLoop:
                 trains_elsewhere=model in _models_in_a_loop,
             )
         )
+        self._places = []
         script_checks.raise_mistakes(script_checks.stateful_mistakes(parts.state.stateful))
 
     def _start(self, driver: str, until: int | None) -> None:

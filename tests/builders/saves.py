@@ -63,9 +63,9 @@ def savers(directory: Path, world: int, report: Callable[..., None] = ignore_rep
     return by_rank
 
 
-def save_on_all_ranks(by_rank: list[Saver], step: int) -> None:
-    """Save the trained state, on all ranks at once."""
-    live = trained_state()
+def save_on_all_ranks(by_rank: list[Saver], step: int, state: dict[str, Any] | None = None) -> None:
+    """Save the state, of a trained model if none is given, on all ranks at once."""
+    live = state or trained_state()
     threads = [
         threading.Thread(target=saver.save_and_wait, args=(step, lambda: live)) for saver in by_rank
     ]

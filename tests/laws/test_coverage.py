@@ -34,6 +34,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/agent/test_coordinator.py",
         "the status follows there from the reports of pods",
     ),
+    "elastic_runtime/state/destination.py": (
+        "tests/unit/elastic_runtime/checkpointing/test_stored_state.py",
+        "what a destination wants is read there",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

@@ -1,6 +1,7 @@
 """Sharded jobs: losses, steps and samples are those of one process that holds everything."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,12 @@ pytestmark = pytest.mark.processes
 SCRIPT = (SCRIPTS / "sharded.py").read_text()
 # What the losses are compared with: one process, replicated.
 UNDISTURBED = SCRIPT.replace('os.environ["STRATEGY"]', '"replicated"')
+# A model that is large beside what a process needs without it.
+LARGE_SCRIPT = (SCRIPTS / "large_sharded.py").read_text()
+BLOCK_BYTES = 2048 * 2048 * 4
+MODEL_BYTES = 8 * BLOCK_BYTES
+# Connections, the blocks of files that are being read, and what Python needs.
+OTHER_BYTES = 48 << 20
 # The script, in a process that is lost while it moves rows or in its next pass, on request.
 SCRIPT_WITH_LOSSES = (
     LOST
@@ -43,7 +50,7 @@ begin_pass, Sharded.begin_pass = Sharded.begin_pass, lose_in_pass
 )
 
 
-BOTH = pytest.mark.parametrize("job", ["fsdp", "hsdp"], indirect=True)
+ALL = pytest.mark.parametrize("job", ["fsdp", "hsdp", "meta"], indirect=True)
 HSDP = pytest.mark.parametrize("job", ["hsdp"], indirect=True)
 PEER_COPIES = pytest.mark.parametrize("job", ["peer-copies"], indirect=True)
 
@@ -59,7 +66,7 @@ def check_losses(job: Job, undisturbed: Callable[[int], list[float]]) -> None:
 # --- resizes --------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_a_sharded_job_trains_alike_at_every_size(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
@@ -74,11 +81,34 @@ def test_a_sharded_job_trains_alike_at_every_size(
     check_exactly_once(job, undisturbed)
 
 
-@PEER_COPIES
+@pytest.mark.parametrize("job", ["peer-copies", "meta"], indirect=True)
 def test_a_checkpoint_is_loaded_at_another_size_by_another_strategy(
     job: Job, undisturbed: Callable[[int], list[float]]
 ) -> None:
     moves_between_strategies(job, undisturbed)
+
+
+# --- from the meta device -------------------------------------------------------------------------
+
+
+def extra_memory(directory: Path) -> list[int]:
+    """In bytes, by rank: what a start has added at most."""
+    return [int((directory / f"memory-{rank}").read_text()) for rank in range(4)]
+
+
+def test_a_model_from_meta_is_never_whole_on_a_worker(tmp_path: Path) -> None:
+    """Neither when it begins, nor when it is loaded from a checkpoint, which has three times its
+    size because of AdamW."""
+    for steps, state_bytes in ((1, MODEL_BYTES), (2, 3 * MODEL_BYTES)):
+        job = Job(tmp_path, LARGE_SCRIPT, steps, smallest=4)
+        try:
+            job.start(0, 1, 2, 3)
+            assert [pod.wait(240) for pod in job.pods.values()] == [0] * 4, job.output()
+        finally:
+            job.kill()
+        shard_bytes = state_bytes // 4
+        # A block of a new model is whole for a moment.
+        assert max(extra_memory(tmp_path)) < shard_bytes + BLOCK_BYTES + OTHER_BYTES
 
 
 # --- a lost shard that has another copy -----------------------------------------------------------

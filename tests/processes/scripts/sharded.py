@@ -20,6 +20,7 @@ def wrap(model: Any, mesh: DeviceMesh) -> None:
 STRATEGIES = {
     "replicated": None,
     "fsdp": Sharded(wrap),
+    "meta": Sharded(wrap),
     "hsdp": Sharded(wrap, shard_group_size=2),
     "peer-copies": Sharded(wrap, peer_copy_every=4),
 }
@@ -28,9 +29,12 @@ torch.manual_seed(0)
 # (samples, width)
 data = torch.randn(97, 64)
 targets = torch.randn(97, 8)
-model = torch.nn.Sequential(
-    torch.nn.Linear(64, 63), torch.nn.Dropout(0.1), torch.nn.Tanh(), torch.nn.Linear(63, 8)
-)
+# As the session seeds a model on the meta device.
+torch.manual_seed(0)
+with torch.device("meta" if os.environ["STRATEGY"] == "meta" else "cpu"):
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 63), torch.nn.Dropout(0.1), torch.nn.Tanh(), torch.nn.Linear(63, 8)
+    )
 groups: list[dict[str, Any]] = [
     {"params": model[0].parameters(), "lr": 2e-4},
     {"params": model[3].parameters()},

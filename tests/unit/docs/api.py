@@ -35,9 +35,11 @@ HIDDEN = {
 }
 FUNCTIONS: tuple[tuple[str, Any], ...] = (
     ("device", elastic_runtime.device),
+    ("restore.newest", elastic_runtime.restore.newest),
     ("restore.newest_intact", elastic_runtime.restore.newest_intact),
     ("restore.best", elastic_runtime.restore.best),
     ("restore.load", elastic_runtime.restore.load),
+    ("restore.load_extra", elastic_runtime.restore.load_extra),
 )
 
 

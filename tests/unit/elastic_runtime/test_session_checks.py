@@ -88,7 +88,7 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             {"model": frozen_model()}, "no parameter that requires a gradient", id="frozen model"
         ),
         pytest.param(
-            {"model": small_model().to("meta")}, "parameters on the meta device", id="meta device"
+            {"model": small_model().to("meta")}, "tensors on the meta device", id="meta device"
         ),
         pytest.param(
             {"model": torch.nn.DataParallel(small_model())},

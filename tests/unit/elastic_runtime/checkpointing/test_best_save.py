@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from elastic_runtime.checkpointing import best_mark, restore
+from elastic_runtime.checkpointing import best_mark, joint_load, restore
 from elastic_runtime.checkpointing.best_mark import BestMark
 from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.saver import Saver
+from elastic_runtime.state.destination import WholeTensors
 from tests.builders.saves import ignore_report, save, small_state, steps_in
 
 
@@ -147,7 +148,7 @@ def test_a_damaged_best_is_not_loaded_and_not_named_once_it_is_set_aside(tmp_pat
     measure(saver(tmp_path), 3, 0.4)
     os.truncate(tmp_path / "step-000000003" / "__0_0.distcp", 10)
     assert restore.best(tmp_path) is None
-    loaded = restore.load_newest(tmp_path, {})
+    loaded = joint_load.load_newest(tmp_path, WholeTensors())
     assert loaded
     assert loaded[0].step == 2
     assert not (tmp_path / best_mark.MARK).exists()
