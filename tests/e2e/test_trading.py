@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from cede.api import names
-from cede.api.objects import Json
+from cede.api.objects import Json, unix
+from cede.api.reasons import SchedulerEvent
 from tests.e2e.training import Training
 from tests.harness.local_cluster import api_server_pid
 from tests.paths import TREE
@@ -39,6 +40,9 @@ COMPONENTS = {
     "kueue": "kueue-system",
 }
 ACCELERATORS = 8
+SET_ASIDE_S = 10
+"""A job that waits is set inactive for another. Kueue may be about to admit it, and evicts it when
+it sees the change, so long afterwards at most."""
 OVER_QUOTA_S = 90
 """How long Kueue may count more in use than there is. Two admissions of one cycle can exceed the
 quota, until the scheduler shrinks one of them. A Kueue that was killed leads again after 30 s, and
@@ -50,8 +54,9 @@ QUIET_S = 240
 class Trade:
     """What happens to the cluster, chosen by a seed. Nothing fails for longer than its own call."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, gpt: Training) -> None:
         self.cluster = cluster
+        self.gpt = gpt
         self.chance = random.Random(SEED)  # noqa: S311
         self.done = Counter[str]()
         self._submitted = 0
@@ -109,7 +114,9 @@ class Trade:
             self.cluster.heal(NODE)
 
     def fail_node(self) -> None:
-        """Without power, for longer than Kubernetes needs to give it up."""
+        """Without power, for longer than Kubernetes needs to give it up. Not if all pods of the
+        elastic job are there: then its newest checkpoint is all that is left of it."""
+        assert {pod["spec"]["nodeName"] for pod in self.gpt.pods()} - {NODE}
         self.cluster.fail(NODE)
         try:
             time.sleep(self.chance.uniform(15, 40))
@@ -141,7 +148,7 @@ def gpt(cluster: Cluster) -> Iterator[Training]:
 
 
 def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: Training) -> None:
-    trade = Trade(cluster)
+    trade = Trade(cluster, gpt)
     trade.run(SECONDS)
     for team in TEAMS:
         small = cluster.kubectl("get", "jobs", "-n", team, "-o", "name").split()
@@ -156,6 +163,7 @@ def test_trading_leaves_nothing_behind_and_loses_nothing(cluster: Cluster, gpt: 
     assert reserved(cluster) <= ACCELERATORS, summary
     assert not inactive(cluster), summary
     stops = Counter(job for cession in cessions(cluster) for job in stopped_jobs(cession))
+    stops += admitted_when_set_aside(cluster)
     unknown = {
         (job, reason): count
         for (job, reason), count in evictions(cluster).items()
@@ -182,6 +190,28 @@ def stopped_jobs(cession: Json) -> list[str]:
     names_by_uid = {target["uid"]: str(target["job"]) for target in cession["spec"]["targets"]}
     progress = cession.get("status", {}).get("targets", [])
     return [names_by_uid[target["uid"]] for target in progress if target.get("stopped")]
+
+
+def admitted_when_set_aside(cluster: Cluster) -> Counter[str]:
+    """By job: how often it was evicted just after it was set aside, and told so."""
+    events = cluster.kubectl_json("get", "events", "-A")["items"]
+    told = [
+        (str(event["involvedObject"]["name"]), event_time(event))
+        for event in events
+        if event.get("reason") == SchedulerEvent.SET_ASIDE
+    ]
+    counts = Counter[str]()
+    for event in events:
+        if event.get("reason") == "EvictedDueToDeactivated":
+            job = job_of(str(event["involvedObject"]["name"]))
+            since = [event_time(event) - time for name, time in told if name == job]
+            counts[job] += any(0.0 <= seconds <= SET_ASIDE_S for seconds in since)
+    return counts
+
+
+def event_time(event: Json) -> float:
+    """Unix seconds."""
+    return unix(event.get("eventTime") or event["lastTimestamp"])
 
 
 def strict_queues(cluster: Cluster) -> list[str]:
@@ -218,7 +248,10 @@ def evictions(cluster: Cluster) -> Counter[tuple[str, str]]:
         regarding = event.get("involvedObject", {})
         reason = str(event.get("reason", ""))
         if regarding.get("kind") == "Workload" and reason.startswith("EvictedDueTo"):
-            # job-NAME-SUFFIX
-            job = str(regarding["name"]).removeprefix("job-").rpartition("-")[0]
-            counts[job, reason] += int(event.get("count") or 1)
+            counts[job_of(str(regarding["name"])), reason] += int(event.get("count") or 1)
     return counts
+
+
+def job_of(workload: str) -> str:
+    """The Workload of a Job is job-NAME-SUFFIX."""
+    return workload.removeprefix("job-").rpartition("-")[0]

@@ -132,7 +132,8 @@ def make(
     named: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
-    """`trained`: another model. `named`: further arguments of the trainer. `changes`: of TrainingArguments."""
+    """`trained`: another model. `named`: further arguments of the trainer. `changes`: those of
+    TrainingArguments."""
     given = {
         "train_dataset": Tokens(),
         "eval_dataset": Tokens(11, seed=1),
