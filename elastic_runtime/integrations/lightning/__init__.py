@@ -1,7 +1,7 @@
 """Trains a LightningModule by a session: `from elastic_runtime.integrations.lightning import fit`.
 
-Lightning's Trainer owns its loop and its processes, which an elastic job cannot give to it. So `fit`
-takes the place of `Trainer.fit`, and calls the hooks of the module and of its callbacks.
+Lightning's Trainer owns its loop and its processes, and here the session does. So `fit` takes the
+place of `Trainer.fit`, and calls the hooks of the module and of its callbacks.
 """
 
 from elastic_runtime.integrations.lightning.fitting import fit

@@ -78,7 +78,9 @@ class LoggedValues:
         else:
             self.metrics[name] = float(_as_tensor(name, _computed(value)))
 
-    def _log_validation(self, name: str, value: Any, reduce_fx: Any, batch_size: int | None) -> None:
+    def _log_validation(
+        self, name: str, value: Any, reduce_fx: Any, batch_size: int | None
+    ) -> None:
         if _is_metric(value):
             # Its states are summed; it is computed afterwards.
             self.metric_objects[name] = value

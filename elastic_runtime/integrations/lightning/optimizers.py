@@ -96,9 +96,7 @@ def _config(scheduler: Any) -> dict[str, Any]:
     given = scheduler if isinstance(scheduler, dict) else {"scheduler": scheduler}
     config = {"interval": "epoch", "frequency": 1, "monitor": None} | given
     if config["interval"] not in ("step", "epoch"):
-        raise Mistake(
-            f"an lr_scheduler has interval {config['interval']!r}: use 'step' or 'epoch'"
-        )
+        raise Mistake(f"an lr_scheduler has interval {config['interval']!r}: use 'step' or 'epoch'")
     return config
 
 

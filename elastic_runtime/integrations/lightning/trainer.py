@@ -60,7 +60,9 @@ class Trainer:
 
     def set_optimizers(self, optimizer: torch.optim.Optimizer, schedulers: Sequence[Any]) -> None:
         self.optimizers = [optimizer]
-        self.lr_scheduler_configs = [SimpleNamespace(scheduler=scheduler) for scheduler in schedulers]
+        self.lr_scheduler_configs = [
+            SimpleNamespace(scheduler=scheduler) for scheduler in schedulers
+        ]
 
     @property
     def strategy(self) -> SimpleNamespace:
