@@ -20,7 +20,7 @@ shards = sorted(map(str, args.shards.glob("*.tar")))
 
 
 def samples(urls: list[str]) -> webdataset.WebDataset:
-    data = webdataset.WebDataset(urls, shardshuffle=False).decode()
+    data = webdataset.WebDataset(urls, shardshuffle=False, nodesplitter=None).decode()
     return data.to_tuple("values.pth", "mean.pth")
 
 

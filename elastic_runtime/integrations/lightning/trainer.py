@@ -75,13 +75,9 @@ class Trainer:
 
     def __getattr__(self, name: str) -> Any:
         raise MissingAttribute(
-            f"trainer.{name} does not exist below elastic_runtime's fit, which has no Trainer of "
-            f"Lightning: there are {', '.join(self._public_names())}"
+            f"trainer.{name} does not exist, because fit trains without Lightning's Trainer: "
+            "docs/frameworks.md lists what does"
         )
-
-    def _public_names(self) -> list[str]:
-        names = {*vars(self), *vars(type(self))}
-        return sorted(name for name in names if not name.startswith("_"))
 
     @property
     def logger(self) -> Any:
@@ -104,7 +100,7 @@ class Trainer:
     def world_size(self) -> int:
         """It changes. ValueError before the first step."""
         if self.session is None:
-            raise MissingAttribute(
+            raise Mistake(
                 "trainer.world_size is known in the loop only, and changes: compute with "
                 "trainer.estimated_stepping_batches, which is the same at every size"
             )
