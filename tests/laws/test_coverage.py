@@ -58,6 +58,25 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/frameworks/test_transformers.py",
         "needs transformers; it is compared with Trainer there",
     ),
+    **{
+        f"elastic_runtime/integrations/lightning/{module}.py": (
+            "tests/frameworks/test_lightning.py",
+            "real modules of Lightning train there; mistakes are in test_lightning_mistakes.py",
+        )
+        for module in (
+            "data",
+            "fitting",
+            "hooks",
+            "logged_values",
+            "loop",
+            "metric_states",
+            "mistakes",
+            "optimizers",
+            "options",
+            "trainer",
+            "validation",
+        )
+    },
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

@@ -1,10 +1,6 @@
 """The ported scripts: how much changed, that both forms run, and that a resize loses nothing."""
 
-import ast
-import difflib
-import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.harness.local_job import Job, check_exactly_once, free_port
+from tests.harness.ported_scripts import (
+    DOUBLES,
+    PORTING,
+    changed,
+    counted_changes,
+    losses,
+    write_slow_data,
+)
 from tests.paths import TREE
 
-PORTING = TREE / "examples" / "porting"
-PAGE = TREE / "docs" / "porting.md"
 SEVERAL = TREE / "tests" / "processes" / "scripts" / "several.py"
 PORTED = ("loader", "streaming", "torchrun", "trainer")
 STEPS = 120
@@ -23,56 +25,13 @@ MICRO_BATCHES = 8
 ARGUMENTS = ("--steps", str(STEPS), "--out", "log")
 
 
-def statements(file: Path) -> list[str]:
-    """The lines of a script in one standard format, without its docstring."""
-    module = ast.parse(file.read_text())
-    module.body = module.body[1:]
-    return [line for line in ast.unparse(module).splitlines() if line.strip()]
-
-
-def changed(name: str) -> tuple[int, int]:
-    """Statements that are removed and added, from the ordinary script to the elastic one."""
-    before = statements(PORTING / f"{name}_before.py")
-    after = statements(PORTING / f"{name}.py")
-    lines = [
-        line
-        for line in difflib.unified_diff(before, after, n=0)
-        if not line.startswith(("---", "+++"))
-    ]
-    return sum(line.startswith("-") for line in lines), sum(line.startswith("+") for line in lines)
-
-
 def test_the_porting_page_counts_the_changes() -> None:
-    rows = re.findall(
-        r"^\| \[(\w+)_before\.py\].*\| (\d+) \| (\d+) \|$", PAGE.read_text(), re.MULTILINE
-    )
-    assert {name: (int(removed), int(added)) for name, removed, added in rows} == {
-        name: changed(name) for name in PORTED
-    }
+    assert counted_changes("porting.md") == {name: changed(name) for name in PORTED}
 
 
 def test_the_readme_names_the_range_of_new_statements() -> None:
     added = [changed(name)[1] for name in PORTED]
     assert f"{min(added)} to {max(added)} new statements" in (TREE / "README.md").read_text()
-
-
-def write_slow_data(directory: Path) -> None:
-    """The data, beside where the script will be. Reading a sample takes 3 ms, so that there is
-    time to resize."""
-    data = (PORTING / "made_up.py").read_text()
-    slow_data, replacements = re.subn(
-        r"^( +)(return self\.|values = )",
-        r"\1__import__('time').sleep(0.003)\n\1\2",
-        data,
-        flags=re.MULTILINE,
-    )
-    assert replacements == 2
-    (directory / "made_up.py").write_text(slow_data)
-
-
-# Rounding differs from size to size, and an optimizer amplifies it. With doubles, a difference
-# after all steps is a lost sample.
-DOUBLES = "import torch; torch.set_default_dtype(torch.float64)"
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +53,6 @@ def output_of_plain_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = subprocess.run(command, env=env, text=True, capture_output=True)
     assert result.returncode == 0, result.stderr
     return directory
-
-
-def losses(directory: Path) -> dict[int, float]:
-    lines = [
-        json.loads(line)
-        for path in directory.glob("steps-*.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-    return {line["step"]: line["loss"] for line in lines}
 
 
 @pytest.mark.processes

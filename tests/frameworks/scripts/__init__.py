@@ -1,0 +1,1 @@
+"""Training scripts that need packages of make test-integrations."""
