@@ -16,11 +16,6 @@ NESTED = (
     "session.evaluate was called by the function of another evaluation: call them one after the "
     "other"
 )
-NOT_EVERYWHERE = (
-    "session.evaluate was called by some workers, and others went on without it: call it on all of "
-    "them, under a condition that is alike on all, such as step.number % 100 == 0, and never "
-    "under session.rank == 0"
-)
 ERROR_CAUGHT = (
     "an error inside session.evaluate was caught by the script, while other workers wait: let it "
     "end the worker, which is then started again"

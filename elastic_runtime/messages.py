@@ -105,6 +105,13 @@ class Evaluating:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """This rank waits for the others in a collective of the script's, or does not any more."""
+
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StepCommitted:
     """All ranks committed a step."""
 
@@ -179,7 +186,15 @@ class StacksFile:
 
 TrainingMessage: TypeAlias = Ready | StoreOpened | Formed | Broken | Arrived | StepCommitted
 WorkerMessage: TypeAlias = (
-    TrainingMessage | Evaluating | Progress | Parked | Finished | Failed | CommandEnded | Pong
+    TrainingMessage
+    | Waiting
+    | Evaluating
+    | Progress
+    | Parked
+    | Finished
+    | Failed
+    | CommandEnded
+    | Pong
 )
 AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile
 

@@ -69,6 +69,8 @@ class PodState:
                     self.own_seconds.append(worker.pulse().since_step_s)
             case messages.Evaluating():
                 worker.evaluate(message.micro_batches, waits=message.waits)
+            case messages.Waiting():
+                worker.arrived = message.waits
             case messages.StepCommitted():
                 worker.commit_step(message.seconds)
                 self.step = message.step

@@ -216,7 +216,7 @@ class WorkerPool:
                     return
             case messages.Parked() if self.state.parked and self.state.leaving:
                 self._end(contract.EXIT_LEFT_ON_REQUEST)
-            case messages.Arrived() | messages.Evaluating():
+            case messages.Arrived() | messages.Waiting() | messages.Evaluating():
                 # The next heartbeat reports it: it matters only if others do not arrive.
                 return
         self.changed.set()

@@ -7,11 +7,11 @@ whether the others wait for it, and answers them.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from elastic_runtime import evaluation_checks
+from elastic_runtime import collective_checks
 from elastic_runtime.distributed.gloo import PeerLost, PrefixStore
 from elastic_runtime.mistake import Mistake
 
@@ -24,9 +24,28 @@ ABORT_INTERVAL_S = 0.02
 LOOK_INTERVAL_S = 1.0
 # For the others to read the answer, before the rank that gave it may end.
 ANSWER_TIME_S = 0.6
-# How a meeting ends: all have come, or one is beyond and this is its answer.
+# How a meeting ends: all have come, or one is beyond and this is its answer, or two of them came
+# for different calls.
 ALL_ARE_HERE = b"all"
 ANSWER = b"answer:"
+DIFFERENT = b"different:"
+# Of how many places a rank knows how many meetings there were.
+MAX_PLACES = 4
+
+
+def evaluations_of(step: int) -> str:
+    """The place where ranks meet for evaluations of the state of `step`."""
+    return f"{step}"
+
+
+def before_passes_of(step: int) -> str:
+    """The place for the script's own collectives in the step after `step`, before its passes."""
+    return f"{step}/before"
+
+
+def behind_passes_of(step: int) -> str:
+    """The same behind its passes."""
+    return f"{step}/behind"
 
 
 class Meetings:
@@ -37,18 +56,21 @@ class Meetings:
     """
 
     def __init__(self, world: int, is_aborted: Callable[[], bool]) -> None:
-        # Where the others may be in vain while this rank is in a collective, and what it answers.
-        self.place = ""
+        # The places to which this rank does not come any more, so that others may be there in vain,
+        # and what it answers to those that are about to evaluate.
+        self.places: Sequence[str] = ()
         self.answer: Callable[[], bytes] = bytes
+        # Called again and again while this rank waits.
+        self.on_wait: Callable[[], None] = lambda: None
         self._world = world
         self._is_aborted = is_aborted
         self._store: Any = None
-        # The place of the last meetings, and how many there were.
-        self._held = ("", 0)
+        # By place: how many meetings there were.
+        self._counts = dict[str, int]()
         self._look: threading.Thread | None = None
         self._looked_at = 0.0
-        # When the others were given an empty answer.
-        self._answered_at: float | None = None
+        # What the others were about to do, and when they were given an empty answer.
+        self._answered: tuple[str, float] | None = None
 
     def open(self, store: Any) -> None:
         self._store = PrefixStore("meetings", store)
@@ -58,84 +80,112 @@ class Meetings:
         store, self._store = self._store, None
         return store
 
-    def hold(self, place: str) -> bytes | None:
+    def hold(self, place: str, call: str) -> bytes | None:
         """Block until all ranks are at this place. None, or the answer of a rank that is beyond.
 
-        Raises PeerLost when the group is aborted or the store is lost.
+        `call`: what this rank is about to do. Raises Mistake if another is about to do something
+        else, PeerLost when the group is aborted or the store is lost.
         """
         key = self._key(place)
-        self._held = (place, self._count(place) + 1)
+        self._count_one(place)
         if self._world == 1:
             return None
         results: list[bytes | Exception | None] = []
         has_ended = threading.Event()
+        has_given_up = threading.Event()
 
         def meet() -> None:
             try:
-                results.append(self._meet(self._store, key))
-            except RuntimeError as error:
+                results.append(self._meet(self._store, key, call, has_given_up.is_set))
+            except (RuntimeError, Mistake) as error:
                 results.append(error)
             has_ended.set()
 
         threading.Thread(target=meet, daemon=True, name="meet").start()
-        while not has_ended.wait(ABORT_INTERVAL_S):
-            if self._is_aborted():
-                raise PeerLost("the group was aborted while its ranks met")
-        if isinstance(results[0], Exception):
-            raise PeerLost(str(results[0])) from results[0]
-        return results[0]
+        try:
+            while not has_ended.wait(ABORT_INTERVAL_S):
+                if self._is_aborted():
+                    raise PeerLost("the group was aborted while its ranks met")
+                self.look()
+        except Mistake:
+            # Python ends badly while a thread is inside the store.
+            has_given_up.set()
+            has_ended.wait(ANSWER_TIME_S)
+            raise
+        [result] = results
+        if isinstance(result, Mistake):
+            raise result
+        if isinstance(result, Exception):
+            raise PeerLost(str(result)) from result
+        return result
 
-    def _meet(self, store: Any, key: str) -> bytes | None:
-        if store.add(key, 1) == self._world:
+    def _meet(
+        self, store: Any, key: str, call: str, has_given_up: Callable[[], bool]
+    ) -> bytes | None:
+        first_call = store.compare_set(f"{key}/call", "", call).decode()
+        if first_call != call:
+            store.set(f"{key}/end", DIFFERENT + f"{first_call}\n{call}".encode())
+        elif store.add(key, 1) == self._world:
             store.set(f"{key}/end", ALL_ARE_HERE)
             return None
         interval_s = MIN_POLL_S
         # The store's own wait would log that it times out.
         while not store.check([f"{key}/end"]):
-            if self._is_aborted():
+            if self._is_aborted() or has_given_up():
                 return None
             time.sleep(interval_s)
             interval_s = min(2 * interval_s, MAX_POLL_S)
         end: bytes = store.get(f"{key}/end")
+        if end.startswith(DIFFERENT):
+            # The others read it too, before this rank ends, and perhaps its store.
+            time.sleep(ANSWER_TIME_S)
+            calls = end.removeprefix(DIFFERENT).decode().split("\n")
+            raise Mistake(collective_checks.different_calls(calls))
         return end.removeprefix(ANSWER) if end.startswith(ANSWER) else None
 
     def look(self) -> None:
-        """Answer the ranks that meet where this one, which is in a collective, does not come.
+        """Answer the ranks that meet where this one, which waits elsewhere, does not come.
 
         Called again and again while this rank waits. Raises Mistake if it had nothing to answer,
         as soon as they know that.
         """
-        if not self.place:
+        self.on_wait()
+        if not self.places:
             return
         now = time.monotonic()
-        if self._answered_at is not None:
-            if now - self._answered_at > ANSWER_TIME_S:
-                raise Mistake(evaluation_checks.NOT_EVERYWHERE)
+        if self._answered:
+            call, answered_at = self._answered
+            if now - answered_at > ANSWER_TIME_S:
+                raise Mistake(collective_checks.not_everywhere(call))
             return
         is_looking = self._look and self._look.is_alive()
         if not is_looking and now - self._looked_at > LOOK_INTERVAL_S:
             self._looked_at = now
             self._look = threading.Thread(
                 target=self._answer,
-                args=[self._store, self._key(self.place)],
+                args=[self._store, [self._key(place) for place in self.places]],
                 daemon=True,
                 name="look-for-meeting",
             )
             self._look.start()
 
-    def _answer(self, store: Any, key: str) -> None:
+    def _answer(self, store: Any, keys: Sequence[str]) -> None:
         # The store may be lost.
         with suppress(RuntimeError):
-            if not store.check([key]):
-                return
-            content = self.answer()
-            store.set(f"{key}/end", ANSWER + content)
-            # With an answer they do not meet here again.
-            if not content:
-                self._answered_at = time.monotonic()
+            for key in keys:
+                if not store.check([key]):
+                    continue
+                call = store.get(f"{key}/call").decode()
+                content = self.answer() if call == collective_checks.EVALUATION else b""
+                store.set(f"{key}/end", ANSWER + content)
+                # With an answer they do not meet here again.
+                if not content:
+                    self._answered = (call, time.monotonic())
 
     def _key(self, place: str) -> str:
-        return f"{place}/{self._count(place)}"
+        return f"{place}/{self._counts.get(place, 0)}"
 
-    def _count(self, place: str) -> int:
-        return self._held[1] if self._held[0] == place else 0
+    def _count_one(self, place: str) -> None:
+        self._counts[place] = self._counts.pop(place, 0) + 1
+        if len(self._counts) > MAX_PLACES:
+            del self._counts[next(iter(self._counts))]

@@ -96,6 +96,12 @@ class Strategy(Protocol):
 
     def end_pass(self, micro_batch: int) -> None: ...
 
+    def end_passes(self) -> None:
+        """Start what passes start on some ranks earlier than on others.
+
+        Called on all ranks before a collective of the script's own that follows the passes.
+        """
+
     def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         """Sum the gradients and `numbers` over all ranks. True if all sums are here.
 

@@ -94,6 +94,9 @@ class Deterministic(Replicated):
         self._nodes[-2:] = [(parent, left_sum + right_sum)]
         return True
 
+    def end_passes(self) -> None:
+        """Nothing to do: a pass starts nothing."""
+
     def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
         # A collective of a failed step may still write to the old ones.

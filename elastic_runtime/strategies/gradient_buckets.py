@@ -143,6 +143,11 @@ class GradientBuckets:
             # The collective may run all the same: NCCL may have queued it.
             self._replace_memory(index)
 
+    def launch_all_but_last(self) -> None:
+        """Afterwards every rank has launched these, whichever gradients its passes reached."""
+        while not self.broken and len(self._works) < len(self._buckets) - 1:
+            self._launch()
+
     def reduce(self, numbers: torch.Tensor) -> bool:
         """True if the sums of all buckets and of `numbers`, over all ranks, are here."""
         self.summed().copy_(numbers)

@@ -58,6 +58,9 @@ class Replicated:
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: the hooks have taken the gradients."""
 
+    def end_passes(self) -> None:
+        self._buckets.launch_all_but_last()
+
     def reduce(self, numbers: torch.Tensor, max_norm: float | None) -> bool:
         self._max_norm = max_norm
         return self._buckets.reduce(numbers)

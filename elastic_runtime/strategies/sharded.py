@@ -150,6 +150,9 @@ class Sharded:
     def end_pass(self, micro_batch: int) -> None:
         """Nothing to do: FSDP2 has reduced the gradients."""
 
+    def end_passes(self) -> None:
+        """Nothing to do: all ranks of a shard group have equally many passes."""
+
     def _unless_broken(self, call: Callable[[], Any]) -> None:
         """A lost peer is noted, not raised: it would end the user's script inside a pass."""
         if not self.broken:

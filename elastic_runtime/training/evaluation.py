@@ -8,12 +8,13 @@ result already gives it to the others.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from elastic_runtime import evaluation_checks, session_checks
+from elastic_runtime import collective_checks, evaluation_checks, session_checks
 from elastic_runtime.data import random_state
 from elastic_runtime.data.evaluation_data import EvaluationData
 from elastic_runtime.data.map_dataset import Indexed
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import all_gather_object
+from elastic_runtime.distributed.meetings import evaluations_of
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
 from elastic_runtime.training import evaluation_sums
@@ -31,6 +32,8 @@ from elastic_runtime.training.generation_change import GenerationChange
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
 from elastic_runtime.training.transaction import StepTransaction
+
+NOT_EVERYWHERE = collective_checks.not_everywhere(collective_checks.EVALUATION)
 
 
 class Evaluation:
@@ -86,6 +89,8 @@ class Evaluation:
             raise Mistake(evaluation_checks.INSIDE_STEP % step.number)
         if step and step.has_error:
             raise Mistake(evaluation_checks.ERROR_CAUGHT)
+        if step and step.collectives.count:
+            raise Mistake(collective_checks.EVALUATE_FIRST % step.number)
 
     def _next_number(self, step: Step | None) -> Number:
         is_in_step = step is not None
@@ -163,7 +168,9 @@ class Evaluation:
         while True:
             self._passes.report_waiting()
             if ranks.group and not self._transaction.has_ended:
-                answer = ranks.group.meetings.hold(str(call.number[0]))
+                answer = ranks.group.meetings.hold(
+                    evaluations_of(call.number[0]), collective_checks.EVALUATION
+                )
                 if answer is not None:
                     results.update(call.number[0], answer)
                     self._answered_in = self._parts.lifecycle.generation
@@ -176,7 +183,7 @@ class Evaluation:
             is_known = [lowest in map(tuple, numbers) for *_, numbers in gathered]
             if len(calls) < ranks.world and not any(is_known):
                 # Those that are beyond it never called it.
-                raise Mistake(evaluation_checks.NOT_EVERYWHERE)
+                raise Mistake(NOT_EVERYWHERE)
             if any(is_known):
                 self._share(ranks, lowest, is_known.index(True))
             if lowest == call.number:
@@ -192,7 +199,7 @@ class Evaluation:
         """Its result, from a rank that is beyond."""
         sums = self._transaction.results.get(call.number)
         if sums is None:
-            raise Mistake(evaluation_checks.NOT_EVERYWHERE)
+            raise Mistake(NOT_EVERYWHERE)
         return sums
 
 

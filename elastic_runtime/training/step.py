@@ -7,12 +7,14 @@ from typing import Any, NoReturn
 
 import torch
 
-from elastic_runtime import evaluation_checks, loss_checks, script_checks
+from elastic_runtime import collective_checks, evaluation_checks, loss_checks, script_checks
 from elastic_runtime.data import batch_assignment, random_state
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.strategies.base import Pass
-from elastic_runtime.training import loss_weights
+from elastic_runtime.training import collectives, loss_weights, whole_batch
+from elastic_runtime.training.collectives import Collectives, Stage
 from elastic_runtime.training.parts import Parts
+from elastic_runtime.training.whole_batch import WholeBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Step:
         self._extra_state: dict[str, Any] = {}
         # An evaluation raised an error.
         self.has_error = False
+        self.collectives = Collectives(parts, self.number, lambda: self.broken)
+        self.whole_batch = WholeBatch(parts, self.collectives, self._batch)
         self._seed("before")
 
     @property
@@ -73,7 +77,8 @@ class Step:
     @property
     def broken(self) -> bool:
         """A peer was lost: what is computed now will be discarded."""
-        return self.is_superseded or self._parts.strategy.broken
+        is_cut = self.collectives.peer_lost or self._parts.strategy.broken
+        return self.is_superseded or is_cut
 
     @property
     def has_begun(self) -> bool:
@@ -82,8 +87,7 @@ class Step:
 
     def __iter__(self) -> Iterator[Batch]:
         self._raise_error_caught()
-        if self._parts.lifecycle.group:
-            self._parts.lifecycle.group.meetings.place = str(self.number)
+        self.collectives.enter(Stage.INSIDE)
         passes = self._passes()
         self._remaining = len(passes)
         for current in passes:
@@ -92,12 +96,14 @@ class Step:
             self._remaining -= 1
             batch = self._begin_pass(current, is_last=self._remaining == 0)
             self._pending = current.micro_batch
+            self.whole_batch.micro_batch = current.micro_batch
             yield batch
             script_checks.raise_mistakes(
                 script_checks.missing_backward_mistakes(self.number, self._pending)
             )
             self._parts.strategy.end_pass(current.micro_batch)
             self._parts.buffers.end_pass(current.micro_batch, contributes=current.contributes)
+        self.collectives.enter(Stage.BEHIND)
         self._seed("after")
 
     def supersede(self) -> None:
@@ -124,7 +130,17 @@ class Step:
 
     def _begin_pass(self, current: Pass, *, is_last: bool) -> Batch:
         parts = self._parts
-        data = parts.state.data
+        batch = self._batch(current)
+        if current.contributes:
+            generation = parts.lifecycle.generation
+            parts.journal.sample(self.number + 1, batch.number, batch.indices, generation)
+        self._contributes = current.contributes
+        parts.strategy.begin_pass(is_last=is_last)
+        return batch
+
+    def _batch(self, current: Pass) -> Batch:
+        """The micro-batch; afterwards draws are those of a pass over it."""
+        data = self._parts.state.data
         number = current.micro_batch
         random_state.seed(batch_assignment.random_seed(data.seed, self.number, number))
         indices = list[int]()
@@ -137,11 +153,6 @@ class Step:
                 data.micro_batches,
                 data.micro_batch_size,
             )
-        if current.contributes:
-            generation = parts.lifecycle.generation
-            parts.journal.sample(self.number + 1, number, indices, generation)
-        self._contributes = current.contributes
-        parts.strategy.begin_pass(is_last=is_last)
         return Batch(number, indices, current.contributes)
 
     def backward(self, loss: torch.Tensor, *, weight: float | torch.Tensor | None = None) -> None:
@@ -164,6 +175,8 @@ class Step:
         script_checks.raise_mistakes(script_checks.backward_mistakes(self.number, number, loss))
         assert number is not None
         self._pending = None
+        if weight is not None and self.whole_batch.is_used:
+            raise Mistake(collective_checks.WEIGHTED % number)
         own_weight = None if weight is None else loss_weights.as_number(number, weight)
         micro_batches = self._parts.state.data.micro_batches
         if not self._backward_calls:
@@ -183,6 +196,11 @@ class Step:
         )
         if warning:
             self._parts.warn_once(warning)
+
+    all_reduce = collectives.all_reduce
+    all_gather = collectives.all_gather
+    gather_batch = whole_batch.gather_batch
+    insert_own = whole_batch.insert_own
 
     def clip(self, max_norm: float) -> None:
         """Scale the step's whole gradient, over all ranks, down to this 2-norm if it is longer.

@@ -16,6 +16,7 @@ from elastic_runtime.checkpointing.saver import SaveOrder
 from elastic_runtime.data.streams import Streams
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.training import loss_scaling, loss_weights, replica_check
+from elastic_runtime.training.collectives import Stage
 from elastic_runtime.training.evaluation_results import EvaluationResults
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.step import Step
@@ -71,7 +72,7 @@ class StepTransaction:
         """The step in flight, in which no micro-batch has begun, belongs to the group of now."""
         group = self._parts.lifecycle.group
         if group:
-            group.meetings.place = ""
+            group.meetings.places = ()
             group.meetings.answer = self.results.pack
         self._began = time.monotonic()
         self.gradients_reduced = False
@@ -85,6 +86,7 @@ class StepTransaction:
     def commit(self, step: Step) -> Outcome:
         parts = self._parts
         self.step = None
+        step.collectives.enter(Stage.ENDED)
         if step.is_superseded:
             step.restore_objects()
             return Outcome.SUPERSEDED

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 import torch
 
+from elastic_runtime.collective_checks import EVALUATION
 from elastic_runtime.distributed import meetings
 from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.distributed.group import Group
@@ -28,15 +29,15 @@ def test_no_rank_is_beyond_a_meeting_before_all_are_in_it() -> None:
             while len(arrived) < 2:
                 time.sleep(0.01)
         arrived.append(group.rank)
-        assert group.meetings.hold("7") is None
-        assert group.meetings.hold("7") is None
+        assert group.meetings.hold("7", EVALUATION) is None
+        assert group.meetings.hold("7", EVALUATION) is None
         return [*arrived]
 
     assert all(sorted(ranks) == [0, 1, 2] for ranks in run_ranks(3, body))
 
 
 def test_a_meeting_of_one_rank_needs_no_store() -> None:
-    assert meetings.Meetings(1, lambda: False).hold("7") is None
+    assert meetings.Meetings(1, lambda: False).hold("7", EVALUATION) is None
 
 
 def test_a_rank_that_goes_on_without_the_others_is_told_and_so_are_they() -> None:
@@ -44,10 +45,10 @@ def test_a_rank_that_goes_on_without_the_others_is_told_and_so_are_they() -> Non
 
     def body(group: Group) -> object:
         if group.rank == 0:
-            answer = group.meetings.hold("7")
+            answer = group.meetings.hold("7", EVALUATION)
             has_raised.wait(30)
             return answer
-        group.meetings.place = "7"
+        group.meetings.places = ("7",)
         with pytest.raises(Mistake) as mistake:
             group.all_reduce(torch.zeros(1)).wait()
         has_raised.set()
@@ -62,13 +63,13 @@ def test_a_rank_that_is_beyond_answers_and_goes_on() -> None:
     def body(group: Group) -> object:
         answer = None
         if group.rank == 0:
-            answer = group.meetings.hold("7")
+            answer = group.meetings.hold("7", EVALUATION)
         else:
-            group.meetings.place = "7"
+            group.meetings.places = ("7",)
             group.meetings.answer = lambda: b"result"
         group.all_reduce(torch.zeros(1)).wait()
         # And both are at the next place.
-        assert group.meetings.hold("8") is None
+        assert group.meetings.hold("8", EVALUATION) is None
         return answer
 
     assert run_ranks(2, body) == [b"result", None]
@@ -82,14 +83,14 @@ def test_ranks_at_another_place_are_left_alone() -> None:
     def meet(group: Group) -> None:
         # It ends with the group.
         with suppress(PeerLost):
-            group.meetings.hold("8")
+            group.meetings.hold("8", EVALUATION)
 
     def body(group: Group) -> None:
         if group.rank == 0:
             threading.Thread(target=meet, args=[group], daemon=True).start()
             waited.wait(30)
         else:
-            group.meetings.place = "7"
+            group.meetings.places = ("7",)
             keep_waiting = group.keep_waiting
             polls = iter(range(1000))
 
@@ -111,6 +112,6 @@ def test_an_abort_ends_a_meeting() -> None:
         if group.rank == 0:
             threading.Timer(0.1, group.abort).start()
             with pytest.raises(PeerLost, match="aborted while its ranks met"):
-                group.meetings.hold("7")
+                group.meetings.hold("7", EVALUATION)
 
     run_ranks(2, body)
