@@ -14,9 +14,10 @@ def all_gather_rows(group: Group, tensor: torch.Tensor) -> torch.Tensor:
     row = tensor.shape[1:]
     # (rows of the rank with the most, bytes of a row): not every backend knows every type.
     padded = tensor.new_zeros(max(counts), row.numel() * tensor.itemsize, dtype=torch.uint8)
-    if padded.numel():
-        flat = tensor.detach().reshape(len(tensor), row.numel()).contiguous()
-        padded[: len(tensor)] = flat.view(torch.uint8)
-        parts = zip(group.all_gather(padded), counts, strict=True)
-        padded = torch.cat([part[:count] for part, count in parts])
-    return padded.view(tensor.dtype).view(sum(counts), *row)
+    if not padded.numel():
+        return tensor.new_zeros(sum(counts), *row)
+    flat = tensor.detach().reshape(len(tensor), row.numel()).contiguous()
+    padded[: len(tensor)] = flat.view(torch.uint8)
+    parts = zip(group.all_gather(padded), counts, strict=True)
+    gathered = torch.cat([part[:count] for part, count in parts])
+    return gathered.view(tensor.dtype).view(sum(counts), *row)

@@ -26,6 +26,7 @@ from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
 from elastic_runtime.training.parts import Parts
 
+SUMMED_BY_GLOO = (torch.float32, torch.float64, torch.int32, torch.int64)
 T = TypeVar("T")
 
 
@@ -77,11 +78,13 @@ class Collectives:
         what = f"{op} of {_kind(tensor)} in shape {tuple(tensor.shape)}"
 
         def reduce(group: Group) -> torch.Tensor:
-            if op == "sum":
+            if op == "sum" and (total.is_cuda or total.dtype in SUMMED_BY_GLOO):
                 group.all_reduce(total).wait()
                 return total
             # (workers, ...)
             gathered = all_gather_rows(group, total[None])
+            if op == "sum":
+                return gathered.sum(0, dtype=total.dtype)
             return gathered.amin(0) if op == "min" else gathered.amax(0)
 
         reduced = self.collect(f"{name} ({what}, {self.stage.value})", reduce)

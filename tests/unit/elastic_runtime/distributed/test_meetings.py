@@ -115,3 +115,44 @@ def test_an_abort_ends_a_meeting() -> None:
                 group.meetings.hold("7", EVALUATION)
 
     run_ranks(2, body)
+
+
+def test_ranks_that_come_for_different_calls_are_all_told() -> None:
+    def body(group: Group) -> str:
+        with pytest.raises(Mistake) as mistake:
+            group.meetings.hold("7", "step.all_reduce" if group.rank else "step.all_gather")
+        return str(mistake.value)
+
+    texts = run_ranks(3, body)
+    assert len({*texts}) == 1
+    assert "a worker called step.all_gather, and another called step.all_reduce: make" in texts[0]
+
+
+def test_a_rank_that_meets_at_a_later_place_answers_those_that_wait_at_an_earlier_one() -> None:
+    def body(group: Group) -> object:
+        if group.rank == 0:
+            return group.meetings.hold("7/before", "step.all_reduce")
+        group.meetings.places = ("7", "7/before")
+        with pytest.raises(Mistake, match=r"step.all_reduce was called by some workers, and"):
+            group.meetings.hold("7/behind", "step.all_gather")
+        return None
+
+    assert run_ranks(2, body) == [b"", None]
+
+
+def test_what_waits_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meetings, "ABORT_INTERVAL_S", 0.001)
+
+    def body(group: Group) -> int:
+        waits = list[int]()
+        group.meetings.on_wait = lambda: waits.append(1)
+        if group.rank == 0:
+            group.meetings.hold("7", EVALUATION)
+        else:
+            while not group.meetings._store.check(["7/0"]):
+                time.sleep(0.01)
+            time.sleep(0.1)
+            group.meetings.hold("7", EVALUATION)
+        return len(waits)
+
+    assert run_ranks(2, body)[0] > 1
