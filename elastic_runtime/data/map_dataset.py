@@ -235,8 +235,20 @@ class Loader:
                 samples = self._take(step.number, batch.number)
             elif samples is None:
                 # This rank has no micro-batch in this step, and any samples will do.
-                _, samples = self._dataset[self._requests.request(step.number, batch.number)]
+                samples = self.read(step, batch)
             yield samples
+
+    def read(self, step: OneStep, batch: NumberedBatch) -> Any:
+        """One micro-batch, in this process: the samples and draws that `batches` yields for it.
+
+        Args:
+            step: the step in flight.
+            batch: a micro-batch of it, such as the function of `step.gather_batch` gets.
+
+        Returns:
+            its samples, collated.
+        """
+        return self._dataset[self._requests.request(step.number, batch.number)][1]
 
     def _take(self, step: int, micro_batch: int) -> Any:
         """The samples of this micro-batch; drops those that were fetched for another job size."""

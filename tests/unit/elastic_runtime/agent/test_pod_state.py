@@ -98,6 +98,16 @@ def test_pod_waits_while_a_rank_waits_in_an_evaluation_and_this_is_no_part_of_a_
     assert pod.state.own_s == 0.0
 
 
+def test_pod_waits_while_a_rank_waits_in_a_collective_of_its_script() -> None:
+    """That is no end of its part of the step, and no progress."""
+    pod = Pod()
+    for rank in pod.ranks:
+        rank.steps = 5
+    assert pod.receive(0, messages.Waiting(waits=True)).waits
+    assert not pod.receive(0, messages.Waiting(waits=False)).waits
+    assert pod.state.own_s == 0.0
+
+
 def test_own_part_of_a_step_ends_when_the_last_rank_waits() -> None:
     """Without the first step of a generation, which includes the pause."""
     pod = Pod()

@@ -120,6 +120,14 @@ def test_a_pass_that_does_not_contribute_takes_no_samples_from_others(owned: ran
         assert [len(batch) for batch in batches] == [SIZE] * (len(owned) + 2)
 
 
+def test_a_micro_batch_that_is_read_by_itself_is_the_one_of_the_loop() -> None:
+    """With its draws, and the loop goes on as before."""
+    loader = Loader(plan(), Noisy(), num_workers=1, collate_fn=as_list)
+    step = Step(0, range(2, 4))
+    read = [loader.read(step, batch) for batch in step]
+    assert read == list(loader.batches(step))
+
+
 def test_fetching_leaves_the_generators_as_they_were() -> None:
     torch.manual_seed(1)
     expected = torch.rand(3)

@@ -157,6 +157,19 @@ def test_the_script_cannot_change_what_is_being_reduced() -> None:
     assert all(torch.equal(now, old) for now, old in zip(peer.reduced, before, strict=True))
 
 
+def test_before_a_collective_of_the_script_every_rank_has_launched_as_much() -> None:
+    """Also one whose passes have reached no gradient."""
+    layers = [torch.nn.Linear(1400, 1500, bias=False), torch.nn.Linear(1500, 1400, bias=False)]
+    buckets = GradientBuckets(torch.nn.Sequential(*layers))
+    peer = Peer()
+    buckets.begin_step(cast(Group, peer))
+    for _ in range(2):
+        buckets.launch_all_but_last()
+        assert len(peer.reduced) == 1
+    assert buckets.reduce(torch.ones(1))
+    assert len(peer.reduced) == 2
+
+
 def test_gradients_keep_the_layout_that_a_backward_pass_gives_them() -> None:
     model = make_model()
     GradientBuckets(model).begin_step(None)

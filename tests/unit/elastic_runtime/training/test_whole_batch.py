@@ -81,8 +81,8 @@ def _weight_gradient(session: Session, step: Step) -> torch.Tensor:
     """Of one backward pass through all micro-batches."""
     model: Any = session.model
     codes = torch.cat([encoded(session, step._batch(Pass(number))) for number in range(3)])
-    [gradient] = torch.autograd.grad(model.contrast(codes), model.layers[0].weight)
-    return gradient
+    loss: torch.Tensor = model.contrast(codes)
+    return torch.autograd.grad(loss, model.layers[0].weight)[0]
 
 
 def test_a_step_that_is_broken_has_rows_of_the_right_shape() -> None:
