@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -129,6 +130,7 @@ def session_mistakes(
             "averages gradients"
         )
         return
+    yield from sparse_mistakes(model, by_name)
     own = set(model.parameters())
     if on_gpus := [parameter for parameter in model.parameters() if parameter.is_cuda]:
         yield from device_mistakes(on_gpus)
@@ -143,6 +145,28 @@ def session_mistakes(
             "are to be trained"
         )
     yield from optimizers.mistakes(model, by_name)
+
+
+def sparse_mistakes(model: torch.nn.Module, by_name: Mapping[str, Any]) -> Iterator[str]:
+    """What a session cannot do: it sums dense gradients, and steps once for each."""
+    for optimizer in by_name.values():
+        if isinstance(optimizer, torch.optim.SparseAdam):
+            yield (
+                "SparseAdam needs sparse gradients, and the session sums dense ones: use Adam or "
+                "AdamW, and embeddings with sparse=False"
+            )
+        elif isinstance(optimizer, torch.optim.LBFGS):
+            yield (
+                "LBFGS computes the loss several times in a step, and the session steps once for "
+                "each gradient: use an optimizer that needs no closure, such as AdamW"
+            )
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.sparse:
+            yield (
+                f"{name or type(module).__name__} has sparse=True, and the session sums dense "
+                "gradients: build it with sparse=False"
+            )
+            return
 
 
 def second_session_mistakes(has_session: bool) -> Iterator[str]:
@@ -195,6 +219,9 @@ def save_mistakes(
             f"local_save_every is {local_save_every} without local_checkpoint: set "
             "local_checkpoint to a directory on the pod's own disk"
         )
+    for name, directory in (("checkpoint", shared), ("local_checkpoint", local)):
+        if directory:
+            yield from directory_mistakes(name, Path(directory))
     if local and shared and Path(local).absolute() == Path(shared).absolute():
         yield (
             f"checkpoint and local_checkpoint are both {local}: set checkpoint to a directory "
@@ -205,6 +232,23 @@ def save_mistakes(
             "local_checkpoint is set without checkpoint, but a pod's disk is lost with the pod: "
             "also set checkpoint to a directory that all pods share"
         )
+
+
+def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
+    """If it can never be written. A disk that fails later stops no training."""
+    existing = next(path for path in (directory, *directory.absolute().parents) if _exists(path))
+    if not existing.is_dir():
+        yield f"{name} is {directory}, but {existing} is a file: give the path of a directory"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield (
+            f"{name} is {directory}, but this process may not write to {existing}: change its "
+            "owner or mode, or give another directory"
+        )
+
+
+def _exists(path: Path) -> bool:
+    # Path.exists raises an error below a directory that may not be read.
+    return os.path.exists(path)
 
 
 def retention_mistakes(keep: int, keep_every: int, shared: str | Path | None) -> Iterator[str]:

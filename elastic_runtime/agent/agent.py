@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import resource
 import signal
 import time
@@ -24,6 +25,8 @@ LAST_REPORT_S = 2.0
 # A pod 0 that is terminated stays so long: the others may be terminated next, and without pod 0
 # they could not agree on a last save.
 LINGER_S = 10.0
+# Between two looks for the launcher of a local job.
+LAUNCHER_INTERVAL_S = 0.5
 # Of an agent to pod 0, and files and connections for all else.
 CONNECTIONS_PER_POD = 2
 OWN_FILES = 512
@@ -56,7 +59,7 @@ class Agent:
         server = control_server.Server(
             self.settings.key, self.settings.job_uid, self.client.serve, self.metrics
         )
-        port = await server.start(self.settings.port)
+        port = await server.start(self.settings.port, self.settings.host)
         if self.settings.index == 0:
             allow_connections(self.settings.largest)
             self.client.coordinator = Coordinator(self.settings.smallest)
@@ -90,6 +93,8 @@ class Agent:
         ]
         if self.client.coordinator:
             loops.append(self.client.coordinator.run())
+        if self.settings.host:
+            loops.append(self._leave_with_launcher())
         return [asyncio.create_task(work) for work in loops]
 
     def end(self, code: int) -> None:
@@ -109,6 +114,16 @@ class Agent:
         await self.pool.log_stacks()
         if stacks := await py_spy_dump(worker.process.pid):
             log.info("py-spy", extra={"stacks": stacks})
+
+    async def _leave_with_launcher(self) -> None:
+        """A local job ends with the process that started it, also if that one was killed."""
+        launcher = os.getppid()
+        # No event tells of the end of a parent.
+        while os.getppid() == launcher:  # noqa: ASYNC110
+            await asyncio.sleep(LAUNCHER_INTERVAL_S)
+        log.warning("the process that started this local job has ended")
+        await self._leave()
+        await self.over.wait()
 
     async def _leave(self) -> None:
         """SIGTERM: leave at the end of the step, or when the grace period is over."""

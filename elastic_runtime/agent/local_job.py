@@ -37,6 +37,12 @@ def run(
     other pods are terminated. `on_terminal`: people watch, and the log goes to a file.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    if not _lock(directory):
+        _complain(
+            f"a job of {directory} runs already: ask it by `status`, or give this one a "
+            "--directory and a --port of its own"
+        )
+        return 2
     view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
     complain = view.say if view else _complain
     key = directory / "key"
@@ -72,6 +78,20 @@ def run(
     if view:
         view.end(_end_of_job(code))
     return code
+
+
+def _lock(directory: Path) -> bool:
+    """Whether no other process has it; until this process ends no other one gets it then."""
+    # Not on every system from which this module is imported.
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
 
 
 def _end_of_job(code: int) -> str:

@@ -33,6 +33,8 @@ class PodSettings:
     coordinator_port: int
     # Of this pod's control server; 0 takes a free one.
     port: int
+    # Where it listens; None: at all addresses.
+    host: str | None = None
     # Of the allowed sizes.
     smallest: int = 1
     largest: int = 1
@@ -65,6 +67,7 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
         coordinator_port=port,
         port=port if index == 0 or not local_host else 0,
+        host=local_host,
         smallest=min(sizes),
         largest=max(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")),

@@ -229,12 +229,10 @@ class Saver:
                 self.best.mark(checkpoint.step)
                 self._report_durable(checkpoint, save_s=save_s, stall_s=stall_s, save_message="")
                 log.info("saved", extra={"step": save.step, "path": str(checkpoint.path)})
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # Whatever it is: training continues, and the status shows the error.
-            log.exception("save failed")
-            save.clean_up(error)
-            message = f"saving step {save.step} to {save.directory} failed: {error}"
-            self._report(save_message=message)
+            if message := save.give_up(error):
+                self._report(save_message=message)
 
     def wait(self) -> None:
         """Wait until this rank writes nothing more."""

@@ -66,8 +66,21 @@ class SharedSave:
             if time.monotonic() > deadline:
                 raise OSError(f"a rank did not write its part in {PART_TIMEOUT_S:g} s")
 
-    def clean_up(self, error: Exception) -> None:
-        """After `run` has failed with `error`: no rank waits for this save any longer."""
+    def give_up(self, error: Exception) -> str:
+        """`run` has failed with `error`. For the status; empty if nobody need act.
+
+        Afterwards no rank waits for this save any longer. Called where the error is handled.
+        """
+        is_cancelled = self.is_cancelled()
+        self._clean_up(error)
+        if is_cancelled:
+            # The ranks that are left repeat it.
+            log.info("save given up", extra={"step": self.step, "reason": str(error)})
+            return ""
+        log.exception("save failed")
+        return f"saving step {self.step} to {self.directory} failed: {error}"
+
+    def _clean_up(self, error: Exception) -> None:
         if self.writer.rank == 0:
             shutil.rmtree(self.draft, ignore_errors=True)
             return

@@ -15,8 +15,10 @@ from elastic_runtime import collective_checks
 from elastic_runtime.distributed.gloo import PeerLost, PrefixStore
 from elastic_runtime.mistake import Mistake
 
-# Between two looks for the end of a meeting: the first ones, and the others.
-MIN_POLL_S = 0.001
+# Between two looks for the end of a meeting: at first, for each rank, because one store answers
+# them all; then this share of the time that has passed; at most.
+MIN_POLL_S = 0.0002
+MAX_POLL_SHARE = 0.05
 MAX_POLL_S = 0.1
 # Between two looks for an abort.
 ABORT_INTERVAL_S = 0.02
@@ -128,13 +130,13 @@ class Meetings:
         elif store.add(key, 1) == self._world:
             store.set(f"{key}/end", ALL_ARE_HERE)
             return None
-        interval_s = MIN_POLL_S
+        began = time.monotonic()
         # The store's own wait would log that it times out.
         while not store.check([f"{key}/end"]):
             if self._is_aborted() or has_given_up():
                 return None
-            time.sleep(interval_s)
-            interval_s = min(2 * interval_s, MAX_POLL_S)
+            late_s = MAX_POLL_SHARE * (time.monotonic() - began)
+            time.sleep(min(max(late_s, MIN_POLL_S * self._world), MAX_POLL_S))
         end: bytes = store.get(f"{key}/end")
         if end.startswith(DIFFERENT):
             # The others read it too, before this rank ends, and perhaps its store.

@@ -51,6 +51,9 @@ def contrast(codes: torch.Tensor) -> torch.Tensor:
 
 
 for step in session.steps(int(sys.argv[1])):
+    if step.number % 4 == 0:
+        sums = session.evaluate(9, lambda indices: {"count": len(indices)}, micro_batch_size=2)
+        assert sums["count"] == 9 or not sums.is_complete
     codes = step.gather_batch(encode)
     losses = list[torch.Tensor]()
     for batch in step:

@@ -1,7 +1,9 @@
 """Mistakes in what a session is created with are reported in one line that names the cure."""
 
 import inspect
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,10 @@ from tests.builders.sessions import small_model, small_session
 
 def frozen_model() -> torch.nn.Module:
     return small_model().requires_grad_(False)
+
+
+def trained_by(optimizer: Any, model: torch.nn.Module) -> dict[str, Any]:
+    return {"model": model, "optimizer": optimizer(model.parameters())}
 
 
 def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
@@ -105,6 +111,21 @@ def plateau_scheduler() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
             id="plateau",
         ),
         pytest.param(
+            {"checkpoint": f"{__file__}/save"},
+            r"checkpoint is .*/save, but .*.py is a file: give the path of a directory",
+            id="a checkpoint below a file",
+        ),
+        pytest.param(
+            trained_by(torch.optim.LBFGS, small_model()),
+            "LBFGS computes the loss several times in a step, .*: use an optimizer that needs no",
+            id="LBFGS",
+        ),
+        pytest.param(
+            trained_by(torch.optim.SparseAdam, torch.nn.Embedding(4, 2, sparse=True)),
+            "SparseAdam needs sparse .*; Embedding has sparse=True, .* build it with sparse=False",
+            id="sparse gradients",
+        ),
+        pytest.param(
             {"samples": 0, "micro_batches": 0},
             "samples is 0.*; micro_batches is 0",
             id="all mistakes at once",
@@ -115,6 +136,16 @@ def test_mistakes_in_the_arguments_are_reported(options: dict[str, Any], message
     with pytest.raises(ValueError, match=message) as raised:
         small_session(**options)
     assert "\n" not in str(raised.value)
+
+
+def test_a_directory_that_may_not_be_written_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_session(checkpoint=tmp_path / "new" / "save")
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ValueError, match=f"may not write to {tmp_path}: change its owner"):
+        small_session(checkpoint=tmp_path / "new" / "save")
 
 
 @pytest.mark.parametrize(

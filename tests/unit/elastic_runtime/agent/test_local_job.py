@@ -8,6 +8,16 @@ from elastic_runtime import contract
 from elastic_runtime.agent import control_client, local_job
 
 
+def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "key").write_text("secret")
+    assert local_job._lock(tmp_path)
+    assert local_job.run(1, 0, tmp_path, ["train.py"], {}, on_terminal=False) == 2
+    assert f"a job of {tmp_path} runs already" in capsys.readouterr().err
+    assert (tmp_path / "key").read_text() == "secret"
+
+
 def test_request_without_a_job_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,8 @@ def _weight_gradient(session: Session, step: Step) -> torch.Tensor:
     model: Any = session.model
     codes = torch.cat([encoded(session, step._batch(Pass(number))) for number in range(3)])
     loss: torch.Tensor = model.contrast(codes)
-    return torch.autograd.grad(loss, model.layers[0].weight)[0]
+    gradient: torch.Tensor = torch.autograd.grad(loss, model.layers[0].weight)[0]
+    return gradient
 
 
 def test_a_step_that_is_broken_has_rows_of_the_right_shape() -> None:
