@@ -125,8 +125,10 @@ def end_forward(model: nn.Module) -> None:
     for module in wrapped_modules(model):
         module.reshard()
         for params in fully_shard.state(module)._fsdp_param_groups:  # type: ignore[attr-defined]
-            params.comm_ctx.post_forward_order.clear()
-            params._post_forward_indices.clear()
+            # Before the first forward pass there is no order.
+            if params._post_forward_indices:
+                params.comm_ctx.post_forward_order.clear()
+                params._post_forward_indices.clear()
 
 
 def _on_meta_device(p: nn.Parameter) -> torch.Tensor:

@@ -68,6 +68,14 @@ def test_an_evaluation_leaves_nothing_for_the_next_backward_pass() -> None:
     assert session.step == 2
 
 
+def test_an_evaluation_may_leave_the_model_alone() -> None:
+    """Also before the first forward pass."""
+    session = make_session(nn.Linear(8, 2))
+    step = next(session.steps(1))
+    assert session.evaluate(3, lambda indices: {"count": len(indices)})["count"] == 3
+    assert step.gather_batch(lambda batch: torch.ones(1)).tolist() == [1] * session.micro_batches
+
+
 def test_a_torch_without_the_private_names_is_refused_when_the_session_is_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
