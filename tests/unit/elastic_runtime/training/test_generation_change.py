@@ -22,11 +22,12 @@ def train(session: Session, steps: int) -> None:
 
 
 def test_a_last_state_that_cannot_be_saved_ends_a_script_without_an_agent(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "save")
     (tmp_path / "save").write_text("a file in place of the directory")
     with pytest.raises(
         OSError, match=r"the state after the last step, 1, could not be saved: the log says why"
     ):
-        train(make_session(tmp_path / "save"), steps=1)
+        train(session, steps=1)
 
 
 def test_the_last_state_is_durable_when_the_loop_ends(tmp_path: Path) -> None:

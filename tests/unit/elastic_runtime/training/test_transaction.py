@@ -8,6 +8,7 @@ import torch
 
 from elastic_runtime import Session
 from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.distributed.meetings import Meetings
 from elastic_runtime.messages import Progress, WorkerMessage
 from elastic_runtime.training import replica_check
 from elastic_runtime.training.step import Step
@@ -63,6 +64,9 @@ def test_a_failed_step_leaves_the_state_unchanged(
 class LostGroup:
     """A peer is lost in the last reduction of a step."""
 
+    def __init__(self) -> None:
+        self.meetings = Meetings(2, lambda: False)
+
     def all_reduce(self, tensor: torch.Tensor) -> NoReturn:
         raise PeerLost("a peer is lost")
 
@@ -72,6 +76,7 @@ class EqualRanks:
 
     def __init__(self) -> None:
         self.vote_sizes = list[int]()
+        self.meetings = Meetings(2, lambda: False)
 
     def all_reduce(self, tensor: torch.Tensor) -> "EqualRanks":
         self.vote_sizes.append(tensor.numel())
