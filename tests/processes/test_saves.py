@@ -74,9 +74,9 @@ def test_saves_continue_through_joins_and_losses(job: Job) -> None:
 
 def test_a_stop_waits_until_the_directory_can_be_written(job: Job) -> None:
     """A failed save is reported and costs no step."""
-    (job.directory / "save").write_text("a file in place of the directory")
     job.start(0, 1)
     first = job.trains(2)
+    (job.directory / "save").write_text("a file in place of the directory")
     job.call("POST", contract.CHECKPOINT_PATH)
     status = job.until(lambda s: "failed" in s.message)
     assert status.durableStep == 0
