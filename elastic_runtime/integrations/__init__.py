@@ -1,0 +1,1 @@
+"""Elastic versions of what training frameworks offer; each needs its framework in the image."""

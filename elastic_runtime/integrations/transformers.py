@@ -1,0 +1,377 @@
+"""Hugging Face's Trainer for an elastic job: its loop is driven by a session.
+
+    trainer = ElasticTrainer(model, args, train_dataset=data, processes=8)
+    trainer.train()
+
+Trainer keeps what does not depend on the number of workers: the loss, the collator, callbacks, logs,
+schedule, metrics, and the layout of the models that it writes. The session decides on samples,
+reduces gradients, steps the optimizer, saves what a job needs to continue, and evaluates.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import ProgressCallback, Trainer, TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import rotate_checkpoints
+
+from elastic_runtime.checkpointing import restore
+from elastic_runtime.data.map_dataset import Loader
+from elastic_runtime.integrations import transformers_arguments as arguments
+from elastic_runtime.integrations.transformers_evaluation import evaluate
+from elastic_runtime.integrations.transformers_progress import Progress
+from elastic_runtime.mistake import Mistake
+from elastic_runtime.script_checks import raise_mistakes
+from elastic_runtime.session import Session
+from elastic_runtime.strategies.base import Strategy
+from elastic_runtime.strategies.sharded import Sharded
+from elastic_runtime.training.step import Step
+from elastic_runtime.training.worker_device import device
+
+# In output_dir: what a job needs to continue, beside the models in Trainer's layout.
+SESSION_DIRECTORY = "session"
+# The name of a model's directory begins with it until the model is complete.
+DRAFT = "draft-"
+
+
+class ElasticTrainer(Trainer):
+    """A Trainer whose job may change its size. To combine it with another class of trainer, name it
+    first: `class Mine(ElasticTrainer, Seq2SeqTrainer)`.
+
+    Args:
+        model, args, ...: as Trainer takes them.
+        processes: for how many processes the arguments were chosen. A step has
+            gradient_accumulation_steps * processes micro-batches of per_device_train_batch_size
+            samples, at every size of the job.
+        strategy: how the model is spread over the workers, as in Session.
+        session_options: further arguments of Session, which precede those made from `args`.
+
+    Raises:
+        ValueError: names every argument of Trainer that has no meaning here.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        args: TrainingArguments | None = None,
+        *others: Any,
+        processes: int = 1,
+        strategy: Strategy | None = None,
+        session_options: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> None:
+        args = args or TrainingArguments("tmp_trainer")
+        raise_mistakes(arguments.argument_mistakes(args))
+        _use_own_device(args)
+        self.session: Session | None = None
+        super().__init__(model, args, *others, **named)
+        raise_mistakes(
+            arguments.trainer_mistakes(processes, type(self), ElasticTrainer, self.train_dataset)
+        )
+        self._processes = processes
+        self._strategy = strategy
+        self._session_options = session_options or {}
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> Any:
+        """Train until the job ends. A job that was interrupted continues from output_dir."""
+        if trial is not None:
+            raise Mistake(arguments.SEARCH)
+        if resume_from_checkpoint and resume_from_checkpoint is not True:
+            own = Path(self.args.output_dir).resolve()
+            if own not in Path(resume_from_checkpoint).resolve().parents:
+                raise Mistake(arguments.OTHER_CHECKPOINT % resume_from_checkpoint)
+        return super().train(None, None, ignore_keys_for_eval)
+
+    def _inner_training_loop(
+        self,
+        batch_size: int | None = None,
+        args: TrainingArguments | None = None,
+        resume_from_checkpoint: str | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> Any:
+        self._ignored_keys = ignore_keys_for_eval
+        dataloader = self.get_train_dataloader()
+        self._plan = arguments.Plan(
+            len(dataloader.dataset),
+            self.args.per_device_train_batch_size * self._micro_batches,
+            self.args.num_train_epochs,
+            self.args.max_steps,
+        )
+        self._begin_state()
+        model = self._prepare_model()
+        self.session = session = self._make_session()
+        loader = session.loader(dataloader.dataset, **self._loader_options(dataloader))
+        self.callback_handler.train_dataloader = loader
+        for step in self._steps(session):
+            self._follow_step(session, is_last=False)
+            self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)
+            self._compute(model, step, loader)
+            session.commit()
+        self._follow_step(session, is_last=True)
+        samples = self._plan.batch * self.state.global_step
+        start_time = time.time() - self._progress.seconds
+        return self._finalize_training(None, samples, start_time)
+
+    def _steps(self, session: Session) -> Iterator[Step]:
+        """Until the job has ended. The callbacks learn of the beginning when the rank is known."""
+        step = session.begin(self._plan.steps)
+        self._follow_rank(session)
+        self._start_time = time.time() - self._progress.seconds
+        self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
+        if self.args.eval_on_start and session.step == 0:
+            self._evaluate(None, self._ignored_keys, skip_scheduler=True)
+        self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
+        while step:
+            yield step
+            step = session.begin(self._plan.steps)
+            self._follow_rank(session)
+
+    def _compute(self, model: torch.nn.Module, step: Step, loader: Loader) -> None:
+        """The gradients of this worker's micro-batches."""
+        for number, inputs in enumerate(loader.batches(step)):
+            if number:
+                self.control = self.callback_handler.on_substep_end(
+                    self.args, self.state, self.control
+                )
+            model.train()
+            if callable(getattr(self.optimizer, "train", None)):
+                self.optimizer.train()
+            inputs = self._prepare_inputs(inputs)
+            items = self._get_num_items_in_batch([inputs], self.args.device)
+            with self.compute_loss_context_manager():
+                loss = self.compute_loss(model, inputs, num_items_in_batch=items)
+            step.backward(loss, weight=items if self._is_mean_over_items(items) else None)
+        step.clip(self.args.max_grad_norm if self.args.max_grad_norm > 0 else math.inf)
+
+    def _is_mean_over_items(self, items: Any) -> bool:
+        """Whether the loss was divided by `items`, as Trainer.training_step decides it."""
+        if self.loss_is_scaled_for_ga is not None:
+            is_mean = self.loss_is_scaled_for_ga
+        else:
+            is_mean = self.model_accepts_loss_kwargs or self.compute_loss_func is not None
+        return bool(is_mean) and items is not None
+
+    # --- what follows a step ----------------------------------------------------------------------
+
+    def _follow_step(self, session: Session, *, is_last: bool) -> None:
+        """What Trainer does after a step, if it has not done it for the last one committed."""
+        if self.state.global_step >= session.step:
+            return
+        handler = self.callback_handler
+        with self._progress.changing():
+            self._add_loss(session.loss)
+            self.state.global_step = session.step
+            self.state.epoch = self._plan.epoch(session.step)
+            self._progress.seconds = time.time() - self._start_time
+            self.control = handler.on_step_end(self.args, self.state, self.control)
+            self._act_on_control(session)
+            if is_last or self._plan.ends_epoch(session.step):
+                self.control = handler.on_epoch_end(self.args, self.state, self.control)
+                self._act_on_control(session)
+                if not is_last:
+                    self.control = handler.on_epoch_begin(self.args, self.state, self.control)
+            self._progress.learning_rate = self._get_learning_rate()
+        if self.control.should_training_stop and not is_last:
+            session.stop()
+
+    def _act_on_control(self, session: Session) -> None:
+        self._maybe_log_save_evaluate(
+            self._tr_loss,
+            session.gradient_norm,
+            self.model,
+            None,
+            self.state.epoch,
+            self._ignored_keys,
+            self._start_time,
+            learning_rate=self._progress.learning_rate,
+        )
+        if self.control.should_epoch_stop:
+            raise Mistake(arguments.EPOCH_STOP)
+
+    def _add_loss(self, loss: float | None) -> None:
+        """As Trainer does it: what is not finite counts as the mean of the others, if so wanted."""
+        assert loss is not None
+        if self.args.logging_nan_inf_filter and not math.isfinite(loss):
+            steps = self.state.global_step - self._globalstep_last_logged
+            loss = float(self._tr_loss) / (1 + steps)
+        self._tr_loss += loss
+
+    def _follow_rank(self, session: Session) -> None:
+        """The worker of rank 0 is the one that logs and writes, to Trainer, Accelerate and others.
+
+        It may become another process.
+        """
+        shared = self.args.distributed_state
+        shared.process_index = shared.local_process_index = session.rank
+        has_become_first = session.rank == 0 and not self.state.is_world_process_zero
+        self.state.is_world_process_zero = self.is_world_process_zero()
+        self.state.is_local_process_zero = self.is_local_process_zero()
+        for callback in self.callback_handler.callbacks:
+            if has_become_first and isinstance(callback, ProgressCallback):
+                # It has made no bar, because another process was the first when it began.
+                callback.on_train_begin(self.args, self.state, self.control)
+
+    # --- before the first step --------------------------------------------------------------------
+
+    @property
+    def _micro_batches(self) -> int:
+        return int(self.args.gradient_accumulation_steps) * self._processes
+
+    def _begin_state(self) -> None:
+        callbacks = [*self.callback_handler.callbacks, self.control]
+        self.state = TrainerState(
+            stateful_callbacks=[c for c in callbacks if isinstance(c, ExportableState)],
+            train_batch_size=self._train_batch_size,
+        )
+        self.state.compute_steps(self.args, self._plan.steps)
+        self.state.init_training_references(self, self._plan.steps, self._plan.whole_epochs, None)
+        self._tr_loss = torch.tensor(0.0, dtype=torch.float64)
+        self._total_loss_scalar = 0.0
+        self._globalstep_last_logged = 0
+        # Figures at the end are those of the whole job.
+        self._initial_global_step = 0
+        self._progress = Progress(self)
+
+    def _prepare_model(self) -> torch.nn.Module:
+        """The model to call, with autocast and compiled as the arguments say."""
+        if self._created_lr_scheduler:
+            self.lr_scheduler = None
+            self._created_lr_scheduler = False
+        self.create_optimizer_and_scheduler(self._plan.steps)
+        self._progress.learning_rate = self._get_learning_rate()
+        model: torch.nn.Module = self.accelerator.prepare_model(self.model)
+        self.model_wrapped = model
+        for name in ("model", "optimizer", "lr_scheduler"):
+            setattr(self.callback_handler, name, getattr(self, name))
+        self.optimizer.register_step_pre_hook(self._before_optimizer_step)
+        self.optimizer.register_step_post_hook(self._after_optimizer_step)
+        return model
+
+    def _before_optimizer_step(self, *_: Any) -> None:
+        handler = self.callback_handler
+        self.control = handler.on_pre_optimizer_step(self.args, self.state, self.control)
+
+    def _after_optimizer_step(self, *_: Any) -> None:
+        handler = self.callback_handler
+        self.control = handler.on_optimizer_step(self.args, self.state, self.control)
+
+    @property
+    def _checkpoint_directory(self) -> Path:
+        default = Path(self.args.output_dir) / SESSION_DIRECTORY
+        return Path(self._session_options.get("checkpoint") or default)
+
+    def _make_session(self) -> Session:
+        options = {
+            "micro_batches": self._micro_batches,
+            "micro_batch_size": self.args.per_device_train_batch_size,
+            "seed": self.args.seed if self.args.data_seed is None else self.args.data_seed,
+            "checkpoint": self._checkpoint_directory,
+            "save_every": self._save_every(),
+            "lr_schedulers": [self.lr_scheduler],
+            "stateful": [self._progress],
+            "grad_scaler": self.accelerator.scaler,
+            "strategy": self._strategy,
+        }
+        return Session(self.model, self.optimizer, **options | self._session_options)
+
+    def _save_every(self) -> int:
+        match arguments.plain(self.args.save_strategy):
+            case "steps":
+                return int(self.state.save_steps)
+            case "epoch":
+                return self._plan.steps_per_epoch
+        return 0
+
+    def _loader_options(self, dataloader: Any) -> dict[str, Any]:
+        """`dataloader`: as Trainer makes it, with the columns that the model takes."""
+        options = {
+            "collate_fn": dataloader.collate_fn,
+            "num_workers": self.args.dataloader_num_workers,
+            "pin_memory": self.args.dataloader_pin_memory and self.args.device.type == "cuda",
+            "prefetch_factor": self.args.dataloader_prefetch_factor,
+        }
+        if self.args.dataloader_multiprocessing_context:
+            options["multiprocessing_context"] = self.args.dataloader_multiprocessing_context
+        return options
+
+    # --- evaluation and saving --------------------------------------------------------------------
+
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> Any:
+        """Trainer's, over all workers if it evaluates in the job or after it."""
+        if self.session is None or description != "Evaluation":
+            return super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
+        loss_only = prediction_loss_only or self.args.prediction_loss_only
+        return evaluate(self, self.session, dataloader, loss_only, ignore_keys, metric_key_prefix)
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """Also keeps the session's checkpoint of the best state."""
+        is_best: bool = super()._determine_best_metric(metrics, trial)
+        if is_best and self.args.load_best_model_at_end:
+            assert self.session
+            self.session.keep_best(
+                self.state.best_metric, lower_is_better=not self.args.greater_is_better
+            )
+            self.state.best_model_checkpoint = str(self._model_directory(self.state.global_step))
+        return is_best
+
+    def _model_directory(self, step: int) -> Path:
+        return Path(self.args.output_dir) / f"checkpoint-{step}"
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """The model in Trainer's layout, by one worker. The session saves what a job continues."""
+        if not self.is_world_process_zero() or isinstance(self._strategy, Sharded):
+            return
+        directory = self._model_directory(self.state.global_step)
+        draft = directory.with_name(DRAFT + directory.name)
+        shutil.rmtree(draft, ignore_errors=True)
+        self.save_model(str(draft), _internal_call=True)
+        self.state.save_to_json(str(draft / TRAINER_STATE_NAME))
+        # A worker that is killed leaves no half of a model under its name.
+        shutil.rmtree(directory, ignore_errors=True)
+        draft.rename(directory)
+        rotate_checkpoints(
+            output_dir=self.args.output_dir,
+            save_total_limit=self.args.save_total_limit,
+            best_model_checkpoint=self.state.best_model_checkpoint,
+            use_mtime=True,
+        )
+
+    def _load_best_model(self) -> None:
+        """Every worker reads it, unless it is the model of now."""
+        if self.state.best_global_step == self.state.global_step:
+            return
+        best = restore.best(self._checkpoint_directory)
+        if best:
+            self.model.load_state_dict(restore.load(best)["model"])
+
+
+def _use_own_device(args: TrainingArguments) -> None:
+    """Workers on one machine have a GPU each, and none spreads its model over several."""
+    if args.device.type in ("cuda", "cpu") and not args.use_cpu:
+        own = device()
+        args.__dict__["_setup_devices"] = own
+        args.distributed_state.device = own
+        args._n_gpu = int(own.type == "cuda")

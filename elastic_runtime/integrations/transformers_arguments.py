@@ -1,0 +1,168 @@
+"""PURE. What ElasticTrainer makes of TrainingArguments, and which of them it refuses."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+# Values that ask for nothing.
+NOTHING = (None, False, "", "no", "none")
+# By argument: the values that are accepted, and what to do in place of another one.
+REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
+    # --- how processes work together, which the session decides
+    "fsdp": (NOTHING, "give ElasticTrainer strategy=Sharded(...)"),
+    "deepspeed": (NOTHING, "give ElasticTrainer strategy=Sharded(...)"),
+    "parallelism_config": (NOTHING, "leave it out: workers differ in their data only"),
+    "ddp_find_unused_parameters": (NOTHING, "leave it out: the session finds them"),
+    "ddp_bucket_cap_mb": (NOTHING, "leave it out: the session reduces gradients"),
+    "ddp_broadcast_buffers": (NOTHING, "leave it out: buffers are alike on all workers"),
+    "ddp_static_graph": (NOTHING, "leave it out: the session reduces gradients"),
+    "ddp_backend": (NOTHING, "leave it out: the session forms the groups"),
+    "ddp_timeout": ((1800,), "set CEDE_STEP_TIMEOUT_SECONDS in the job"),
+    "local_rank": ((-1,), "leave it out: start the script with python -m elastic_runtime"),
+    "average_tokens_across_devices": (
+        (True,),
+        "leave it out: the loss is the mean over the tokens of all workers, at every size",
+    ),
+    "save_on_each_node": (NOTHING, "leave it out: output_dir is shared by all pods"),
+    # --- which samples a step has
+    "auto_find_batch_size": (NOTHING, "set per_device_train_batch_size, which must stay the same"),
+    "train_sampling_strategy": (
+        ("random",),
+        "leave it out: the session draws the samples, each once in an epoch",
+    ),
+    "dataloader_drop_last": (
+        NOTHING,
+        "leave it out: every batch is full, and continues across the end of an epoch",
+    ),
+    "dataloader_in_order": ((True,), "leave it out: the session decides on the order"),
+    "ignore_data_skip": (NOTHING, "leave it out: samples follow from the step, without reading"),
+    # --- what would need numbers of all workers
+    "include_num_input_tokens_seen": (NOTHING, "leave it out: tokens are not counted"),
+    "batch_eval_metrics": (NOTHING, "leave it out: compute_metrics gets all predictions at once"),
+    # --- what ends, saves or changes a job in another way
+    "enable_jit_checkpoint": (NOTHING, "leave it out: on SIGTERM the session saves"),
+    "push_to_hub": (NOTHING, "leave it out, and call trainer.push_to_hub() after train()"),
+    "bf16_full_eval": (NOTHING, "use bf16, which evaluates in bfloat16 too"),
+    "fp16_full_eval": (NOTHING, "use fp16, which evaluates in float16 too"),
+    "torch_empty_cache_steps": (NOTHING, "empty the cache in a callback"),
+}
+# Settings of accelerator_config that would change how batches are formed.
+ACCELERATOR_DEFAULTS: Mapping[str, Any] = {
+    "split_batches": False,
+    "dispatch_batches": None,
+    "even_batches": True,
+    "use_seedable_sampler": True,
+    "non_blocking": False,
+    "gradient_accumulation_kwargs": None,
+}
+SCHEDULES_BY_METRIC = ("reduce_lr_on_plateau", "greedy")
+# They update parameters inside the backward pass.
+FUSED_OPTIMIZERS = ("lomo", "adalomo")
+# Methods of Trainer that the session replaces, and what to override in their place.
+REPLACED_METHODS: Mapping[str, str] = {
+    "training_step": "compute_loss",
+    "get_batch_samples": "compute_loss",
+    "get_train_dataloader": "nothing, and pass train_dataset and data_collator",
+    "_get_train_sampler": "nothing: the session draws the samples",
+    "evaluation_loop": "prediction_step",
+    "_inner_training_loop": "compute_loss, or use a callback",
+    "_run_epoch": "compute_loss, or use a callback",
+}
+EPOCH_STOP = (
+    "a callback set should_epoch_stop, but every sample of an epoch is used once: set "
+    "should_training_stop to end the job"
+)
+OTHER_CHECKPOINT = (
+    "resume_from_checkpoint is %s, which is not in output_dir: the session resumes from output_dir "
+    "by itself; to start from other weights, load them by from_pretrained"
+)
+SEARCH = "hyperparameter_search needs a job for each trial: start the script once for each"
+
+
+def argument_mistakes(args: Any) -> Iterator[str]:
+    """`args`: TrainingArguments."""
+    for name, (accepted, cure) in REFUSED.items():
+        value = plain(getattr(args, name, accepted[0]))
+        # fsdp and debug may become lists.
+        if value != [] and value not in accepted:
+            yield f"TrainingArguments has {name}={value!r}: {cure}"
+    settings = args.accelerator_config
+    for name, default in ACCELERATOR_DEFAULTS.items():
+        value = getattr(settings, name, default)
+        if value != default:
+            yield f"TrainingArguments has {name}={value!r} in accelerator_config: leave it out"
+    if plain(args.lr_scheduler_type) in SCHEDULES_BY_METRIC:
+        yield (
+            f"TrainingArguments has lr_scheduler_type={plain(args.lr_scheduler_type)!r}, which "
+            "needs a metric: use one that depends on the step only, such as 'linear'"
+        )
+    if plain(args.optim) in FUSED_OPTIMIZERS or "layerwise" in plain(args.optim):
+        yield (
+            f"TrainingArguments has optim={plain(args.optim)!r}, which changes parameters before "
+            "the gradients of all workers are there: use another, such as 'adamw_torch_fused'"
+        )
+
+
+def plain(value: Any) -> Any:
+    """Of an enum, its value."""
+    return getattr(value, "value", value)
+
+
+def trainer_mistakes(
+    processes: Any, trainer_class: type, base_class: type, train_dataset: Any
+) -> Iterator[str]:
+    """In what ElasticTrainer is given. `base_class`: ElasticTrainer."""
+    if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
+        yield (
+            f"processes is {processes!r}: give the number of processes for which "
+            "gradient_accumulation_steps was chosen, at least 1"
+        )
+    if train_dataset is not None and not hasattr(train_dataset, "__len__"):
+        yield (
+            f"train_dataset is a {type(train_dataset).__name__} without a length: give a dataset "
+            "with a length and an [index], or port the loop with session.streams"
+        )
+    for name, cure in REPLACED_METHODS.items():
+        if getattr(trainer_class, name) is not getattr(base_class, name):
+            yield (
+                f"{trainer_class.__name__} overrides {name}, which the session replaces: override "
+                f"{cure}"
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which steps a job has. `batch`: samples of a step. `epochs`, `max_steps`: as the user chose
+    them; without a positive `max_steps` the epochs count."""
+
+    samples: int
+    batch: int
+    epochs: float
+    max_steps: int
+
+    @property
+    def steps(self) -> int:
+        """The last one is the first at which all epochs have been used."""
+        if self.max_steps > 0:
+            return self.max_steps
+        return max(1, math.ceil(self.epochs * self.samples / self.batch))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-self.samples // self.batch)
+
+    @property
+    def whole_epochs(self) -> int:
+        """Begun by the last step."""
+        return -(-self.steps * self.batch // self.samples)
+
+    def epoch(self, step: int) -> float:
+        """How many epochs are used after so many steps."""
+        return step * self.batch / self.samples
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether the last sample of an epoch is in this step, counted from 1."""
+        used = step * self.batch
+        return used // self.samples > (used - self.batch) // self.samples

@@ -1,0 +1,86 @@
+"""What a Trainer has done so far, as a part of the session's state.
+
+A step is committed first, and then the Trainer logs, evaluates and calls its callbacks. What these
+change belongs to the state of that step. So a worker that receives the state, or reads it from a
+checkpoint, either has all of it, or none and does it again.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers.trainer_callback import ExportableState
+
+# Of TrainerState; the rest follows from the arguments and from the worker.
+FIELDS = (
+    "global_step",
+    "epoch",
+    "log_history",
+    "best_metric",
+    "best_global_step",
+    "best_model_checkpoint",
+)
+
+
+class Progress:
+    """Has the state_dict that the session saves, and sends to workers that join.
+
+    `learning_rate`: that of the next step. `seconds`: how long the job has trained.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self.learning_rate = 0.0
+        self.seconds = 0.0
+        # While the Trainer changes its state: as it was before.
+        self._before: str | None = None
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Inside, the state is what it was before."""
+        self._before = self._dump()
+        try:
+            yield
+        finally:
+            self._before = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"trainer": self._dump() if self._before is None else self._before}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self._before is not None:
+            # The job went back to an older step meanwhile.
+            self._before = state["trainer"]
+        trainer = self._trainer
+        loaded = json.loads(state["trainer"])
+        for name, value in loaded["state"].items():
+            setattr(trainer.state, name, value)
+        for callback, attributes in zip(self._callbacks(), loaded["callbacks"], strict=False):
+            for name, value in attributes.items():
+                setattr(callback, name, value)
+        trainer._tr_loss = torch.tensor(loaded["loss"], dtype=torch.float64)
+        trainer._total_loss_scalar = loaded["total_loss"]
+        trainer._globalstep_last_logged = loaded["last_logged"]
+        self.learning_rate = loaded["learning_rate"]
+        self.seconds = loaded["seconds"]
+
+    def _callbacks(self) -> list[Any]:
+        callbacks = self._trainer.callback_handler.callbacks
+        return [callback for callback in callbacks if isinstance(callback, ExportableState)]
+
+    def _dump(self) -> str:
+        """A text: as a tree it would be as many entries of a checkpoint as there are log lines."""
+        trainer = self._trainer
+        return json.dumps(
+            {
+                "state": {name: getattr(trainer.state, name) for name in FIELDS},
+                "callbacks": [callback.state()["attributes"] for callback in self._callbacks()],
+                "loss": float(trainer._tr_loss),
+                "total_loss": trainer._total_loss_scalar,
+                "last_logged": trainer._globalstep_last_logged,
+                "learning_rate": self.learning_rate,
+                "seconds": self.seconds,
+            }
+        )
