@@ -82,7 +82,7 @@ def result_mistakes(result: Any, micro_batch: int) -> Iterator[str]:
 def not_a_number(key: str, value: Any) -> str:
     return (
         f"the function of session.evaluate returned a {type(value).__name__} for {key!r}: return "
-        "numbers, or tensors of numbers, which can be summed"
+        "numbers, or tensors of numbers, which can be summed, or texts, which are collected"
     )
 
 
@@ -106,7 +106,8 @@ def best_mistakes(
         )
 
 
-Shapes = dict[str, tuple[int, ...]]
+# By key; None for a text.
+Shapes = dict[str, tuple[int, ...] | None]
 
 
 def difference(first: Shapes, first_place: str, other: Shapes, other_place: str) -> Iterator[str]:
@@ -121,10 +122,14 @@ def difference(first: Shapes, first_place: str, other: Shapes, other_place: str)
     for key, shape in first.items():
         if other[key] != shape:
             yield (
-                f"the function of session.evaluate returned {key!r} in shape {shape} for "
-                f"{first_place} and in shape {other[key]} for {other_place}: return sums, whose "
+                f"the function of session.evaluate returned {key!r} {_form(shape)} for "
+                f"{first_place} and {_form(other[key])} for {other_place}: return sums, whose "
                 "shape does not depend on the micro-batch"
             )
+
+
+def _form(shape: tuple[int, ...] | None) -> str:
+    return "as a text" if shape is None else f"in shape {shape}"
 
 
 def _names(shapes: Shapes) -> str:

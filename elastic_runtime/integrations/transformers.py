@@ -3,7 +3,7 @@
     trainer = ElasticTrainer(model, args, train_dataset=data, processes=8)
     trainer.train()
 
-Trainer keeps what does not depend on the number of workers: the loss, the collator, callbacks, logs,
+Trainer keeps what does not depend on the number of workers: loss, collator, callbacks, logs,
 schedule, metrics, and the layout of the models that it writes. The session decides on samples,
 reduces gradients, steps the optimizer, saves what a job needs to continue, and evaluates.
 """
@@ -56,6 +56,11 @@ class ElasticTrainer(Trainer):
         ValueError: names every argument of Trainer that has no meaning here.
     """
 
+    # Of Trainer, which has no types where its package is missing.
+    state: Any
+    control: Any
+    _created_lr_scheduler: bool
+
     def __init__(
         self,
         model: Any = None,
@@ -70,13 +75,15 @@ class ElasticTrainer(Trainer):
         raise_mistakes(arguments.argument_mistakes(args))
         _use_own_device(args)
         self.session: Session | None = None
+        self._progress = Progress(self)
         super().__init__(model, args, *others, **named)
         raise_mistakes(
             arguments.trainer_mistakes(processes, type(self), ElasticTrainer, self.train_dataset)
         )
         self._processes = processes
         self._strategy = strategy
-        self._session_options = session_options or {}
+        self._session_options = dict(session_options or {})
+        self._ignored_keys: list[str] | None = None
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -244,7 +251,6 @@ class ElasticTrainer(Trainer):
         self._globalstep_last_logged = 0
         # Figures at the end are those of the whole job.
         self._initial_global_step = 0
-        self._progress = Progress(self)
 
     def _prepare_model(self) -> torch.nn.Module:
         """The model to call, with autocast and compiled as the arguments say."""

@@ -226,15 +226,17 @@ def evaluate(
         data: a dataset with a length and samples by index; or how many samples there are, then the
             function gets their indices.
         function: called with each micro-batch, collated or as a list of indices; returns a dict of
-            sums over its samples by name, each a number or a tensor whose shape is always the same.
+            sums over its samples by name, each a number or a tensor whose shape is always the same;
+            texts are not summed, but collected.
         micro_batch_size: samples of each; the last may have fewer. None: as in training.
         collate_fn: as DataLoader's; for a dataset only.
 
     Returns:
         a dict with the same keys, alike on every rank: numbers, or tensors on the CPU, in int64 if
         they are whole and in float64 otherwise, bit by bit equal at every number of ranks for which
-        the function returns the same. If the step is lost, or `stop` is called meanwhile, its
-        `is_complete` is False and every key gives NaN; a lost step comes again.
+        the function returns the same; lists of texts, in the order of the samples. If the step is
+        lost, or `stop` is called meanwhile, its `is_complete` is False and every key gives NaN; a
+        lost step comes again.
 
     Raises:
         ValueError: for mistakes in the script.

@@ -2,11 +2,13 @@
 
 Whole numbers are summed in int64, others in float64, in the order of one fixed tree over the
 micro-batches (strategies/summation_tree.py). So they depend on what the function returns for each
-micro-batch, and not on which rank computed it.
+micro-batch, and not on which rank computed it. Texts are collected, in the order of the
+micro-batches.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import reduce
 from typing import Any
 
@@ -24,7 +26,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 class Sums(dict[str, Any]):
-    """What an evaluation returns: a sum by key.
+    """What an evaluation returns: a sum by key, or a list of texts.
 
     Attributes:
         is_complete: False if the evaluation could not end, because the step was lost or
@@ -42,7 +44,7 @@ class Sums(dict[str, Any]):
         """In new memory; None if it is not complete."""
         if not self.is_complete:
             return None
-        return {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in self.items()}
+        return {key: deepcopy(value) for key, value in self.items()}
 
     def __missing__(self, key: str) -> float:
         if self.is_complete:
@@ -66,10 +68,14 @@ def _as_tensor(key: str, value: Any) -> torch.Tensor:
 
 
 def tensors_of(result: Any, micro_batch: int) -> Tensors:
-    """What the function returned for a micro-batch. Raises Mistake."""
+    """What the function returned for a micro-batch, without texts. Raises Mistake."""
     raise_mistakes(evaluation_checks.result_mistakes(result, micro_batch))
     # A copy: the function may return the same memory each time.
-    return {key: _as_tensor(key, value).clone() for key, value in result.items()}
+    return {
+        key: _as_tensor(key, value).clone()
+        for key, value in result.items()
+        if not isinstance(value, str)
+    }
 
 
 def _add(left: Tensors, right: Tensors) -> Tensors:
@@ -89,16 +95,20 @@ class RankSums:
         self._whole: Tensors = {}
         # Nodes of the tree, from left to right.
         self._nodes: list[tuple[range, Tensors]] = []
+        # By key: the text of each micro-batch.
+        self._collected: dict[str, list[tuple[int, str]]] = {}
 
     def add(self, micro_batch: int, result: Any) -> None:
         """Raises Mistake for what is not a dict of sums, or differs from what came before."""
         tensors = tensors_of(result, micro_batch)
-        shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
+        shapes: Shapes = {k: tuple(tensors[k].shape) if k in tensors else None for k in result}
         if self._shapes is None:
             self._shapes = shapes
             self._first = micro_batch
         places = (f"micro-batch {self._first}", f"micro-batch {micro_batch}")
         raise_mistakes(evaluation_checks.difference(self._shapes, places[0], shapes, places[1]))
+        for key in shapes.keys() - tensors.keys():
+            self._collected.setdefault(key, []).append((micro_batch, result[key]))
         is_float = {key: tensor.is_floating_point() for key, tensor in tensors.items()}
         self._whole = _add(self._whole, {k: t for k, t in tensors.items() if not is_float[k]})
         floats = {k: t for k, t in tensors.items() if is_float[k]}
@@ -117,7 +127,7 @@ class RankSums:
 
     def pack(self) -> bytes:
         nodes = [[node.start, node.stop, sums] for node, sums in self._nodes]
-        return pack([self._shapes, self._first, self._whole, nodes])
+        return pack([self._shapes, self._first, self._collected, self._whole, nodes])
 
 
 def total(packed: Sequence[bytes], micro_batches: int) -> Sums:
@@ -129,13 +139,17 @@ def total(packed: Sequence[bytes], micro_batches: int) -> Sums:
     for shapes, other, *_ in with_shapes[1:]:
         places = (f"micro-batch {first}", f"micro-batch {other}")
         raise_mistakes(evaluation_checks.difference(first_shapes, places[0], shapes, places[1]))
-    whole = reduce(_add, (rank[2] for rank in ranks))
+    whole = reduce(_add, (rank[3] for rank in ranks))
     nodes = {
         range(start, stop): sums for *_, rank_nodes in ranks for start, stop, sums in rank_nodes
     }
     sums = _add(whole, _sum_of_node(range(micro_batches), nodes))
+    plain = dict(_plain(sums.items()))
+    for key in first_shapes.keys() - plain.keys():
+        numbered = sorted(item for rank in ranks for item in rank[2].get(key, ()))
+        plain[key] = [text for _, text in numbered]
     # In the order in which the function has the keys.
-    return Sums(_plain((key, sums[key]) for key in first_shapes))
+    return Sums({key: plain[key] for key in first_shapes})
 
 
 def _sum_of_node(node: range, nodes: Mapping[range, Tensors]) -> Tensors:
@@ -145,6 +159,6 @@ def _sum_of_node(node: range, nodes: Mapping[range, Tensors]) -> Tensors:
     return _add(_sum_of_node(left, nodes), _sum_of_node(right, nodes))
 
 
-def _plain(sums: Iterator[tuple[str, torch.Tensor]]) -> dict[str, Any]:
+def _plain(sums: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, Any]]:
     """Python's numbers in place of tensors of shape ()."""
-    return {key: value if value.shape else value.item() for key, value in sums}
+    return ((key, value if value.shape else value.item()) for key, value in sums)

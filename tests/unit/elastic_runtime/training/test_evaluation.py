@@ -222,7 +222,7 @@ def test_inside_another_it_is_refused() -> None:
         pytest.param(3, {}, "a dict as its function", id="no function"),
         pytest.param(3, lambda _: 1.0, "return a dict of sums", id="no dict"),
         pytest.param(3, lambda _: {0: 1.0}, "use strings, such as '0'", id="key"),
-        pytest.param(3, lambda _: {"a": "b"}, "returned a str for 'a'", id="value"),
+        pytest.param(3, lambda _: {"a": b"b"}, "returned a bytes for 'a'", id="value"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(data: Any, function: Any, text: str) -> None:

@@ -64,6 +64,22 @@ def test_arrays_come_back_as_tensors(value: Any) -> None:
     assert torch.equal(sums["a"], torch.tensor([3, 6]))
 
 
+def test_texts_are_collected_in_the_order_of_the_micro_batches() -> None:
+    results: list[dict[str, Any]] = [{"a": str(9 - n) * n, "b": n} for n in range(7)]
+    for world in (1, 2, 5, 9):
+        sums = sum_over(world, results)
+        assert list(sums) == ["a", "b"]
+        assert sums["a"] == [result["a"] for result in results]
+        assert sums.as_plain_data() == {"a": sums["a"], "b": 21}
+
+
+def test_texts_for_some_micro_batches_only_are_a_mistake() -> None:
+    sums = RankSums(2)
+    sums.add(0, {"a": "x"})
+    with pytest.raises(Mistake, match=r"'a' as a text for micro-batch 0 and in shape \(\) for"):
+        sums.add(1, {"a": 1})
+
+
 def test_large_whole_numbers_are_exact() -> None:
     assert sum_over(2, [{"a": 1 << 60}, {"a": 1}, {"a": 1}])["a"] == (1 << 60) + 2
 
