@@ -1,1 +1,1 @@
-"""Elastic versions of what training frameworks offer; each needs its framework in the image."""
+"""Frameworks whose loop the session drives; each is imported only by the script that uses it."""

@@ -134,13 +134,22 @@ def trainer_mistakes(
 
 @dataclass(frozen=True)
 class Plan:
-    """Which steps a job has. `batch`: samples of a step. `epochs`, `max_steps`: as the user chose
-    them; without a positive `max_steps` the epochs count."""
+    """Which steps a job has.
+
+    `samples`: of the dataset. `micro_batches`: of a step, at every size of the job. `epochs`,
+    `max_steps`: as the user chose them; without a positive `max_steps` the epochs count.
+    """
 
     samples: int
-    batch: int
+    micro_batches: int
+    micro_batch_size: int
     epochs: float
     max_steps: int
+
+    @property
+    def batch(self) -> int:
+        """Samples of a step."""
+        return self.micro_batches * self.micro_batch_size
 
     @property
     def steps(self) -> int:

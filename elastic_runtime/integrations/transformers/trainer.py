@@ -9,7 +9,6 @@ reduces gradients, steps the optimizer, saves what a job needs to continue, and 
 """
 
 import math
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,27 +16,18 @@ from typing import Any
 
 import torch
 from transformers import ProgressCallback, Trainer, TrainerState, TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
-from transformers.trainer_utils import rotate_checkpoints
 
-from elastic_runtime.checkpointing import restore
 from elastic_runtime.data.map_dataset import Loader
-from elastic_runtime.integrations import transformers_arguments as arguments
-from elastic_runtime.integrations.transformers_evaluation import evaluate
-from elastic_runtime.integrations.transformers_progress import Progress
+from elastic_runtime.integrations.transformers import arguments, models, setup
+from elastic_runtime.integrations.transformers.evaluation import Evaluation
+from elastic_runtime.integrations.transformers.progress import Progress
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
 from elastic_runtime.session import Session
 from elastic_runtime.strategies.base import Strategy
 from elastic_runtime.strategies.sharded import Sharded
 from elastic_runtime.training.step import Step
-from elastic_runtime.training.worker_device import device
-
-# In output_dir: what a job needs to continue, beside the models in Trainer's layout.
-SESSION_DIRECTORY = "session"
-# The name of a model's directory begins with it until the model is complete.
-DRAFT = "draft-"
 
 
 class ElasticTrainer(Trainer):
@@ -73,7 +63,7 @@ class ElasticTrainer(Trainer):
     ) -> None:
         args = args or TrainingArguments("tmp_trainer")
         raise_mistakes(arguments.argument_mistakes(args))
-        _use_own_device(args)
+        setup.use_own_device(args)
         self.session: Session | None = None
         self._progress = Progress(self)
         super().__init__(model, args, *others, **named)
@@ -114,14 +104,17 @@ class ElasticTrainer(Trainer):
         dataloader = self.get_train_dataloader()
         self._plan = arguments.Plan(
             len(dataloader.dataset),
-            self.args.per_device_train_batch_size * self._micro_batches,
+            int(self.args.gradient_accumulation_steps) * self._processes,
+            int(self.args.per_device_train_batch_size),
             self.args.num_train_epochs,
             self.args.max_steps,
         )
         self._begin_state()
         model = self._prepare_model()
-        self.session = session = self._make_session()
-        loader = session.loader(dataloader.dataset, **self._loader_options(dataloader))
+        options = setup.session_options(self, self._plan) | self._session_options
+        self._checkpoints = Path(options["checkpoint"])
+        self.session = session = Session(self.model, self.optimizer, **options)
+        loader = session.loader(dataloader.dataset, **setup.loader_options(self.args, dataloader))
         self.callback_handler.train_dataloader = loader
         for step in self._steps(session):
             self._follow_step(session, is_last=False)
@@ -234,10 +227,6 @@ class ElasticTrainer(Trainer):
 
     # --- before the first step --------------------------------------------------------------------
 
-    @property
-    def _micro_batches(self) -> int:
-        return int(self.args.gradient_accumulation_steps) * self._processes
-
     def _begin_state(self) -> None:
         callbacks = [*self.callback_handler.callbacks, self.control]
         self.state = TrainerState(
@@ -275,45 +264,6 @@ class ElasticTrainer(Trainer):
         handler = self.callback_handler
         self.control = handler.on_optimizer_step(self.args, self.state, self.control)
 
-    @property
-    def _checkpoint_directory(self) -> Path:
-        default = Path(self.args.output_dir) / SESSION_DIRECTORY
-        return Path(self._session_options.get("checkpoint") or default)
-
-    def _make_session(self) -> Session:
-        options = {
-            "micro_batches": self._micro_batches,
-            "micro_batch_size": self.args.per_device_train_batch_size,
-            "seed": self.args.seed if self.args.data_seed is None else self.args.data_seed,
-            "checkpoint": self._checkpoint_directory,
-            "save_every": self._save_every(),
-            "lr_schedulers": [self.lr_scheduler],
-            "stateful": [self._progress],
-            "grad_scaler": self.accelerator.scaler,
-            "strategy": self._strategy,
-        }
-        return Session(self.model, self.optimizer, **options | self._session_options)
-
-    def _save_every(self) -> int:
-        match arguments.plain(self.args.save_strategy):
-            case "steps":
-                return int(self.state.save_steps)
-            case "epoch":
-                return self._plan.steps_per_epoch
-        return 0
-
-    def _loader_options(self, dataloader: Any) -> dict[str, Any]:
-        """`dataloader`: as Trainer makes it, with the columns that the model takes."""
-        options = {
-            "collate_fn": dataloader.collate_fn,
-            "num_workers": self.args.dataloader_num_workers,
-            "pin_memory": self.args.dataloader_pin_memory and self.args.device.type == "cuda",
-            "prefetch_factor": self.args.dataloader_prefetch_factor,
-        }
-        if self.args.dataloader_multiprocessing_context:
-            options["multiprocessing_context"] = self.args.dataloader_multiprocessing_context
-        return options
-
     # --- evaluation and saving --------------------------------------------------------------------
 
     def evaluation_loop(
@@ -329,8 +279,13 @@ class ElasticTrainer(Trainer):
             return super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
             )
-        loss_only = prediction_loss_only or self.args.prediction_loss_only
-        return evaluate(self, self.session, dataloader, loss_only, ignore_keys, metric_key_prefix)
+        evaluation = Evaluation(
+            self,
+            dataloader,
+            loss_only=bool(prediction_loss_only or self.args.prediction_loss_only),
+            ignore_keys=ignore_keys,
+        )
+        return evaluation.run(self.session, metric_key_prefix)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Also keeps the session's checkpoint of the best state."""
@@ -340,44 +295,14 @@ class ElasticTrainer(Trainer):
             self.session.keep_best(
                 self.state.best_metric, lower_is_better=not self.args.greater_is_better
             )
-            self.state.best_model_checkpoint = str(self._model_directory(self.state.global_step))
+            self.state.best_model_checkpoint = models.path(self, self.state.global_step)
         return is_best
-
-    def _model_directory(self, step: int) -> Path:
-        return Path(self.args.output_dir) / f"checkpoint-{step}"
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """The model in Trainer's layout, by one worker. The session saves what a job continues."""
-        if not self.is_world_process_zero() or isinstance(self._strategy, Sharded):
-            return
-        directory = self._model_directory(self.state.global_step)
-        draft = directory.with_name(DRAFT + directory.name)
-        shutil.rmtree(draft, ignore_errors=True)
-        self.save_model(str(draft), _internal_call=True)
-        self.state.save_to_json(str(draft / TRAINER_STATE_NAME))
-        # A worker that is killed leaves no half of a model under its name.
-        shutil.rmtree(directory, ignore_errors=True)
-        draft.rename(directory)
-        rotate_checkpoints(
-            output_dir=self.args.output_dir,
-            save_total_limit=self.args.save_total_limit,
-            best_model_checkpoint=self.state.best_model_checkpoint,
-            use_mtime=True,
-        )
+        if self.is_world_process_zero() and not isinstance(self._strategy, Sharded):
+            models.save(self)
 
     def _load_best_model(self) -> None:
-        """Every worker reads it, unless it is the model of now."""
-        if self.state.best_global_step == self.state.global_step:
-            return
-        best = restore.best(self._checkpoint_directory)
-        if best:
-            self.model.load_state_dict(restore.load(best)["model"])
-
-
-def _use_own_device(args: TrainingArguments) -> None:
-    """Workers on one machine have a GPU each, and none spreads its model over several."""
-    if args.device.type in ("cuda", "cpu") and not args.use_cpu:
-        own = device()
-        args.__dict__["_setup_devices"] = own
-        args.distributed_state.device = own
-        args._n_gpu = int(own.type == "cuda")
+        if self.state.best_global_step != self.state.global_step:
+            models.load_best(self.model, self._checkpoints, self.state.best_global_step)

@@ -1,0 +1,49 @@
+"""Models in Trainer's layout, beside the checkpoints from which a job continues."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
+
+from elastic_runtime.checkpointing import restore
+
+log = logging.getLogger(__name__)
+# The name of a model's directory begins with it until the model is complete.
+DRAFT = "draft-"
+
+
+def path(trainer: Any, step: int) -> str:
+    """Where the model of a step is."""
+    return str(Path(trainer.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{step}")
+
+
+def save(trainer: Any) -> None:
+    """Write the present model, and delete old ones. By one worker, which may be killed in it."""
+    directory = Path(path(trainer, trainer.state.global_step))
+    draft = directory.with_name(DRAFT + directory.name)
+    shutil.rmtree(draft, ignore_errors=True)
+    trainer.save_model(str(draft), _internal_call=True)
+    trainer.state.save_to_json(str(draft / TRAINER_STATE_NAME))
+    shutil.rmtree(directory, ignore_errors=True)
+    draft.rename(directory)
+    rotate_checkpoints(
+        output_dir=trainer.args.output_dir,
+        save_total_limit=trainer.args.save_total_limit,
+        best_model_checkpoint=trainer.state.best_model_checkpoint,
+        use_mtime=True,
+    )
+
+
+def load_best(model: torch.nn.Module, checkpoints: Path, step: int) -> None:
+    """The session's checkpoint of the best state; every worker reads it."""
+    best = restore.best(checkpoints)
+    if best is None or best.step != step:
+        # Its save was interrupted, as by a lost worker.
+        facts = {"best_step": step, "kept_step": best.step if best else -1}
+        log.warning("the best state was not kept, the one before it is loaded", extra=facts)
+    if best:
+        model.load_state_dict(restore.load(best)["model"])

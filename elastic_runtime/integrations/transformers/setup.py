@@ -1,0 +1,59 @@
+"""Makes a session, its loader and its device from TrainingArguments."""
+
+from pathlib import Path
+from typing import Any
+
+from elastic_runtime.integrations.transformers.arguments import Plan, plain
+from elastic_runtime.training.worker_device import device
+
+# In output_dir: what a job needs to continue, beside the models in Trainer's layout.
+SESSION_DIRECTORY = "session"
+
+
+def use_own_device(args: Any) -> None:
+    """Workers on one machine have a GPU each, and none spreads its model over several."""
+    if args.device.type == "cuda":
+        own = device()
+        args.__dict__["_setup_devices"] = own
+        args.distributed_state.device = own
+        args._n_gpu = 1
+
+
+def session_options(trainer: Any, plan: Plan) -> dict[str, Any]:
+    """The arguments of Session, without model and optimizer."""
+    args = trainer.args
+    return {
+        "micro_batches": plan.micro_batches,
+        "micro_batch_size": plan.micro_batch_size,
+        "seed": args.seed if args.data_seed is None else args.data_seed,
+        "checkpoint": Path(args.output_dir) / SESSION_DIRECTORY,
+        "save_every": _save_every(trainer, plan),
+        "lr_schedulers": [trainer.lr_scheduler],
+        "stateful": [trainer._progress],
+        # None unless the arguments ask for fp16.
+        "grad_scaler": trainer.accelerator.scaler,
+        "strategy": trainer._strategy,
+    }
+
+
+def _save_every(trainer: Any, plan: Plan) -> int:
+    """Steps between two checkpoints; 0: only on request, after shrinks and before stops."""
+    match plain(trainer.args.save_strategy):
+        case "steps":
+            return int(trainer.state.save_steps)
+        case "epoch":
+            return plan.steps_per_epoch
+    return 0
+
+
+def loader_options(args: Any, dataloader: Any) -> dict[str, Any]:
+    """`dataloader`: as Trainer makes it, with the columns that the model takes."""
+    options = {
+        "collate_fn": dataloader.collate_fn,
+        "num_workers": args.dataloader_num_workers,
+        "pin_memory": args.dataloader_pin_memory and args.device.type == "cuda",
+        "prefetch_factor": args.dataloader_prefetch_factor,
+    }
+    if args.dataloader_multiprocessing_context:
+        options["multiprocessing_context"] = args.dataloader_multiprocessing_context
+    return options
