@@ -45,9 +45,10 @@ class Tokens(torch.utils.data.Dataset[Any]):
         return {"input_ids": self.tokens[index], "labels": labels}
 
 
-def arguments(directory: Path, **changes: Any) -> TrainingArguments:
-    """On the CPU, with a log line for each step."""
-    settings: dict[str, Any] = {
+def settings(directory: Path, **changes: Any) -> dict[str, Any]:
+    """Of TrainingArguments: on the CPU, with a log line for each step."""
+    chosen: dict[str, Any] = {
+        "output_dir": str(directory),
         "per_device_train_batch_size": 2,
         "gradient_accumulation_steps": 4,
         "num_train_epochs": 2,
@@ -60,7 +61,11 @@ def arguments(directory: Path, **changes: Any) -> TrainingArguments:
         "dataloader_pin_memory": False,
         "report_to": [],
     }
-    return TrainingArguments(str(directory), **settings | changes)
+    return chosen | changes
+
+
+def arguments(directory: Path, **changes: Any) -> TrainingArguments:
+    return TrainingArguments(**settings(directory, **changes))
 
 
 class SessionOrder(torch.utils.data.Sampler[int]):

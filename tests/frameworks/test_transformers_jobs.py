@@ -1,0 +1,86 @@
+"""ElasticTrainer in jobs that grow, shrink, lose workers, and are interrupted."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="run make test-integrations")
+
+from transformers import LlamaForCausalLM
+
+from elastic_runtime import contract
+from tests.harness.local_job import FOREVER, Job, check_exactly_once, undisturbed_losses
+from tests.paths import TREE
+
+pytestmark = pytest.mark.processes
+SCRIPT = (TREE / "tests" / "frameworks" / "scripts" / "transformers_job.py").read_text()
+MICRO_BATCHES = 8
+# A micro-batch takes at least so long, so that a job does not train far while workers start.
+PACE_S = "0.05"
+
+
+def make_job(directory: Path, script: str = SCRIPT) -> Job:
+    job = Job(directory, script, arguments=(str(FOREVER), PACE_S))
+    # Warnings about a machine without a GPU are not of interest.
+    job.env |= {"PYTHONWARNINGS": "ignore"}
+    return job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = make_job(tmp_path)
+    yield job
+    job.kill()
+
+
+def logged(directory: Path) -> dict[tuple[int, str], dict[str, Any]]:
+    """By step and kind of line, without times; the lines of one step and kind are alike."""
+    lines: dict[tuple[int, str], dict[str, Any]] = {}
+    for path in directory.glob("logs-*.jsonl"):
+        for text in path.read_text().splitlines():
+            line = json.loads(text)
+            kind = next(key for key in ("loss", "eval_loss", "train_loss") if key in line)
+            timeless = {k: v for k, v in line.items() if "_per_second" not in k}
+            timeless = {k: v for k, v in timeless.items() if "runtime" not in k}
+            assert lines.setdefault((line["step"], kind), timeless) == pytest.approx(timeless)
+    return lines
+
+
+def test_a_job_that_is_disturbed_trains_and_logs_as_one_that_is_not(
+    job: Job, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    job.start(0, 1)
+    job.trains(2)
+    job.start(2)
+    before = job.trains(3)
+    job.kill_rank(1)
+    before = job.resumes(before, 3)
+    job.kill_rank(0)
+    job.resumes(before, 3)
+    job.resize(1)
+    job.until(lambda s: s.ceded(1))
+    job.trains(1)
+    assert job.stop() == [contract.EXIT_LEFT_ON_REQUEST] * 3, job.output()
+    # It resumes by itself, and ends.
+    last = 5 + max(line["step"] for line in job.lines("steps-*"))
+    job.arguments = (str(last), "0")
+    job.start(0, 1)
+    assert [job.pods[index].wait(120) for index in (0, 1)] == [0, 0], job.output()
+    alone = tmp_path_factory.mktemp("alone")
+    undisturbed = partial(undisturbed_losses, alone, SCRIPT, [], least=last)
+    assert check_exactly_once(job, undisturbed, MICRO_BATCHES) == last
+    expected = logged(alone)
+    lines = logged(job.directory)
+    assert {kind for _, kind in lines} == {"loss", "eval_loss", "train_loss"}
+    for key, line in lines.items():
+        assert line == pytest.approx(expected[key], rel=1e-5), key
+    # Almost all: the first worker may be lost before it has logged.
+    assert len(lines) > len(expected) - 4
+    model = LlamaForCausalLM.from_pretrained(job.directory / "final")
+    assert model.config.num_hidden_layers == 2
+    names = sorted(path.name for path in (job.directory / "out").iterdir())
+    assert names == [*sorted(f"checkpoint-{step}" for step in (last, last // 5 * 5)), "session"]
