@@ -78,11 +78,17 @@ OTHER_CHECKPOINT = (
     "resume_from_checkpoint is %s, which is not in output_dir: the session resumes from output_dir "
     "by itself; to start from other weights, load them by from_pretrained"
 )
+BEST_OF_SHARDED = (
+    "TrainingArguments has load_best_model_at_end=True, but no worker has the whole of a sharded "
+    "model: leave it out, and read the best state by restore.best(output_dir/session)"
+)
 SEARCH = "hyperparameter_search needs a job for each trial: start the script once for each"
 
 
-def argument_mistakes(args: Any) -> Iterator[str]:
-    """`args`: TrainingArguments."""
+def argument_mistakes(args: Any, *, is_sharded: bool = False) -> Iterator[str]:
+    """`args`: TrainingArguments. `is_sharded`: the strategy is Sharded."""
+    if is_sharded and args.load_best_model_at_end:
+        yield BEST_OF_SHARDED
     for name, (accepted, cure) in REFUSED.items():
         value = plain(getattr(args, name, accepted[0]))
         # fsdp and debug may become lists.

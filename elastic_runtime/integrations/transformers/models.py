@@ -47,3 +47,9 @@ def load_best(model: torch.nn.Module, checkpoints: Path, step: int) -> None:
         log.warning("the best state was not kept, the one before it is loaded", extra=facts)
     if best:
         model.load_state_dict(restore.load(best)["model"])
+
+
+def newest_state(checkpoints: Path) -> Any:
+    """The whole model of the session's newest checkpoint; None if there is none yet."""
+    newest = restore.newest_intact(checkpoints)
+    return restore.load(newest)["model"] if newest else None

@@ -6,6 +6,7 @@ checkpoint, either has all of it, or none and does it again.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -27,13 +28,15 @@ FIELDS = (
 class Progress:
     """Has the state_dict that the session saves, and sends to workers that join.
 
-    `learning_rate`: that of the next step. `seconds`: how long the job has trained.
+    `learning_rate`: that of the next step. `seconds`: how long the job has trained. `stops`: a
+    callback has asked that the job ends.
     """
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self.learning_rate = 0.0
         self.seconds = 0.0
+        self.stops = False
         # While the Trainer changes its state: as it was before.
         self._before: str | None = None
 
@@ -45,6 +48,15 @@ class Progress:
             yield
         finally:
             self._before = None
+
+    def add_loss(self, loss: float | None) -> None:
+        """Of a step. What is not finite counts as the mean of the others, if the user wants it."""
+        assert loss is not None
+        trainer = self._trainer
+        if trainer.args.logging_nan_inf_filter and not math.isfinite(loss):
+            steps = trainer.state.global_step - trainer._globalstep_last_logged
+            loss = float(trainer._tr_loss) / (1 + steps)
+        trainer._tr_loss += loss
 
     def state_dict(self) -> dict[str, Any]:
         return {"trainer": self._dump() if self._before is None else self._before}
@@ -65,6 +77,7 @@ class Progress:
         trainer._globalstep_last_logged = loaded["last_logged"]
         self.learning_rate = loaded["learning_rate"]
         self.seconds = loaded["seconds"]
+        self.stops = loaded["stops"]
 
     def _callbacks(self) -> list[Any]:
         callbacks = self._trainer.callback_handler.callbacks
@@ -82,5 +95,6 @@ class Progress:
                 "last_logged": trainer._globalstep_last_logged,
                 "learning_rate": self.learning_rate,
                 "seconds": self.seconds,
+                "stops": self.stops,
             }
         )

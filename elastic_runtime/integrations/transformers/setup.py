@@ -1,5 +1,7 @@
 """Makes a session, its loader and its device from TrainingArguments."""
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,23 @@ def use_own_device(args: Any) -> None:
         args._n_gpu = 1
 
 
+@contextmanager
+def optimizer_events(optimizer: Any, call: Callable[[str], None]) -> Iterator[None]:
+    """Inside, callbacks learn when the session steps it, by the gradients of all workers."""
+    before = optimizer.register_step_pre_hook(lambda *_: call("on_pre_optimizer_step"))
+    after = optimizer.register_step_post_hook(lambda *_: call("on_optimizer_step"))
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()
+
+
+def checkpoints(args: Any, chosen: Mapping[str, Any]) -> Path:
+    """Where the session saves. `chosen`: the arguments of Session that the user gives."""
+    return Path(chosen.get("checkpoint") or Path(args.output_dir) / SESSION_DIRECTORY)
+
+
 def session_options(trainer: Any, plan: Plan) -> dict[str, Any]:
     """The arguments of Session, without model and optimizer."""
     args = trainer.args
@@ -26,7 +45,7 @@ def session_options(trainer: Any, plan: Plan) -> dict[str, Any]:
         "micro_batches": plan.micro_batches,
         "micro_batch_size": plan.micro_batch_size,
         "seed": args.seed if args.data_seed is None else args.data_seed,
-        "checkpoint": Path(args.output_dir) / SESSION_DIRECTORY,
+        "checkpoint": trainer._checkpoints,
         "save_every": _save_every(trainer, plan),
         "lr_schedulers": [trainer.lr_scheduler],
         "stateful": [trainer._progress],

@@ -18,15 +18,14 @@ import torch
 from transformers import ProgressCallback, Trainer, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
+from elastic_runtime import Session, Sharded
 from elastic_runtime.data.map_dataset import Loader
 from elastic_runtime.integrations.transformers import arguments, models, setup
 from elastic_runtime.integrations.transformers.evaluation import Evaluation
 from elastic_runtime.integrations.transformers.progress import Progress
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
-from elastic_runtime.session import Session
 from elastic_runtime.strategies.base import Strategy
-from elastic_runtime.strategies.sharded import Sharded
 from elastic_runtime.training.step import Step
 
 
@@ -62,7 +61,8 @@ class ElasticTrainer(Trainer):
         **named: Any,
     ) -> None:
         args = args or TrainingArguments("tmp_trainer")
-        raise_mistakes(arguments.argument_mistakes(args))
+        self._is_sharded = isinstance(strategy, Sharded)
+        raise_mistakes(arguments.argument_mistakes(args, is_sharded=self._is_sharded))
         setup.use_own_device(args)
         self.session: Session | None = None
         self._progress = Progress(self)
@@ -73,6 +73,7 @@ class ElasticTrainer(Trainer):
         self._processes = processes
         self._strategy = strategy
         self._session_options = dict(session_options or {})
+        self._checkpoints = setup.checkpoints(args, self._session_options)
         self._ignored_keys: list[str] | None = None
 
     # --- the loop ---------------------------------------------------------------------------------
@@ -112,29 +113,30 @@ class ElasticTrainer(Trainer):
         self._begin_state()
         model = self._prepare_model()
         options = setup.session_options(self, self._plan) | self._session_options
-        self._checkpoints = Path(options["checkpoint"])
         self.session = session = Session(self.model, self.optimizer, **options)
         loader = session.loader(dataloader.dataset, **setup.loader_options(self.args, dataloader))
         self.callback_handler.train_dataloader = loader
-        for step in self._steps(session):
-            self._follow_step(session, is_last=False)
-            self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)
-            self._compute(model, step, loader)
-            session.commit()
+        with setup.optimizer_events(self.optimizer, self._call):
+            for step in self._steps(session):
+                self._follow_step(session, is_last=False)
+                if self._progress.stops:
+                    session.stop()
+                self._call("on_step_begin")
+                self._compute(model, step, loader)
+                session.commit()
         self._follow_step(session, is_last=True)
-        samples = self._plan.batch * self.state.global_step
-        start_time = time.time() - self._progress.seconds
-        return self._finalize_training(None, samples, start_time)
+        samples = self._plan.batch * self._plan.steps
+        return self._finalize_training(None, samples, time.time() - self._progress.seconds)
 
     def _steps(self, session: Session) -> Iterator[Step]:
         """Until the job has ended. The callbacks learn of the beginning when the rank is known."""
         step = session.begin(self._plan.steps)
         self._follow_rank(session)
         self._start_time = time.time() - self._progress.seconds
-        self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
+        self._call("on_train_begin")
         if self.args.eval_on_start and session.step == 0:
             self._evaluate(None, self._ignored_keys, skip_scheduler=True)
-        self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
+        self._call("on_epoch_begin")
         while step:
             yield step
             step = session.begin(self._plan.steps)
@@ -144,9 +146,7 @@ class ElasticTrainer(Trainer):
         """The gradients of this worker's micro-batches."""
         for number, inputs in enumerate(loader.batches(step)):
             if number:
-                self.control = self.callback_handler.on_substep_end(
-                    self.args, self.state, self.control
-                )
+                self._call("on_substep_end")
             model.train()
             if callable(getattr(self.optimizer, "train", None)):
                 self.optimizer.train()
@@ -171,22 +171,20 @@ class ElasticTrainer(Trainer):
         """What Trainer does after a step, if it has not done it for the last one committed."""
         if self.state.global_step >= session.step:
             return
-        handler = self.callback_handler
         with self._progress.changing():
-            self._add_loss(session.loss)
+            self._progress.add_loss(session.loss)
             self.state.global_step = session.step
             self.state.epoch = self._plan.epoch(session.step)
             self._progress.seconds = time.time() - self._start_time
-            self.control = handler.on_step_end(self.args, self.state, self.control)
+            self._call("on_step_end")
             self._act_on_control(session)
             if is_last or self._plan.ends_epoch(session.step):
-                self.control = handler.on_epoch_end(self.args, self.state, self.control)
+                self._call("on_epoch_end")
                 self._act_on_control(session)
                 if not is_last:
-                    self.control = handler.on_epoch_begin(self.args, self.state, self.control)
+                    self._call("on_epoch_begin")
             self._progress.learning_rate = self._get_learning_rate()
-        if self.control.should_training_stop and not is_last:
-            session.stop()
+            self._progress.stops = self.control.should_training_stop and not is_last
 
     def _act_on_control(self, session: Session) -> None:
         self._maybe_log_save_evaluate(
@@ -201,14 +199,6 @@ class ElasticTrainer(Trainer):
         )
         if self.control.should_epoch_stop:
             raise Mistake(arguments.EPOCH_STOP)
-
-    def _add_loss(self, loss: float | None) -> None:
-        """As Trainer does it: what is not finite counts as the mean of the others, if so wanted."""
-        assert loss is not None
-        if self.args.logging_nan_inf_filter and not math.isfinite(loss):
-            steps = self.state.global_step - self._globalstep_last_logged
-            loss = float(self._tr_loss) / (1 + steps)
-        self._tr_loss += loss
 
     def _follow_rank(self, session: Session) -> None:
         """The worker of rank 0 is the one that logs and writes, to Trainer, Accelerate and others.
@@ -252,17 +242,12 @@ class ElasticTrainer(Trainer):
         self.model_wrapped = model
         for name in ("model", "optimizer", "lr_scheduler"):
             setattr(self.callback_handler, name, getattr(self, name))
-        self.optimizer.register_step_pre_hook(self._before_optimizer_step)
-        self.optimizer.register_step_post_hook(self._after_optimizer_step)
         return model
 
-    def _before_optimizer_step(self, *_: Any) -> None:
-        handler = self.callback_handler
-        self.control = handler.on_pre_optimizer_step(self.args, self.state, self.control)
-
-    def _after_optimizer_step(self, *_: Any) -> None:
-        handler = self.callback_handler
-        self.control = handler.on_optimizer_step(self.args, self.state, self.control)
+    def _call(self, event: str) -> None:
+        """Let the callbacks learn of an event, and decide what follows."""
+        call = getattr(self.callback_handler, event)
+        self.control = call(self.args, self.state, self.control)
 
     # --- evaluation and saving --------------------------------------------------------------------
 
@@ -300,8 +285,14 @@ class ElasticTrainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """The model in Trainer's layout, by one worker. The session saves what a job continues."""
-        if self.is_world_process_zero() and not isinstance(self._strategy, Sharded):
+        if self.is_world_process_zero() and not self._is_sharded:
             models.save(self)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Trainer's, by one worker. A sharded model is whole in the session's checkpoint only."""
+        if self._is_sharded and state_dict is None and self.is_world_process_zero():
+            state_dict = models.newest_state(self._checkpoints)
+        super()._save(output_dir, state_dict)
 
     def _load_best_model(self) -> None:
         if self.state.best_global_step != self.state.global_step:

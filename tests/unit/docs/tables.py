@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 
 from cede.api import reasons
 from cede.api.reasons import Reason
+from elastic_runtime.integrations.transformers import arguments
 from tests.unit.docs.pages import DOCS
 
 MARKERS = {
@@ -16,6 +17,7 @@ MARKERS = {
     DOCS / "reasons.md": ("reason_tables",),
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
+    DOCS / "transformers.md": ("refused_arguments",),
 }
 """Page → the markers in it."""
 
@@ -32,6 +34,7 @@ def table(marker: str) -> str:
         "reason_tables": reason_tables,
         "metric_table": metric_table,
         "api": api.page,
+        "refused_arguments": refused_arguments,
     }
     return tables[marker]()
 
@@ -55,6 +58,15 @@ def _metric_row(collector: Any, name: str) -> str:
     suffix = "_total" if collector._type == "counter" else ""
     labels = ", ".join(f"`{label}`" for label in collector._labelnames)
     return f"| `{name}{suffix}` | {collector._type} | {labels} | {collector._documentation} |"
+
+
+def refused_arguments() -> str:
+    """Of TrainingArguments, with what to do in their place."""
+    rows = [
+        f"| `{name}` other than `{accepted[0]!r}` | {cure} |"
+        for name, (accepted, cure) in arguments.REFUSED.items()
+    ]
+    return "\n".join(["| argument | cure |", "|---|---|", *rows])
 
 
 def reason_tables() -> str:
