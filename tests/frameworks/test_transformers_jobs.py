@@ -18,9 +18,9 @@ from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
 SCRIPT = (TREE / "tests" / "frameworks" / "scripts" / "transformers_job.py").read_text()
-MICRO_BATCHES = 8
+MICRO_BATCHES = 4
 # A micro-batch takes at least so long, so that a job does not train far while workers start.
-PACE_S = "0.05"
+PACE_S = "0.1"
 
 
 def make_job(directory: Path, script: str = SCRIPT) -> Job:

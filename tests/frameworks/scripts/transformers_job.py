@@ -13,7 +13,7 @@ from elastic_runtime import Deterministic, Sharded
 from elastic_runtime.integrations.transformers import ElasticTrainer
 from tests.frameworks import tiny
 
-MICRO_BATCHES = 8
+MICRO_BATCHES = 4
 STEPS, SECONDS = int(sys.argv[1]), float(sys.argv[2])
 
 
