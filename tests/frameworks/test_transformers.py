@@ -11,7 +11,12 @@ pytest.importorskip("transformers", reason="run make test-integrations")
 pytest.importorskip("peft", reason="run make test-integrations")
 
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import EarlyStoppingCallback, LlamaForCausalLM, Seq2SeqTrainer
+from transformers import (
+    EarlyStoppingCallback,
+    LlamaForCausalLM,
+    Seq2SeqTrainer,
+    TrainerCallback,
+)
 from transformers import Seq2SeqTrainingArguments as Seq2SeqArguments
 
 from elastic_runtime.integrations.transformers import ElasticTrainer
@@ -19,19 +24,17 @@ from tests.frameworks import tiny
 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
 MEASURED = ("loss", "grad_norm", "learning_rate", "epoch", "train_loss", "step")
-STEPS = {"eval_strategy": "steps", "eval_steps": 2}
+STEPS: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 2}
 
 
 def measured(logs: list[dict[str, float]]) -> list[dict[str, float]]:
     """Without times."""
-    return [
-        {
-            key: value
-            for key, value in line.items()
-            if key in MEASURED or (key.startswith("eval_") and "per_second" not in key)
-        }
-        for line in ({k: v for k, v in line.items() if "runtime" not in k} for line in logs)
-    ]
+    return [{key: line[key] for key in line if is_measured(key)} for line in logs]
+
+
+def is_measured(key: str) -> bool:
+    is_time = "runtime" in key or "per_second" in key
+    return key in MEASURED or (key.startswith("eval_") and not is_time)
 
 
 def make(
@@ -152,7 +155,7 @@ def test_a_model_without_a_number_of_items_gets_the_mean_over_micro_batches(
 
 
 def test_processes_multiply_the_micro_batches_of_a_step(tmp_path: Path) -> None:
-    changes = {"gradient_accumulation_steps": 2, "max_steps": 3}
+    changes: dict[str, Any] = {"gradient_accumulation_steps": 2, "max_steps": 3}
     several = make(tmp_path / "a", named={"processes": 2}, **changes)
     several.train()
     alone = make(tmp_path / "b", **changes | {"gradient_accumulation_steps": 4})
@@ -222,7 +225,11 @@ def test_early_stopping_ends_the_job_and_loads_the_best_state(tmp_path: Path) ->
 
 
 def test_a_job_that_is_started_again_continues_with_its_logs(tmp_path: Path) -> None:
-    changes = {"lr_scheduler_type": "constant", "logging_steps": 2, "save_strategy": "steps"}
+    changes: dict[str, Any] = {
+        "lr_scheduler_type": "constant",
+        "logging_steps": 2,
+        "save_strategy": "steps",
+    }
     whole = make(tmp_path / "whole", max_steps=7, **changes)
     whole.train()
     for steps in (3, 7):
@@ -276,7 +283,7 @@ def test_overriding_what_the_session_does_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_callback_cannot_end_an_epoch_early(tmp_path: Path) -> None:
-    class Impatient(tiny.TrainerCallback):
+    class Impatient(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             control.should_epoch_stop = True
 

@@ -1,12 +1,15 @@
 """ElasticTrainer in jobs that grow, shrink, lose workers, and are interrupted."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("transformers", reason="run make test-integrations")
 
@@ -84,3 +87,59 @@ def test_a_job_that_is_disturbed_trains_and_logs_as_one_that_is_not(
     assert model.config.num_hidden_layers == 2
     names = sorted(path.name for path in (job.directory / "out").iterdir())
     assert names == [*sorted(f"checkpoint-{step}" for step in (last, last // 5 * 5)), "session"]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Job]:
+    """A job that begins when it has two workers."""
+    job = make_job(tmp_path)
+    job.env[contract.SIZES_ENV] = "2,8"
+    yield job
+    job.kill()
+
+
+def run_alone(job: Job, directory: Path) -> dict[int, float]:
+    """The losses of the same script, run without an agent."""
+    alone = Job(directory, SCRIPT)
+    subprocess.run(
+        [sys.executable, "train.py", *job.arguments],
+        cwd=directory,
+        env=job.env | {"STRATEGY": "replicated"},
+        check=True,
+    )
+    return {line["step"]: line["loss"] for line in alone.lines("steps-*")}
+
+
+def test_early_stopping_ends_the_job_on_all_workers(pair: Job, tmp_path: Path) -> None:
+    pair.arguments = (str(FOREVER), "0")
+    pair.env |= {"STRATEGY": "replicated", "STOPS_EARLY": "yes"}
+    pair.start(0, 1)
+    assert [pod.wait(120) for pod in pair.pods.values()] == [0, 0], pair.output()
+    losses = {line["step"]: line["loss"] for line in pair.lines("steps-*")}
+    (tmp_path / "alone").mkdir()
+    assert losses == pytest.approx(run_alone(pair, tmp_path / "alone"), rel=1e-4)
+    evaluations = {
+        step: line["eval_loss"]
+        for (step, kind), line in logged(pair.directory).items()
+        if kind == "eval_loss"
+    }
+    best = min(evaluations, key=lambda step: evaluations[step])
+    assert max(losses) == best + 10 + 1
+    final = LlamaForCausalLM.from_pretrained(pair.directory / "final")
+    kept = LlamaForCausalLM.from_pretrained(pair.directory / "out" / f"checkpoint-{best}")
+    for parameter, other in zip(final.parameters(), kept.parameters(), strict=True):
+        torch.testing.assert_close(parameter, other)
+
+
+def test_a_sharded_model_trains_alike_and_is_written_whole(pair: Job, tmp_path: Path) -> None:
+    pair.arguments = ("7", "0")
+    pair.env["STRATEGY"] = "sharded"
+    pair.start(0, 1)
+    assert [pod.wait(120) for pod in pair.pods.values()] == [0, 0], pair.output()
+    (tmp_path / "alone").mkdir()
+    losses = {line["step"]: line["loss"] for line in pair.lines("steps-*")}
+    assert losses == pytest.approx(run_alone(pair, tmp_path / "alone"), rel=1e-5)
+    sharded = LlamaForCausalLM.from_pretrained(pair.directory / "final")
+    replicated = LlamaForCausalLM.from_pretrained(tmp_path / "alone" / "final")
+    for parameter, other in zip(sharded.parameters(), replicated.parameters(), strict=True):
+        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)

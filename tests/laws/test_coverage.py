@@ -34,6 +34,26 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/agent/test_coordinator.py",
         "the status follows there from the reports of pods",
     ),
+    "elastic_runtime/integrations/transformers/evaluation.py": (
+        "tests/frameworks/test_transformers.py",
+        "needs transformers; metrics are compared with Trainer's there",
+    ),
+    "elastic_runtime/integrations/transformers/models.py": (
+        "tests/frameworks/test_transformers.py",
+        "needs transformers; early stopping loads the best model there",
+    ),
+    "elastic_runtime/integrations/transformers/progress.py": (
+        "tests/frameworks/test_transformers.py",
+        "needs transformers; a job that is started again continues with it there",
+    ),
+    "elastic_runtime/integrations/transformers/setup.py": (
+        "tests/frameworks/test_transformers.py",
+        "needs transformers; every job there is set up by it",
+    ),
+    "elastic_runtime/integrations/transformers/trainer.py": (
+        "tests/frameworks/test_transformers.py",
+        "needs transformers; it is compared with Trainer there",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback
 
 from elastic_runtime import Deterministic, Sharded
 from elastic_runtime.integrations.transformers import ElasticTrainer
@@ -50,6 +50,12 @@ def shard(model: Any, mesh: Any) -> None:
 # The model learns few samples by heart, which makes much of how sums are rounded.
 STRATEGIES = {"sharded": Sharded(shard), "replicated": None, "deterministic": Deterministic()}
 
+STOPPING = {
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "eval_loss",
+    "greater_is_better": False,
+}
+stops_early = "STOPS_EARLY" in os.environ
 trainer = SlowTrainer(
     tiny.model(),
     tiny.arguments(
@@ -64,6 +70,7 @@ trainer = SlowTrainer(
         save_steps=5,
         save_total_limit=2,
         disable_tqdm=False,
+        **STOPPING if stops_early else {},
     ),
     processes=MICRO_BATCHES // 2,
     strategy=STRATEGIES[os.environ.get("STRATEGY", "deterministic")],
@@ -71,7 +78,7 @@ trainer = SlowTrainer(
     train_dataset=tiny.Tokens(100),
     eval_dataset=tiny.Tokens(11, seed=1),
     compute_metrics=accuracy,
-    callbacks=[FirstWorker()],
+    callbacks=[FirstWorker(), *([EarlyStoppingCallback(2)] if stops_early else [])],
 )
 trainer.train()
 trainer.save_model("final")

@@ -1,6 +1,7 @@
 """Every code block is checked: YAML by models, schemas and the webhook, shell by the parsers.
 
-Python blocks are run by tests/processes/test_guide.py."""
+Python blocks are run by tests/processes/test_guide.py, and those of the pages about frameworks by
+tests/frameworks."""
 
 import ast
 import re
@@ -30,6 +31,8 @@ from webhook.rules import complaints
 
 LANGUAGES = {"python", "sh", "yaml", "text", "mermaid"}
 PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
+# They need packages that are not in the environment of the other tests.
+FRAMEWORK_PAGES = {"docs/transformers.md"}
 
 
 def test_every_block_has_a_language_that_is_checked() -> None:
@@ -40,8 +43,8 @@ def test_every_block_has_a_language_that_is_checked() -> None:
 
 
 def test_python_is_on_the_pages_that_are_run() -> None:
-    """By tests/processes/test_guide.py."""
-    assert {block.page for block in blocks("python")} == PYTHON_PAGES
+    """By tests/processes/test_guide.py and tests/frameworks."""
+    assert {block.page for block in blocks("python")} == PYTHON_PAGES | FRAMEWORK_PAGES
     for block in blocks("python"):
         ast.parse(block.text, str(block))
 
