@@ -29,10 +29,11 @@ STEPS: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 2}
 
 def measured(logs: list[dict[str, float]]) -> list[dict[str, float]]:
     """Without times."""
-    return [{key: line[key] for key in line if is_measured(key)} for line in logs]
+    return [dict(filter(is_measured, line.items())) for line in logs]
 
 
-def is_measured(key: str) -> bool:
+def is_measured(item: tuple[str, float]) -> bool:
+    key, _ = item
     is_time = "runtime" in key or "per_second" in key
     return key in MEASURED or (key.startswith("eval_") and not is_time)
 
