@@ -125,9 +125,12 @@ def trainer_mistakes(
             f"processes is {processes!r}: give the number of processes for which "
             "gradient_accumulation_steps was chosen, at least 1"
         )
-    if train_dataset is not None and not hasattr(train_dataset, "__len__"):
+    classes = [cls.__name__ for cls in type(train_dataset).__mro__]
+    has_length = train_dataset is None or hasattr(train_dataset, "__len__")
+    # torch's own has an [index] by its type, and none in fact.
+    if not has_length or "IterableDataset" in classes:
         yield (
-            f"train_dataset is a {type(train_dataset).__name__} without a length: give a dataset "
+            f"train_dataset is a {classes[0]}, which can only be read in sequence: give a dataset "
             "with a length and an [index], or port the loop with session.streams"
         )
     for name, cure in REPLACED_METHODS.items():
@@ -170,8 +173,8 @@ class Plan:
 
     @property
     def whole_epochs(self) -> int:
-        """Begun by the last step."""
-        return -(-self.steps * self.batch // self.samples)
+        """As many as begin."""
+        return math.ceil(self.epoch(self.steps) if self.max_steps > 0 else self.epochs)
 
     def epoch(self, step: int) -> float:
         """How many epochs are used after so many steps."""

@@ -20,7 +20,7 @@ PADDING = -100
 
 
 class Evaluation:
-    """Of one dataset. `loss_only`: predictions are not needed."""
+    """Of one dataset. `loss_only`: predictions are not needed. `is_complete`: it has a result."""
 
     def __init__(
         self, trainer: Any, dataloader: Any, *, loss_only: bool, ignore_keys: list[str] | None
@@ -30,6 +30,7 @@ class Evaluation:
         self._collate = dataloader.collate_fn
         self._needs_predictions = trainer.compute_metrics is not None and not loss_only
         self._ignore_keys = ignore_keys
+        self.is_complete = False
         trainer.callback_handler.eval_dataloader = dataloader
 
     def run(self, session: Session, prefix: str) -> EvalLoopOutput:
@@ -40,7 +41,8 @@ class Evaluation:
             micro_batch_size=self._trainer.args.eval_batch_size,
             collate_fn=self._collate,
         )
-        # An evaluation that could not end has no metrics.
+        # One that could not end, as when the job is stopped meanwhile, has no metrics.
+        self.is_complete = sums.is_complete
         metrics: dict[str, Any] = {}
         predictions = None
         if self._needs_predictions and sums.is_complete:

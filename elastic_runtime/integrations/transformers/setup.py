@@ -5,11 +5,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from elastic_runtime.integrations.transformers.arguments import Plan, plain
+from elastic_runtime.integrations.transformers.arguments import (
+    OTHER_CHECKPOINT,
+    SEARCH,
+    Plan,
+    plain,
+)
+from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.worker_device import device
 
 # In output_dir: what a job needs to continue, beside the models in Trainer's layout.
 SESSION_DIRECTORY = "session"
+
+
+def check_start(args: Any, resume_from_checkpoint: str | bool | None, trial: Any) -> None:
+    """Raises Mistake for what `Trainer.train` takes and an elastic job does not."""
+    if trial is not None:
+        raise Mistake(SEARCH)
+    if resume_from_checkpoint and resume_from_checkpoint is not True:
+        own = Path(args.output_dir).resolve()
+        if own not in Path(resume_from_checkpoint).resolve().parents:
+            raise Mistake(OTHER_CHECKPOINT % resume_from_checkpoint)
 
 
 def use_own_device(args: Any) -> None:

@@ -75,6 +75,8 @@ class ElasticTrainer(Trainer):
         self._session_options = dict(session_options or {})
         self._checkpoints = setup.checkpoints(args, self._session_options)
         self._ignored_keys: list[str] | None = None
+        # Of the last evaluation.
+        self._has_metrics = False
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -85,12 +87,7 @@ class ElasticTrainer(Trainer):
         ignore_keys_for_eval: list[str] | None = None,
     ) -> Any:
         """Train until the job ends. A job that was interrupted continues from output_dir."""
-        if trial is not None:
-            raise Mistake(arguments.SEARCH)
-        if resume_from_checkpoint and resume_from_checkpoint is not True:
-            own = Path(self.args.output_dir).resolve()
-            if own not in Path(resume_from_checkpoint).resolve().parents:
-                raise Mistake(arguments.OTHER_CHECKPOINT % resume_from_checkpoint)
+        setup.check_start(self.args, resume_from_checkpoint, trial)
         return super().train(None, None, ignore_keys_for_eval)
 
     def _inner_training_loop(
@@ -270,11 +267,13 @@ class ElasticTrainer(Trainer):
             loss_only=bool(prediction_loss_only or self.args.prediction_loss_only),
             ignore_keys=ignore_keys,
         )
-        return evaluation.run(self.session, metric_key_prefix)
+        output = evaluation.run(self.session, metric_key_prefix)
+        self._has_metrics = evaluation.is_complete
+        return output
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Also keeps the session's checkpoint of the best state."""
-        is_best: bool = super()._determine_best_metric(metrics, trial)
+        is_best = self._has_metrics and super()._determine_best_metric(metrics, trial)
         if is_best and self.args.load_best_model_at_end:
             assert self.session
             self.session.keep_best(
@@ -297,3 +296,6 @@ class ElasticTrainer(Trainer):
     def _load_best_model(self) -> None:
         if self.state.best_global_step != self.state.global_step:
             models.load_best(self.model, self._checkpoints, self.state.best_global_step)
+        if not Path(self.state.best_model_checkpoint).exists():
+            # The worker that wrote it was lost. Trainer would compare it with others.
+            self.state.best_model_checkpoint = None

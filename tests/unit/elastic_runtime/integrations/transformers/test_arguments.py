@@ -81,6 +81,11 @@ for method in REPLACED_METHODS:
     setattr(Base, method, lambda self: None)
 
 
+class IterableDataset:
+    def __len__(self) -> int:
+        return 1
+
+
 class Derived(Base):
     def training_step(self) -> None:
         raise AssertionError
@@ -94,7 +99,10 @@ class Derived(Base):
         pytest.param(0, Base, [1], ["processes is 0"], id="no process"),
         pytest.param(True, Base, [1], ["processes is True"], id="a flag"),
         pytest.param(1.5, Base, [1], ["processes is 1.5"], id="no whole number"),
-        pytest.param(1, Base, iter([1]), ["without a length"], id="stream"),
+        pytest.param(1, Base, iter([1]), ["only be read in sequence"], id="stream"),
+        pytest.param(
+            1, Base, IterableDataset(), ["is a IterableDataset"], id="stream with a length"
+        ),
         pytest.param(1, Derived, [1], ["overrides training_step"], id="a method of the loop"),
     ],
 )
@@ -114,10 +122,10 @@ def plan(samples: int = 32, epochs: float = 2, max_steps: int = -1) -> Plan:
     ("chosen", "steps", "whole_epochs", "ends"),
     [
         pytest.param(plan(), 8, 2, [4, 8], id="whole epochs"),
-        pytest.param(plan(samples=30), 8, 3, [4, 8], id="samples left over"),
+        pytest.param(plan(samples=30), 8, 2, [4, 8], id="samples left over"),
         pytest.param(plan(epochs=1.5), 6, 2, [4], id="half an epoch"),
         pytest.param(plan(max_steps=5), 5, 2, [4], id="steps"),
-        pytest.param(plan(samples=3, epochs=2), 1, 3, [1], id="an epoch within a step"),
+        pytest.param(plan(samples=3, epochs=2), 1, 2, [1], id="an epoch within a step"),
     ],
 )
 def test_a_plan_has_the_steps_in_which_all_epochs_are_used(
