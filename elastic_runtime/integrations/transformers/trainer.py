@@ -49,6 +49,7 @@ class ElasticTrainer(Trainer):
     state: Any
     control: Any
     _created_lr_scheduler: bool
+    _progress: Progress
 
     def __init__(
         self,
@@ -65,7 +66,6 @@ class ElasticTrainer(Trainer):
         raise_mistakes(arguments.argument_mistakes(args, is_sharded=self._is_sharded))
         setup.use_own_device(args)
         self.session: Session | None = None
-        self._progress = Progress(self)
         super().__init__(model, args, *others, **named)
         raise_mistakes(
             arguments.trainer_mistakes(processes, type(self), ElasticTrainer, self.train_dataset)
@@ -222,6 +222,7 @@ class ElasticTrainer(Trainer):
         )
         self.state.compute_steps(self.args, self._plan.steps)
         self.state.init_training_references(self, self._plan.steps, self._plan.whole_epochs, None)
+        self._progress = Progress(self)
         self._tr_loss = torch.tensor(0.0, dtype=torch.float64)
         self._total_loss_scalar = 0.0
         self._globalstep_last_logged = 0
@@ -232,7 +233,6 @@ class ElasticTrainer(Trainer):
         """The model to call, with autocast and compiled as the arguments say."""
         if self._created_lr_scheduler:
             self.lr_scheduler = None
-            self._created_lr_scheduler = False
         self.create_optimizer_and_scheduler(self._plan.steps)
         self._progress.learning_rate = self._get_learning_rate()
         model: torch.nn.Module = self.accelerator.prepare_model(self.model)
@@ -261,12 +261,8 @@ class ElasticTrainer(Trainer):
             return super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
             )
-        evaluation = Evaluation(
-            self,
-            dataloader,
-            loss_only=bool(prediction_loss_only or self.args.prediction_loss_only),
-            ignore_keys=ignore_keys,
-        )
+        loss_only = bool(prediction_loss_only or self.args.prediction_loss_only)
+        evaluation = Evaluation(self, dataloader, loss_only=loss_only, ignore_keys=ignore_keys)
         output = evaluation.run(self.session, metric_key_prefix)
         self._has_metrics = evaluation.is_complete
         return output
