@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("transformers", reason="run make test-integrations")
 
+import transformers
 from transformers import LlamaForCausalLM, TrainingArguments
 
-from elastic_runtime.integrations.transformers.arguments import REFUSED
+from elastic_runtime.integrations.transformers.arguments import REFUSED, TESTED_VERSION
 from tests.paths import TREE
 from tests.unit.docs.pages import blocks_of
 
@@ -40,6 +41,12 @@ def test_both_scripts_run_and_write_a_model(tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path / "elastic"):
         assert LlamaForCausalLM.from_pretrained(directory / "final").config.hidden_size == 32
         assert LlamaForCausalLM.from_pretrained(directory / "out" / "checkpoint-2")
+
+
+def test_the_page_and_the_makefile_name_the_version_that_is_tested() -> None:
+    assert transformers.__version__ == TESTED_VERSION
+    assert f"transformers {TESTED_VERSION}" in (TREE / PAGE).read_text()
+    assert f"'transformers=={TESTED_VERSION}'" in (TREE / "Makefile").read_text()
 
 
 def test_what_is_refused_is_an_argument_with_its_default() -> None:

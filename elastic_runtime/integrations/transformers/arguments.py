@@ -70,6 +70,21 @@ REPLACED_METHODS: Mapping[str, str] = {
     "_inner_training_loop": "compute_loss, or use a callback",
     "_run_epoch": "compute_loss, or use a callback",
 }
+# Names of Trainer, some of them private, that ElasticTrainer calls or replaces.
+NEEDED_NAMES = (
+    *REPLACED_METHODS,
+    "loss_is_scaled_for_ga",
+    "_determine_best_metric",
+    "_finalize_training",
+    "_get_learning_rate",
+    "_get_num_items_in_batch",
+    "_load_best_model",
+    "_maybe_log_save_evaluate",
+    "_prepare_inputs",
+    "_save",
+    "_save_checkpoint",
+)
+TESTED_VERSION = "5.23.0"
 EPOCH_STOP = (
     "a callback set should_epoch_stop, but every sample of an epoch is used once: set "
     "should_training_stop to end the job"
@@ -83,6 +98,15 @@ BEST_OF_SHARDED = (
     "model: leave it out, and read the best state by restore.best(output_dir/session)"
 )
 SEARCH = "hyperparameter_search needs a job for each trial: start the script once for each"
+
+
+def version_mistakes(trainer: type, version: str) -> Iterator[str]:
+    """`trainer`: of the transformers of that version."""
+    if missing := [name for name in NEEDED_NAMES if not hasattr(trainer, name)]:
+        yield (
+            f"the Trainer of transformers {version} has no {', '.join(missing)}: use transformers "
+            f"{TESTED_VERSION}, with which ElasticTrainer is tested"
+        )
 
 
 def argument_mistakes(args: Any, *, is_sharded: bool = False) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import ProgressCallback, Trainer, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
@@ -61,6 +62,7 @@ class ElasticTrainer(Trainer):
         session_options: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> None:
+        raise_mistakes(arguments.version_mistakes(Trainer, transformers.__version__))
         args = args or TrainingArguments("tmp_trainer")
         self._is_sharded = isinstance(strategy, Sharded)
         raise_mistakes(arguments.argument_mistakes(args, is_sharded=self._is_sharded))

@@ -13,6 +13,7 @@ from elastic_runtime.integrations.transformers.arguments import (
     Plan,
     argument_mistakes,
     trainer_mistakes,
+    version_mistakes,
 )
 
 
@@ -79,6 +80,12 @@ class Base:
 
 for method in REPLACED_METHODS:
     setattr(Base, method, lambda self: None)
+
+
+def test_a_version_without_a_name_that_is_needed_is_refused_with_the_tested_one() -> None:
+    [mistake] = version_mistakes(Base, "9.1")
+    assert "transformers 9.1 has no loss_is_scaled_for_ga, " in mistake
+    assert "use transformers 5.23.0" in mistake
 
 
 class IterableDataset:
