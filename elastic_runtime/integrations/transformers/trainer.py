@@ -200,10 +200,7 @@ class ElasticTrainer(Trainer):
             raise Mistake(arguments.EPOCH_STOP)
 
     def _follow_rank(self, session: Session) -> None:
-        """The worker of rank 0 is the one that logs and writes, to Trainer, Accelerate and others.
-
-        It may become another process.
-        """
+        """To Trainer and Accelerate the first process is rank 0, which may have become another."""
         shared = self.args.distributed_state
         shared.process_index = shared.local_process_index = session.rank
         has_become_first = session.rank == 0 and not self.state.is_world_process_zero
@@ -267,6 +264,8 @@ class ElasticTrainer(Trainer):
         evaluation = Evaluation(self, dataloader, loss_only=loss_only, ignore_keys=ignore_keys)
         output = evaluation.run(self.session, metric_key_prefix)
         self._has_metrics = evaluation.is_complete
+        # Workers may have been lost meanwhile.
+        self._follow_rank(self.session)
         return output
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
