@@ -1,5 +1,6 @@
 """ElasticTrainer does what Trainer does, in a job of one."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,23 @@ def test_a_job_that_is_started_again_continues_with_its_logs(tmp_path: Path) -> 
     # The first run ended with a line of its own.
     assert [line for line in parts if line["step"] != 3] == expected
     assert math.isclose(parts[-1]["train_loss"], expected[-1]["train_loss"], rel_tol=1e-6)
+
+
+def test_what_follows_a_step_is_in_the_state_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A worker that joins while others evaluate does all of it again."""
+    steps = []
+
+    class Watcher(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            steps.append((saved_step(), state.global_step))
+
+    def saved_step() -> int:
+        return int(json.loads(trainer._progress.state_dict()["trainer"])["state"]["global_step"])
+
+    trainer = make(tmp_path, named={"callbacks": [Watcher()]}, max_steps=3)
+    trainer.train()
+    assert steps == [(0, 1), (1, 2), (2, 3)]
+    assert saved_step() == 3
 
 
 def test_only_adapters_train_and_are_saved(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import torch
 from transformers.trainer_callback import ExportableState
 
-# Of TrainerState; the rest follows from the arguments and from the worker.
+# Of TrainerState, beside its history; the rest follows from the arguments and from the worker.
 FIELDS = (
     "global_step",
     "epoch",
-    "log_history",
     "best_metric",
     "best_global_step",
     "best_model_checkpoint",
@@ -38,12 +38,12 @@ class Progress:
         self.seconds = 0.0
         self.stops = False
         # While the Trainer changes its state: as it was before.
-        self._before: str | None = None
+        self._before: dict[str, Any] | None = None
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Inside, the state is what it was before."""
-        self._before = self._dump()
+        self._before = self._present()
         try:
             yield
         finally:
@@ -59,12 +59,13 @@ class Progress:
         trainer._tr_loss += loss
 
     def state_dict(self) -> dict[str, Any]:
-        return {"trainer": self._dump() if self._before is None else self._before}
+        """One text: a tree would be as many entries of a checkpoint as there are log lines."""
+        return {"trainer": json.dumps(self._before or self._present())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self._before is not None:
             # The job went back to an older step meanwhile.
-            self._before = state["trainer"]
+            self._before = json.loads(state["trainer"])
         trainer = self._trainer
         loaded = json.loads(state["trainer"])
         for name, value in loaded["state"].items():
@@ -83,18 +84,19 @@ class Progress:
         callbacks = self._trainer.callback_handler.callbacks
         return [callback for callback in callbacks if isinstance(callback, ExportableState)]
 
-    def _dump(self) -> str:
-        """A text: as a tree it would be as many entries of a checkpoint as there are log lines."""
+    def _present(self) -> dict[str, Any]:
+        """Does not change when the Trainer goes on, which only adds to its history."""
         trainer = self._trainer
-        return json.dumps(
-            {
-                "state": {name: getattr(trainer.state, name) for name in FIELDS},
-                "callbacks": [callback.state()["attributes"] for callback in self._callbacks()],
-                "loss": float(trainer._tr_loss),
-                "total_loss": trainer._total_loss_scalar,
-                "last_logged": trainer._globalstep_last_logged,
-                "learning_rate": self.learning_rate,
-                "seconds": self.seconds,
-                "stops": self.stops,
-            }
-        )
+        callbacks = [callback.state()["attributes"] for callback in self._callbacks()]
+        history = list(trainer.state.log_history)
+        fields = {name: getattr(trainer.state, name) for name in FIELDS}
+        return {
+            "state": fields | {"log_history": history},
+            "callbacks": deepcopy(callbacks),
+            "loss": float(trainer._tr_loss),
+            "total_loss": trainer._total_loss_scalar,
+            "last_logged": trainer._globalstep_last_logged,
+            "learning_rate": self.learning_rate,
+            "seconds": self.seconds,
+            "stops": self.stops,
+        }
