@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from elastic_runtime.data import batch_assignment
+from elastic_runtime.integrations.transformers import ElasticTrainer
 
 VOCABULARY = 64
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
@@ -107,3 +108,35 @@ class Recorder(TrainerCallback):
                 self.logs.append({**others["logs"], "step": state.global_step})
 
         return note
+
+
+MEASURED = ("loss", "grad_norm", "learning_rate", "epoch", "train_loss", "step")
+
+
+def measured(logs: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Without times."""
+    return [dict(filter(is_measured, line.items())) for line in logs]
+
+
+def is_measured(item: tuple[str, float]) -> bool:
+    key, _ = item
+    is_time = "runtime" in key or "per_second" in key
+    return key in MEASURED or (key.startswith("eval_") and not is_time)
+
+
+def make(
+    directory: Path,
+    *,
+    trainer_class: Any = ElasticTrainer,
+    trained: Any = None,
+    named: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Any:
+    """`trained`: another model. `named`: further arguments of the trainer. `changes`: of TrainingArguments."""
+    given = {
+        "train_dataset": Tokens(),
+        "eval_dataset": Tokens(11, seed=1),
+    }
+    return trainer_class(
+        trained or model(), arguments(directory, **changes), **given | (named or {})
+    )

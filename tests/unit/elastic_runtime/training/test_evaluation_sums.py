@@ -100,7 +100,7 @@ def test_the_same_memory_returned_twice_counts_with_its_value_then() -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("1", "str"), (None, "NoneType"), (1j, "complex"), ({}, "dict"), (1 << 70, "int")],
+    [(b"1", "bytes"), (None, "NoneType"), (1j, "complex"), ({}, "dict"), (1 << 70, "int")],
 )
 def test_what_is_no_number_is_a_mistake(value: Any, kind: str) -> None:
     with pytest.raises(Mistake, match=rf"returned a {kind} for 'a': return numbers"):
