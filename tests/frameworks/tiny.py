@@ -132,11 +132,9 @@ def make(
     named: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
-    """`trained`: another model. `named`: further arguments of the trainer. `changes`: of TrainingArguments."""
-    given = {
-        "train_dataset": Tokens(),
-        "eval_dataset": Tokens(11, seed=1),
-    }
-    return trainer_class(
-        trained or model(), arguments(directory, **changes), **given | (named or {})
-    )
+    """`trained`: another model. `named`: further arguments of the trainer.
+
+    `changes`: of TrainingArguments.
+    """
+    given = {"train_dataset": Tokens(), "eval_dataset": Tokens(11, seed=1)} | (named or {})
+    return trainer_class(trained or model(), arguments(directory, **changes), **given)
