@@ -23,6 +23,8 @@ pytestmark = pytest.mark.processes
 SCRIPT = (TREE / "tests" / "frameworks" / "scripts" / "transformers_job.py").read_text()
 MICRO_BATCHES = 4
 FIRST_STEPS = 7
+# Several workers round sums in another order than one does, unless the strategy is Deterministic.
+ROUNDING = 1e-5
 # A micro-batch takes at least so long, so that a job does not train far while workers start.
 PACE_S = "0.1"
 
@@ -121,7 +123,7 @@ def test_early_stopping_ends_the_job_on_all_workers(pair: Job, alone: Path) -> N
     pair.start(0, 1)
     assert [pod.wait(120) for pod in pair.pods.values()] == [0, 0], pair.output()
     losses = losses_in(pair.directory)
-    assert losses[:FIRST_STEPS] == pytest.approx(losses_in(alone), rel=1e-6)
+    assert losses[:FIRST_STEPS] == pytest.approx(losses_in(alone), rel=ROUNDING)
     evaluations = {
         step: line["eval_loss"]
         for (step, kind), line in logged(pair.directory).items()
@@ -140,7 +142,7 @@ def test_a_sharded_model_trains_alike_and_is_written_whole(pair: Job, alone: Pat
     pair.env["STRATEGY"] = "sharded"
     pair.start(0, 1)
     assert [pod.wait(120) for pod in pair.pods.values()] == [0, 0], pair.output()
-    assert losses_in(pair.directory) == pytest.approx(losses_in(alone), rel=1e-6)
+    assert losses_in(pair.directory) == pytest.approx(losses_in(alone), rel=ROUNDING)
     sharded = LlamaForCausalLM.from_pretrained(pair.directory / "final")
     replicated = LlamaForCausalLM.from_pretrained(alone / "final")
     for parameter, other in zip(sharded.parameters(), replicated.parameters(), strict=True):
