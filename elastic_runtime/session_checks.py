@@ -242,11 +242,16 @@ def directory_mistakes(name: str, directory: Path) -> Iterator[str]:
     existing = next(path for path in (directory, *directory.absolute().parents) if _exists(path))
     if not existing.is_dir():
         yield f"{name} is {directory}, but {existing} is a file: give the path of a directory"
-    elif not os.access(existing, os.W_OK | os.X_OK):
+    elif not (os.access(existing, os.W_OK | os.X_OK) or _is_read_only(existing)):
         yield (
             f"{name} is {directory}, but this process may not write to {existing}: change its "
             "owner or mode, or give another directory"
         )
+
+
+def _is_read_only(path: Path) -> bool:
+    # As a file system is after an error of its disk: a worker that starts again waits for its cure.
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def _exists(path: Path) -> bool:

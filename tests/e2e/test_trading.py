@@ -195,7 +195,7 @@ def stopped_jobs(cession: Json) -> list[str]:
 def admitted_when_set_aside(cluster: Cluster) -> Counter[str]:
     """By job: how often it was evicted just after it was set aside, and told so."""
     events = cluster.kubectl_json("get", "events", "-A")["items"]
-    told = [
+    set_aside = [
         (str(event["involvedObject"]["name"]), event_time(event))
         for event in events
         if event.get("reason") == SchedulerEvent.SET_ASIDE
@@ -204,7 +204,7 @@ def admitted_when_set_aside(cluster: Cluster) -> Counter[str]:
     for event in events:
         if event.get("reason") == "EvictedDueToDeactivated":
             job = job_of(str(event["involvedObject"]["name"]))
-            since = [event_time(event) - time for name, time in told if name == job]
+            since = [event_time(event) - at for name, at in set_aside if name == job]
             counts[job] += any(0.0 <= seconds <= SET_ASIDE_S for seconds in since)
     return counts
 

@@ -125,8 +125,11 @@ class Promises:
         cessions = self._scheduler.cessions.values()
         workloads = {job.workload.uid: job.uid for job in self._cluster.jobs.values()}
         job = workloads.get(uid, "")
-        won = [c for c in cessions if any(target.uid == job for target in c.spec.targets)]
-        return {workloads.get(c.spec.preemptor.uid, "") for c in won}
+        return {
+            workloads.get(cession.spec.preemptor.uid, "")
+            for cession in cessions
+            if job in {target.uid for target in cession.spec.targets}
+        }
 
     def _could_stop_instead(self, other: Job, job: Job, opened: float) -> bool:
         """Whether it has run all the while, for long enough, and releases as much."""

@@ -1,7 +1,8 @@
 """Times how soon the second replica leads after the first was killed, on a cluster of any size.
 
-An API server in a process of its own holds the cluster. Two replicas run as they do in a pod. The
-one that leads is killed, and a new one takes its place as the standby.
+An API server in a process of its own holds the cluster. Two replicas run as they do in a pod, and
+ask the runtimes of the jobs, at addresses of this machine where nobody answers. The one that leads
+is killed, and a new one takes its place as the standby.
 
 `python -m tests.bench.scheduler.failover WORKLOADS [--times N]` prints one JSON object.
 """

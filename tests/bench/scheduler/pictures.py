@@ -296,6 +296,5 @@ def service_pod(node: int, number: int) -> Json:
 
 
 def pod_status(address: str) -> Json:
-    """`address`: of this machine, since a replica asks the runtimes that it finds."""
     conditions = is_true("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
     return {"phase": "Running", "podIP": address, "conditions": conditions}

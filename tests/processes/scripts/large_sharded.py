@@ -23,9 +23,9 @@ def wrap(model: Any, mesh: DeviceMesh) -> None:
 
 def kilobytes(kind: str) -> int:
     """VmRSS: what this process has now; VmHWM: what it has had at most."""
-    found = re.search(rf"{kind}:\s*(\d+)", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1])
+    line = re.search(rf"{kind}:\s*(\d+)", Path("/proc/self/status").read_text())
+    assert line
+    return int(line[1])
 
 
 torch.set_num_threads(1)

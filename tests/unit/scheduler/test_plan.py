@@ -209,18 +209,6 @@ def test_while_the_pods_of_a_preemptor_start_its_team_may_claim_again() -> None:
     assert [(target.job, target.toSize) for target in made.spec.targets] == [("gpt", 4)]
 
 
-def test_a_preemptor_that_was_evicted_pauses_from_this_pass_on() -> None:
-    """Its Cession fails in this pass, so the record of the pause is written after the plan."""
-    record = cession("Admitted", admittedTime=rfc3339(NOW - 5))
-    current = snapshot(admitted=[admitted(size=8)], pending=[pending()], cessions=[record])
-    actions = planned(current)
-    [update] = [action for action in actions if isinstance(action, UpdateCession)]
-    assert update.status.phase == "Failed"
-    assert opened(actions) == []
-    without = planned(replace(current, cessions=()))
-    assert opened(without), "without the record it would open one"
-
-
 @pytest.mark.parametrize(
     "runtime", [None, runtime_status(12, wanted=12)], ids=["silent", "answers"]
 )

@@ -1,11 +1,15 @@
 """Names of attempts, and the pause after a Cession that failed."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api.cession import Cession
 from cede.api.objects import Meta, rfc3339
+from scheduler.actions import UpdateCession
 from scheduler.cession.attempts import next_attempt, pause_left_s, paused_growth
-from tests.builders.scheduler import NOW, cession, snapshot
+from tests.builders.plans import opened, planned
+from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 
 def record(name: str, phase: str = "Failed", ended: float = NOW, ineligible: str = "") -> Cession:
@@ -66,3 +70,15 @@ def test_a_clock_that_was_set_back_does_not_prolong_the_pause() -> None:
     ahead = record("c-1", ended=NOW + 3600)
     current = snapshot(cessions=[ahead], led_since=NOW - 10)
     assert pause_left_s(current, "uid-claim", NOW) == 20
+
+
+def test_a_preemptor_that_was_evicted_pauses_from_this_pass_on() -> None:
+    """Its Cession fails in this pass, so the record of the pause is written after the plan."""
+    record = cession("Admitted", admittedTime=rfc3339(NOW - 5))
+    current = snapshot(admitted=[admitted(size=8)], pending=[pending()], cessions=[record])
+    actions = planned(current)
+    [update] = [action for action in actions if isinstance(action, UpdateCession)]
+    assert update.status.phase == "Failed"
+    assert opened(actions) == []
+    without = planned(replace(current, cessions=()))
+    assert opened(without), "without the record it would open one"
