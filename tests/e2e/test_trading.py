@@ -204,7 +204,7 @@ def admitted_when_set_aside(cluster: Cluster) -> Counter[str]:
     for event in events:
         if event.get("reason") == "EvictedDueToDeactivated":
             job = job_of(str(event["involvedObject"]["name"]))
-            since = [event_time(event) - at for name, at in set_aside if name == job]
+            since = [event_time(event) - moment for name, moment in set_aside if name == job]
             counts[job] += any(0.0 <= seconds <= SET_ASIDE_S for seconds in since)
     return counts
 
