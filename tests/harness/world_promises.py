@@ -125,11 +125,13 @@ class Promises:
         cessions = self._scheduler.cessions.values()
         workloads = {job.workload.uid: job.uid for job in self._cluster.jobs.values()}
         job = workloads.get(uid, "")
-        return {
-            workloads.get(cession.spec.preemptor.uid, "")
+        preemptors = [
+            cession.spec.preemptor.uid
             for cession in cessions
-            if job in {target.uid for target in cession.spec.targets}
-        }
+            for target in cession.spec.targets
+            if target.uid == job
+        ]
+        return {workloads.get(preemptor, "") for preemptor in preemptors}
 
     def _could_stop_instead(self, other: Job, job: Job, opened: float) -> bool:
         """Whether it has run all the while, for long enough, and releases as much."""
