@@ -8,6 +8,7 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +33,19 @@ RETRY_DELAY_S = 1.0
 
 class Damaged(ValueError):
     """A rank has found a file that is not what was written."""
+
+
+class _WrongSize(ValueError):
+    """A file is not as long as its manifest says."""
+
+
+class _Failure(IntEnum):
+    NONE = 0
+    # The file may be intact.
+    UNREADABLE = 1
+    # This rank does not see the file, or not all of it.
+    UNSEEN = 2
+    DAMAGED = 3
 
 
 class _Opened(NamedTuple):
@@ -111,7 +125,7 @@ def _load(path: Path, destination: Destination, group: Group | None) -> tuple[Ch
 
     state, digests = _agreed(group, finish, lambda _: opened.checkpoint.digest)
     if len({*digests}) > 1:
-        raise Damaged("the ranks have read different manifests")
+        raise Unreadable(f"the workers have read different manifests of {path}")
     return opened.checkpoint, state
 
 
@@ -120,25 +134,50 @@ def _agreed(
 ) -> tuple[T, list[Any]]:
     """What `attempt` returns, and what `shared` makes of that on every rank, by rank.
 
-    Raises Unreadable on every rank if `attempt` raised it on one, and else Damaged if it raised
-    another error on one.
+    Raises Unreadable or Damaged on every rank if `attempt` raised an error on one.
     """
     results: list[T] = []
-    failure = ""
-    is_unreadable = False
+    text = ""
+    failure = _Failure.NONE
     try:
         results.append(attempt())
     except LOAD_ERRORS as error:
-        failure = str(error) or type(error).__name__
-        # Memory may be freed yet, by a process that is ending.
-        is_unreadable = isinstance(error, Unreadable | torch.OutOfMemoryError)
-    outcome = [failure, is_unreadable, shared(results[0]) if results else None]
+        text = str(error) or type(error).__name__
+        failure = _classify(error)
+    outcome = [text, int(failure), shared(results[0]) if results else None]
     outcomes = all_gather_object(group, outcome)
-    failures = [(not may_be_intact, text) for text, may_be_intact, _ in outcomes if text]
-    if failures:
-        is_damaged, text = min(failures)
-        raise Damaged(text) if is_damaged else Unreadable(text)
+    _raise_failure([(_Failure(failure), text) for text, failure, _ in outcomes])
     return results[0], [value for _, _, value in outcomes]
+
+
+def _classify(error: BaseException) -> _Failure:
+    # Memory may be freed yet, by a process that is ending.
+    if isinstance(error, Unreadable | torch.OutOfMemoryError):
+        return _Failure.UNREADABLE
+    is_unseen = isinstance(error, FileNotFoundError | _WrongSize)
+    return _Failure.UNSEEN if is_unseen else _Failure.DAMAGED
+
+
+def _raise_failure(failures: Sequence[tuple[_Failure, str]]) -> None:
+    """By rank. A checkpoint is damaged only if no rank says that it may be intact.
+
+    What the leading rank sees and another one does not is not damage: that rank's file server may
+    not show it yet, or it is on another disk.
+    """
+    kinds = [failure for failure, _ in failures]
+    texts = [text for _, text in failures]
+    if _Failure.UNREADABLE in kinds:
+        raise Unreadable(texts[kinds.index(_Failure.UNREADABLE)])
+    if _Failure.DAMAGED in kinds:
+        raise Damaged(texts[kinds.index(_Failure.DAMAGED)])
+    if kinds[0] is _Failure.UNSEEN:
+        raise Damaged(texts[0])
+    if _Failure.UNSEEN in kinds:
+        rank = kinds.index(_Failure.UNSEEN)
+        raise Unreadable(
+            f"worker {rank} does not see all that worker 0 sees: {texts[rank]}; let all pods share "
+            "the directory, and start the job again"
+        )
 
 
 def _with_retry(path: Path, attempt: Callable[[], T]) -> T:
@@ -173,7 +212,7 @@ def _open(path: Path, destination: Destination) -> _Opened:
     hashes: Hashes = {}
     for file, targets in reader.targets.items():
         if (path / file).stat().st_size != manifest.files[file].bytes:
-            raise ValueError(f"{file} does not have its size any more")
+            raise _WrongSize(f"{file} does not have its size any more")
         blocks = direct_io.read_blocks(path / file, targets, direct_io.blocks_of(targets))
         hashes[file] = _as_text(blocks)
     return _Opened(checkpoint, manifest, reader, hashes)

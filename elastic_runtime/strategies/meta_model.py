@@ -46,8 +46,9 @@ def mistakes(model: nn.Module, initialize: Initialize | None) -> Iterator[str]:
 
 
 def _own_tensors(module: nn.Module) -> list[torch.Tensor]:
-    """Without those of its submodules."""
-    return [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    """Those that have elements, without those of its submodules."""
+    tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    return [tensor for tensor in tensors if tensor.numel()]
 
 
 def _reset_of(module: nn.Module) -> Any:
@@ -89,6 +90,8 @@ class FirstValues:
         self._blocks = {model, *blocks}
         self._initialize = initialize
         self._device = device
+        # By id: a tensor that holds no NaN, and its version before anything has written to it.
+        self._unwritten = dict[int, tuple[torch.Tensor, int]]()
 
     def draw(self, seed: int, shard: Shard) -> dict[str, torch.Tensor]:
         """The rows of `shard` of each parameter, by name.
@@ -142,12 +145,15 @@ class FirstValues:
                 yield from self._members(child)
 
     def _allocate(self, modules: Iterable[nn.Module]) -> None:
-        """What they have on the meta device is on the real one; NaN marks that it has no value."""
+        """What they have on the meta device is on the real one, and blank: without a value."""
 
         def blank(tensor: torch.Tensor) -> torch.Tensor:
-            return _allocate_like(tensor, self._device).fill_(
-                torch.nan if tensor.is_floating_point() else 0
-            )
+            allocated = _allocate_like(tensor, self._device)
+            if _holds_nan(tensor):
+                return allocated.fill_(torch.nan)
+            allocated.zero_()
+            self._unwritten[id(allocated)] = allocated, allocated._version
+            return allocated
 
         fsdp2_internals.replace_parameters(modules, blank, lambda p: p.is_meta)
         fsdp2_internals.replace_buffers(modules, blank, lambda buffer: buffer.is_meta)
@@ -157,17 +163,25 @@ class FirstValues:
         if self._initialize:
             self._initialize(module)
         reset = _reset_of(module)
-        if reset and _own_tensors(module) and all(map(_is_blank, _numbers(module))):
+        if reset and _own_tensors(module) and all(map(self._is_blank, _own_tensors(module))):
             reset()
 
     def _check_values(self, modules: Iterable[nn.Module]) -> None:
         for module in modules:
-            if any(map(_is_blank, _numbers(module))):
+            if any(map(self._is_blank, _own_tensors(module))):
                 raise Mistake(
                     f"a {type(module).__name__} of the model on the meta device got no values: "
                     "let the function in Sharded(wrap, initialize=function) give them, or give "
                     "the module a reset_parameters"
                 )
+            for tensor in _own_tensors(module):
+                self._unwritten.pop(id(tensor), None)
+
+    def _is_blank(self, tensor: torch.Tensor) -> bool:
+        if _holds_nan(tensor):
+            return bool(tensor.isnan().all())
+        allocated, version = self._unwritten.get(id(tensor), (None, 0))
+        return allocated is tensor and tensor._version == version
 
 
 def _allocate_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -178,10 +192,5 @@ def _allocate_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=tensor.dtype).view(tensor.shape)
 
 
-def _numbers(module: nn.Module) -> list[torch.Tensor]:
-    tensors = _own_tensors(module)
-    return [tensor for tensor in tensors if tensor.is_floating_point() and tensor.numel()]
-
-
-def _is_blank(tensor: torch.Tensor) -> bool:
-    return bool(tensor.isnan().all())
+def _holds_nan(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()

@@ -183,7 +183,8 @@ def all_reduce(self: CollectingStep, tensor: torch.Tensor, op: str = "sum") -> t
 
     Call it on all workers equally often and in the same order, before or behind the loop over
     micro-batches. A worker that is lost meanwhile costs the step: the call returns this worker's
-    own tensor, nothing of the body is kept, and it runs again.
+    own tensor, nothing of the body is kept, and it runs again. So bound a loop that waits for a
+    result: until the body ends, the result stays this worker's own.
 
     Args:
         tensor: numbers, of one shape and type on all workers.

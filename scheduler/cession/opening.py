@@ -54,10 +54,11 @@ def decide(
     `ending`: its Cession ends in this pass."""
     for preemptor in faults.attempt_all("the preemptors", claims.preemptors):
         if preemptor.workload.uid in ending:
+            yield Decision(preemptor, f"{subject(preemptor)} stays pending: its Cession has ended")
             continue
-        subject = f"Workload {'/'.join(preemptor.workload.key)}"
-        broken = Decision(preemptor, f"{subject} cannot be planned for", is_broken=True)
-        decision = faults.attempt(subject, broken, _decide, preemptor, snapshot, claims, now)
+        workload = f"Workload {'/'.join(preemptor.workload.key)}"
+        broken = Decision(preemptor, f"{workload} cannot be planned for", is_broken=True)
+        decision = faults.attempt(workload, broken, _decide, preemptor, snapshot, claims, now)
         yield decision
         if decision.opened:
             return

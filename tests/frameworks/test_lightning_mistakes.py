@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 lightning = pytest.importorskip("lightning.pytorch", reason="run make test-integrations")
 torchmetrics = pytest.importorskip("torchmetrics", reason="run make test-integrations")
 from elastic_runtime.integrations.lightning import fit  # noqa: E402  # needs the packages above
+from elastic_runtime.integrations.lightning.metric_states import MetricStates  # noqa: E402
 
 DATA = TensorDataset(torch.randn(24, 4), torch.randn(24, 1))
 LOADER = DataLoader(DATA, batch_size=2)
@@ -183,6 +184,32 @@ def every_second_step(optimizer: Any) -> Any:
 def on_plateau(optimizer: Any) -> Any:
     scheduler = ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "loss"}}
+
+
+def test_what_one_worker_logs_between_two_steps_is_monitored_by_nobody() -> None:
+    """Each would have another learning rate."""
+
+    def on_train_epoch_end(module: Module) -> None:
+        module.log("own", 1.0)
+
+    def configure_optimizers(module: Module) -> Any:
+        configured = on_plateau(torch.optim.SGD(module.parameters(), lr=1.0))
+        configured["lr_scheduler"]["monitor"] = "own"
+        return configured
+
+    module = changed(
+        on_train_epoch_end=on_train_epoch_end, configure_optimizers=configure_optimizers
+    )
+    with pytest.raises(ValueError, match="own"):
+        run(module, max_steps=None, max_epochs=1)
+
+
+def test_a_metric_that_keeps_a_list_has_it_after_a_validation() -> None:
+    module = Module()
+    module.curve.update(3.0)
+    with MetricStates(module).empty():
+        module.curve.update(4.0)
+    assert module.curve.compute() == 3.0
 
 
 @pytest.mark.parametrize(

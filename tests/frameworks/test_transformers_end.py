@@ -86,6 +86,50 @@ def test_what_follows_a_step_is_in_the_state_as_a_whole_or_not_at_all(tmp_path: 
     assert saved_step() == 3
 
 
+def test_a_state_that_is_given_back_while_a_step_is_followed_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    """As to the workers of a sharded job that are left when another one is lost meanwhile."""
+
+    class GivesBack(TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            trainer._progress.load_state_dict(trainer._progress.state_dict())
+
+    logs = []
+    for number, callbacks in enumerate(([], [GivesBack()])):
+        trainer = make(
+            tmp_path / str(number),
+            named={"callbacks": callbacks},
+            max_steps=6,
+            logging_steps=2,
+            **STEPS,
+        )
+        trainer.train()
+        logs.append(measured(trainer.state.log_history))
+    assert logs[0] == logs[1]
+
+
+def test_a_callback_gets_its_own_state_back_among_other_callbacks(tmp_path: Path) -> None:
+    trainer = make(
+        tmp_path,
+        named={"callbacks": [EarlyStoppingCallback(2)]},
+        max_steps=2,
+        metric_for_best_model="eval_loss",
+        **STEPS,
+    )
+    trainer.train()
+    saved = trainer._progress.state_dict()
+    state = json.loads(saved["trainer"])
+    [[name, attributes]] = [entry for entry in state["callbacks"] if "EarlyStopping" in entry[0]]
+    attributes["early_stopping_patience_counter"] = 7
+    state["callbacks"] = [["Another", {"strange": 1}], [name, attributes]]
+    trainer._progress.load_state_dict({"trainer": json.dumps(state)})
+    callbacks = trainer.callback_handler.callbacks
+    [stopping] = [c for c in callbacks if isinstance(c, EarlyStoppingCallback)]
+    assert stopping.early_stopping_patience_counter == 7
+    assert not any(hasattr(callback, "strange") for callback in callbacks)
+
+
 def test_only_adapters_train_and_are_saved(tmp_path: Path) -> None:
     base = tiny.model()
     frozen = base.model.embed_tokens.weight.detach().clone()

@@ -14,6 +14,7 @@ from elastic_runtime.mistake import Mistake
 log = logging.getLogger(__name__)
 TRAINING = "training"
 VALIDATION = "validation"
+VALIDATED = "end of a validation"
 LOCAL_ONLY = (
     "self.log(%r) in training_step is of this worker's micro-batches in one step: it cannot be "
     "monitored, and has no mean over an epoch; the loss itself can, and what validation_step logs"
@@ -29,12 +30,14 @@ class LoggedValues:
     """What the hooks have logged, and what callbacks may monitor.
 
     It is a part of the state of the job, so that a worker that joins knows it. A value is alike on
-    all workers if it is the loss, was logged in validation, or in a hook between two steps.
+    all workers if it is the loss, or was logged in validation or at its end.
     """
 
     def __init__(self) -> None:
         # Alike on all workers: by name.
         self.metrics: dict[str, float] = {}
+        # Of this worker, logged in a hook between two steps: by name.
+        self.own: dict[str, float] = {}
         # Under which names the loss itself is logged; for each: in every step, in every epoch.
         self._loss_names: dict[str, list[bool]] = {}
         # The sum of the losses of this epoch's steps, and how many; the last step that is in it.
@@ -76,7 +79,8 @@ class LoggedValues:
             self._flags[name] = [on_step is not False, bool(on_epoch)]
             self._of_step.setdefault(name, []).append(_as_tensor(name, _computed(value)).detach())
         else:
-            self.metrics[name] = float(_as_tensor(name, _computed(value)))
+            values = self.metrics if self._hook == VALIDATED else self.own
+            values[name] = float(_as_tensor(name, _computed(value)))
 
     def _log_validation(
         self, name: str, value: Any, reduce_fx: Any, batch_size: int | None
@@ -153,6 +157,15 @@ class LoggedValues:
         self._hook = VALIDATION
         self._suffix, self._batch_size = suffix, samples
         self.sums, self.metric_objects = {}, {}
+        try:
+            yield
+        finally:
+            self._hook = ""
+
+    @contextmanager
+    def validated(self) -> Iterator[None]:
+        """A validation has ended, and metrics have the sums over all workers."""
+        self._hook = VALIDATED
         try:
             yield
         finally:

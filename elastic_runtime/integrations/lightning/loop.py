@@ -148,7 +148,8 @@ class Loop:
             self.trainer.logged.end_epoch()
             self.hooks.call("on_train_epoch_end")
             self._step_plateaus(step // self.plan.steps_per_epoch)
-        self._write(self.trainer.logged.metrics, step)
+        logged = self.trainer.logged
+        self._write(logged.metrics | logged.own, step)
 
     def _keep_best(self) -> None:
         for best in self.best:

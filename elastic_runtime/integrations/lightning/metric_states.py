@@ -95,7 +95,12 @@ def _check_sums(metric: Any) -> None:
 
 def _read(metric: Any) -> tuple[dict[str, Any], int]:
     """Its states, and how often it was updated."""
-    return dict(metric.metric_state), metric.update_count
+    # `reset` empties lists in place.
+    states = {
+        key: list(value) if isinstance(value, list) else value
+        for key, value in metric.metric_state.items()
+    }
+    return states, metric.update_count
 
 
 def _write(metric: Any, states: dict[str, Any], count: int) -> None:

@@ -54,7 +54,8 @@ class Validation:
             self._metrics.total(states)
             for name, metric in self._metrics.logged(states):
                 self._logged.metrics[name] = float(metric.compute())
-            self._hooks.call("on_validation_epoch_end")
+            with self._logged.validated():
+                self._hooks.call("on_validation_epoch_end")
         return True
 
     def _evaluate(self, session: Session, number: int) -> Sums:

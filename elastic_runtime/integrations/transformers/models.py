@@ -25,7 +25,9 @@ def save(trainer: Any) -> None:
     """Write the present model, and delete old ones. By one worker, which may be killed in it."""
     directory = Path(path(trainer, trainer.state.global_step))
     draft = directory.with_name(DRAFT + directory.name)
-    shutil.rmtree(draft, ignore_errors=True)
+    # Also those of workers that were lost while they wrote one.
+    for left in directory.parent.glob(f"{DRAFT}{PREFIX_CHECKPOINT_DIR}-*"):
+        shutil.rmtree(left, ignore_errors=True)
     trainer.save_model(str(draft), _internal_call=True)
     trainer.state.save_to_json(str(draft / TRAINER_STATE_NAME))
     shutil.rmtree(directory, ignore_errors=True)

@@ -63,14 +63,22 @@ class Progress:
         return {"trainer": json.dumps(self._before or self._present())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self._before is not None:
-            # The job went back to an older step meanwhile.
-            self._before = json.loads(state["trainer"])
         trainer = self._trainer
         loaded = json.loads(state["trainer"])
+        if self._before is not None:
+            if state["trainer"] == json.dumps(self._before):
+                # This worker's own state, given back while the Trainer follows the same step.
+                return
+            # The job went back to an older step meanwhile.
+            self._before = loaded
         for name, value in loaded["state"].items():
             setattr(trainer.state, name, value)
-        for callback, attributes in zip(self._callbacks(), loaded["callbacks"], strict=False):
+        saved = list(loaded["callbacks"])
+        for callback in self._callbacks():
+            # By name, as Trainer does: another run may have other callbacks.
+            kind = type(callback).__name__
+            index = next((i for i, (name, _) in enumerate(saved) if name == kind), None)
+            attributes = saved.pop(index)[1] if index is not None else {}
             for name, value in attributes.items():
                 setattr(callback, name, value)
         trainer._tr_loss = torch.tensor(loaded["loss"], dtype=torch.float64)
@@ -87,7 +95,10 @@ class Progress:
     def _present(self) -> dict[str, Any]:
         """Does not change when the Trainer goes on, which only adds to its history."""
         trainer = self._trainer
-        callbacks = [callback.state()["attributes"] for callback in self._callbacks()]
+        callbacks = [
+            [type(callback).__name__, callback.state()["attributes"]]
+            for callback in self._callbacks()
+        ]
         history = list(trainer.state.log_history)
         fields = {name: getattr(trainer.state, name) for name in FIELDS}
         return {

@@ -42,6 +42,7 @@ from tests.paths import TREE
 LEASE = (names.SYSTEM_NAMESPACE, names.SCHEDULER_LEASE)
 LOOK_S = 0.05
 """Between two looks at the Lease, and at whether a replica is ready."""
+READY_TIMEOUT_S = 1.0
 LIMIT_S = 120.0
 """For a replica to have its copies, and to lead."""
 
@@ -78,7 +79,8 @@ class Replica:
     async def is_ready(self) -> bool:
         """Whether it has its copies of all objects."""
         try:
-            reply = await asyncio.to_thread(urlopen, f"http://127.0.0.1:{self.port}/readyz")
+            url = f"http://127.0.0.1:{self.port}/readyz"
+            reply = await asyncio.to_thread(urlopen, url, timeout=READY_TIMEOUT_S)
         except OSError:
             return False
         return bool(reply.status == 200)

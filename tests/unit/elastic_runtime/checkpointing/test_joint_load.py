@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from elastic_runtime.checkpointing import direct_io, joint_load
+from elastic_runtime.checkpointing import direct_io, joint_load, restore
 from elastic_runtime.checkpointing.save_format import METADATA, folder_name
 from elastic_runtime.checkpointing.saver import Saver
 from elastic_runtime.distributed.group import Group
@@ -76,73 +76,6 @@ def test_a_newest_checkpoint_of_another_version_stops_the_job(tmp_path: Path) ->
 
 
 # --- storage that fails ---------------------------------------------------------------------------
-
-
-def fail_next_reads(monkeypatch: pytest.MonkeyPatch, *error_numbers: int) -> None:
-    """The next reads of a file raise these errors, one after the other."""
-    read = direct_io.read_blocks
-    errors = iter(error_numbers)
-
-    def failing_read(*arguments: Any) -> dict[int, bytes]:
-        for number in errors:
-            raise OSError(number, os.strerror(number))
-        return read(*arguments)
-
-    monkeypatch.setattr(direct_io, "read_blocks", failing_read)
-    monkeypatch.setattr(joint_load, "RETRY_DELAY_S", 0.0)
-
-
-def test_a_file_server_that_is_away_for_a_moment_costs_no_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(tmp_path, 1, small_state(1))
-    newest = save(tmp_path, 2, small_state(2))
-    fail_next_reads(monkeypatch, errno.ESTALE)
-    loaded = joint_load.load_newest(tmp_path, WholeTensors())
-    assert loaded
-    assert loaded[0] == newest
-    assert steps_in(tmp_path) == [1, 2]
-
-
-def test_a_file_server_that_stays_away_costs_no_checkpoint_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The job ends with a message instead of going back to the one before."""
-    for step in (1, 2):
-        save(tmp_path, step, small_state(step))
-    fail_next_reads(monkeypatch, errno.ESTALE, errno.ESTALE)
-    with pytest.raises(
-        LookupError,
-        match=(
-            r"step-000000002 cannot be read: .*Stale file handle; fix the storage, or move this "
-            r"checkpoint away to resume from the previous one"
-        ),
-    ):
-        joint_load.load_newest(tmp_path, WholeTensors())
-    assert steps_in(tmp_path) == [1, 2]
-
-
-def test_if_the_medium_of_the_newest_has_failed_the_one_before_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = save(tmp_path, 1, small_state(1))
-    save(tmp_path, 2, small_state(2))
-    fail_next_reads(monkeypatch, errno.EIO, errno.EIO)
-    loaded = joint_load.load_newest(tmp_path, WholeTensors())
-    assert loaded
-    assert loaded[0] == old
-    assert steps_in(tmp_path) == [1]
-
-
-def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refusing_listdir(_: Path) -> list[str]:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(os, "listdir", refusing_listdir)
-    with pytest.raises(LookupError, match=r"cannot be listed: .*Permission denied"):
-        joint_load.load_newest(tmp_path, WholeTensors())
 
 
 # --- several ranks --------------------------------------------------------------------------------
@@ -281,6 +214,29 @@ def test_if_one_rank_cannot_read_the_newest_none_goes_back(
         return str(raised.value)
 
     assert len({*run_ranks(3, load)}) == 1
+    assert steps_in(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("fails_elsewhere", [False, True], ids=["the others see it", "one fails"])
+def test_a_file_that_only_one_rank_does_not_see_is_not_damaged(
+    tmp_path: Path, fails_elsewhere: bool
+) -> None:
+    """As on a file server that shows it a moment later, or where the directory is not shared."""
+    for step in (1, 2):
+        save_together(tmp_path, step, writers=1)
+
+    def load(group: Group) -> None:
+        def fail() -> None:
+            if group.rank == 1:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            if group.rank == 2 and fails_elsewhere:
+                raise restore.Unreadable("the file server is away")
+
+        message = "file server is away" if fails_elsewhere else "worker 1 does not see all that"
+        with pytest.raises(LookupError, match=message):
+            joint_load.load_newest(tmp_path, SomeRows(group, fail), group)
+
+    run_ranks(3, load)
     assert steps_in(tmp_path) == [1, 2]
 
 

@@ -113,6 +113,43 @@ def test_a_tensor_without_a_value_is_a_mistake() -> None:
         values.draw(SEED, Shard(0, 1))
 
 
+BUFFERS = {
+    "whole numbers": torch.arange(4),
+    "booleans": torch.ones(4, dtype=torch.bool),
+    "complex numbers": torch.full((4,), 1j),
+}
+
+
+class Masked(nn.Module):
+    def __init__(self, values: torch.Tensor, *, is_reset: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(4))
+        self.values, self.is_reset = values, is_reset
+        self.mask: torch.Tensor
+        self.register_buffer("mask", torch.empty(4, dtype=values.dtype))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        if self.is_reset:
+            self.mask.copy_(self.values)
+
+
+@pytest.mark.parametrize("values", BUFFERS.values(), ids=BUFFERS)
+def test_a_buffer_of_any_type_gets_its_values_or_is_a_mistake(values: torch.Tensor) -> None:
+    """Zeros in place of a mask or of positions would train a wrong model without a word."""
+
+    def draw(*, is_reset: bool) -> Masked:
+        with torch.device("meta"):
+            masked = Masked(values, is_reset=is_reset)
+            model = nn.Sequential(masked, nn.BatchNorm1d(3))
+        FirstValues(model, [masked], None, CPU).draw(SEED, Shard(0, 1))
+        return masked
+
+    assert torch.equal(draw(is_reset=True).mask, values)
+    with pytest.raises(ValueError, match="a Masked of the model on the meta device got no values"):
+        draw(is_reset=False)
+
+
 def test_a_write_to_a_block_that_is_not_there_is_a_mistake() -> None:
     model: Any = build_on_meta()
 
