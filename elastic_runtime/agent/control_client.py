@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent.http_message import encode_message, read_message
@@ -53,11 +53,14 @@ class Connection:
 
         Raises Refused, or OSError (also TimeoutError) when there was no reply.
         """
-        nonce = secrets.token_hex(12)
-        signed = contract.sign_request(
-            self._key, method, path, self._job_uid, nonce, body, time.time()
-        )
-        return await self.forward(method, path, signed, body, timeout_s=timeout_s)
+
+        def sign() -> Mapping[str, str]:
+            nonce = secrets.token_hex(12)
+            return contract.sign_request(
+                self._key, method, path, self._job_uid, nonce, body, time.time()
+            )
+
+        return await self._send(method, path, sign, body, timeout_s)
 
     async def forward(
         self,
@@ -69,12 +72,25 @@ class Connection:
         timeout_s: float = 5.0,
     ) -> bytes:
         """As `call`, for a request that its sender has `signed`: these are its headers."""
-        headers = {name: signed[name] for name in contract.HEADERS}
-        request = encode_message(f"{method} {path} HTTP/1.1", {**headers, "Host": self.host}, body)
+        return await self._send(method, path, lambda: signed, body, timeout_s)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        sign: Callable[[], Mapping[str, str]],
+        body: bytes,
+        timeout_s: float,
+    ) -> bytes:
         is_begun = False
         try:
             async with asyncio.timeout(timeout_s), self._in_use:
                 is_begun = True
+                await self._connect()
+                # Not before: a pod refuses what was signed before it started.
+                signed = sign()
+                headers = {name: signed[name] for name in contract.HEADERS} | {"Host": self.host}
+                request = encode_message(f"{method} {path} HTTP/1.1", headers, body)
                 status, reply_headers, content = await self._exchange(request)
             is_begun = False
         finally:
@@ -91,10 +107,13 @@ class Connection:
             raise Refused(status, _refusal(content))
         return content
 
-    async def _exchange(self, request: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """(status, headers, body) of the reply."""
+    async def _connect(self) -> None:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self.host, self.port, limit=MAX_REPLY)
+
+    async def _exchange(self, request: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """(status, headers, body) of the reply."""
+        assert self._streams
         reader, writer = self._streams
         try:
             writer.write(request)

@@ -1,6 +1,7 @@
 """Calls are signed both ways, and a connection serves many of them."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
@@ -27,6 +28,32 @@ async def call_foreign_server(handler: Handler, call: Callable[[int], Awaitable[
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         await call(server.sockets[0].getsockname()[1])
         await closed.wait()
+
+
+async def test_request_is_signed_when_the_connection_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pod refuses what was signed before it started, so no wait for its port may come between."""
+    clock = [1000.0]
+    heads = list[bytes]()
+    open_connection = asyncio.open_connection
+
+    async def connect(host: str, port: int, *, limit: int) -> object:
+        streams = await open_connection(host, port, limit=limit)
+        clock[0] = 2000.0
+        return streams
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+
+    async def call(port: int) -> None:
+        with pytest.raises(OSError, match="broke off"):
+            await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    await call_foreign_server(note, call)
+    assert b"Cede-Time: 2000.000" in heads[0]
 
 
 async def test_reply_that_is_not_signed_by_the_job_is_refused() -> None:
