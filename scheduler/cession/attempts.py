@@ -47,9 +47,7 @@ def pause_left_s(snapshot: Snapshot, uid: str, now: float) -> float:
         return 0.0
     # the number of failures may be large
     pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
-    # a leader whose clock was ahead recorded a time after now
-    since = ended if ended <= now else min(snapshot.led_since, now)
-    return max(0.0, since + pause_s - now)
+    return max(0.0, pause_s - snapshot.seconds_since(ended, now))
 
 
 def _has_failed(cession: Cession) -> bool:

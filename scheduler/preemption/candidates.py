@@ -56,10 +56,10 @@ class CandidatePool:
     def __init__(
         self, snapshot: Snapshot, history: JobHistory, now: float, min_runtime_s: float
     ) -> None:
+        self._snapshot = snapshot
         self._quota = snapshot.quota
         self._history = history
         self._now = now
-        self._led_since = snapshot.led_since
         self._min_runtime_s = min_runtime_s
         self._jobs = defaultdict[str, list[AdmittedWorkload]](list)
         for job in snapshot.admitted:
@@ -106,7 +106,8 @@ class CandidatePool:
         others = [self._of_queue(name) for name in giving]
         willing += [job for jobs in others for job in jobs.willing if may_give(job)]
         sheltered += [job for jobs in others for job in jobs.sheltered if may_give(job)]
-        if not preemptor.is_owner or self._waited_s(preemptor) < self._min_runtime_s:
+        waited_s = self._snapshot.seconds_since(preemptor.workload.queued_at, self._now)
+        if not preemptor.is_owner or waited_s < self._min_runtime_s:
             return Candidates(willing, sheltered)
         return Candidates(
             willing,
@@ -115,11 +116,6 @@ class CandidatePool:
             [job for jobs in others for job in jobs.stopped_before if may_give(job)],
             [job for name in giving for job in self._jobs[name] if is_useful(job) and has_won(job)],
         )
-
-    def _waited_s(self, preemptor: Preemptor) -> float:
-        """If it came after now, a clock was set back: it has waited since this process leads."""
-        queued_at = preemptor.workload.queued_at
-        return self._now - (queued_at if queued_at <= self._now else self._led_since)
 
     def _of_queue(self, name: str) -> Candidates:
         if name not in self._sorted_out:

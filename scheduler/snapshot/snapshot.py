@@ -117,6 +117,11 @@ class Snapshot:
             self._elastic.extend(filter(attrgetter("allowed_sizes"), self.admitted))
         return self._elastic
 
+    def seconds_since(self, moment: float, now: float) -> float:
+        """Of the clock of who leads. A moment after now is of a clock that was ahead: it counts
+        from the beginning of this lead."""
+        return now - (moment if moment <= now else min(self.led_since, now))
+
     def find_pending(self, uid: str) -> PendingWorkload | None:
         if not self._pending_by_uid:
             self._pending_by_uid.update({workload.uid: workload for workload in self.pending})
