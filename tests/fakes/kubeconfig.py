@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-from tests.fakes.api_server import ApiServer
 
-
-def kubeconfig(path: Path, server: ApiServer, namespace: str = "") -> str:
-    """Writes the file and returns its path.
+def kubeconfig(path: Path, url: str, namespace: str = "") -> str:
+    """Writes the file and returns its path. `url`: of the server.
 
     Context `one` is current and has `namespace`; context `two` has none. The user has the token
     `from-file`.
@@ -17,7 +15,7 @@ def kubeconfig(path: Path, server: ApiServer, namespace: str = "") -> str:
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "one",
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
         "users": [{"name": "u", "user": {"token": "from-file"}}],
         "contexts": [
             {"name": "one", "context": context | ({"namespace": namespace} if namespace else {})},

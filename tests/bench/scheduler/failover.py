@@ -14,8 +14,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
@@ -36,6 +36,7 @@ from tests.bench.scheduler import pictures
 from tests.bench.scheduler.pictures import SIZES, Size
 from tests.bench.server_process import running
 from tests.fakes.api_server import ApiServer
+from tests.fakes.kubeconfig import kubeconfig
 from tests.fakes.runtime import ROOT_KEY
 from tests.paths import TREE
 
@@ -91,7 +92,7 @@ class Replicas:
     """Those of one cluster, and its Lease."""
 
     client: HttpClient
-    kubeconfig: Path
+    kubeconfig: str
     started: list[Replica] = field(default_factory=list)
 
     async def start(self) -> Replica:
@@ -99,7 +100,7 @@ class Replicas:
         name = f"replica-{len(self.started)}"
         [port] = free_ports(1)
         flags = ["--identity", name, "--port", str(port), "--log-level", "WARNING"]
-        flags += ["--kubeconfig", str(self.kubeconfig)]
+        flags += ["--kubeconfig", self.kubeconfig]
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "scheduler", *flags, cwd=TREE
         )
@@ -131,24 +132,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(LOOK_S)
 
 
-@contextmanager
-def kubeconfig(url: str) -> Iterator[Path]:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "bench", "cluster": {"server": url}}],
-        "users": [{"name": "bench", "user": {}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "current-context": "bench",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kubeconfig"
-        file.write_text(json.dumps(config))
-        yield file
-
-
 # --- the measurement ------------------------------------------------------------------------------
-async def _measure(url: str, file: Path, times: int) -> list[float]:
+async def _measure(url: str, file: str, times: int) -> list[float]:
     async with aiohttp.ClientSession() as session:
         client = HttpClient(session, Configuration(host=url), "bench")
         replicas = Replicas(client, file)
@@ -170,7 +155,8 @@ async def _measure(url: str, file: Path, times: int) -> list[float]:
 
 def measure(size: Size, times: int) -> list[float]:
     """Seconds from the end of a leader to the end of the next one's first pass."""
-    with running(serve, size) as url, kubeconfig(url) as file:
+    with running(serve, size) as url, tempfile.TemporaryDirectory() as folder:
+        file = kubeconfig(Path(folder) / "kubeconfig", url)
         return asyncio.run(_measure(url, file, times))
 
 

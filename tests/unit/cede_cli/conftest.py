@@ -61,7 +61,7 @@ def cede(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     """Runs the command: exit code, standard output, standard error."""
 
     async def run(*words: str) -> tuple[int, str, str]:
-        config = kubeconfig(tmp_path / "config", server, "vision")
+        config = kubeconfig(tmp_path / "config", server.url, "vision")
         code = await asyncio.to_thread(main, [*words, "--kubeconfig", config])
         stdout, stderr = capsys.readouterr()
         return code, stdout, stderr

@@ -140,7 +140,7 @@ async def test_a_server_that_is_gone_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with ApiServer() as server:
-        path = kubeconfig(tmp_path / "config", server)
+        path = kubeconfig(tmp_path / "config", server.url)
     assert await asyncio.to_thread(main, ["status", "--kubeconfig", path]) == 1
     assert "cede: the API server is not reachable" in capsys.readouterr().err
 

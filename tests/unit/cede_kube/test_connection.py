@@ -153,7 +153,7 @@ async def test_a_rotated_ca_is_read_again_when_the_server_is_not_trusted(
 async def test_a_kubeconfig_names_the_server_the_user_and_the_namespace(tmp_path: Path) -> None:
     async with ApiServer() as server:
         server.token = "from-file"
-        path = kubeconfig(tmp_path / "config", server, "team-a")
+        path = kubeconfig(tmp_path / "config", server.url, "team-a")
         async with connect(manager="test", kubeconfig=path) as client:
             await client.list(JOBS, dict)
         assert context_namespace(path) == "team-a"
