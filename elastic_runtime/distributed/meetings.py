@@ -31,6 +31,7 @@ ANSWER_TIME_S = 0.6
 ALL_ARE_HERE = b"all"
 ANSWER = b"answer:"
 DIFFERENT = b"different:"
+ABORTED = "the group was aborted while its ranks met"
 # Of how many places a rank knows how many meetings there were.
 MAX_PLACES = 4
 
@@ -107,7 +108,7 @@ class Meetings:
         try:
             while not has_ended.wait(ABORT_INTERVAL_S):
                 if self._is_aborted():
-                    raise PeerLost("the group was aborted while its ranks met")
+                    raise PeerLost(ABORTED)
                 self.look()
         except Mistake:
             # Python ends badly while a thread is inside the store.
@@ -134,7 +135,7 @@ class Meetings:
         # The store's own wait would log that it times out.
         while not store.check([f"{key}/end"]):
             if self._is_aborted() or has_given_up():
-                return None
+                raise PeerLost(ABORTED)
             late_s = MAX_POLL_SHARE * (time.monotonic() - began)
             time.sleep(min(max(late_s, MIN_POLL_S * self._world), MAX_POLL_S))
         end: bytes = store.get(f"{key}/end")

@@ -9,7 +9,7 @@ import torch
 
 from elastic_runtime.collective_checks import EVALUATION
 from elastic_runtime.distributed import meetings
-from elastic_runtime.distributed.gloo import PeerLost
+from elastic_runtime.distributed.gloo import PeerLost, open_store
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.mistake import Mistake
 from tests.harness.thread_ranks import run_ranks
@@ -115,6 +115,17 @@ def test_an_abort_ends_a_meeting() -> None:
                 group.meetings.hold("7", EVALUATION)
 
     run_ranks(2, body)
+
+
+def test_an_abort_that_only_the_thread_in_the_store_has_seen_ends_a_meeting_too() -> None:
+    def is_aborted() -> bool:
+        return threading.current_thread().name == "meet"
+
+    store, _ = open_store()
+    alone = meetings.Meetings(2, is_aborted)
+    alone.open(store)
+    with pytest.raises(PeerLost, match="aborted while its ranks met"):
+        alone.hold("7", EVALUATION)
 
 
 def test_ranks_that_come_for_different_calls_are_all_told() -> None:
