@@ -160,6 +160,9 @@ def check_make(words: list[str]) -> None:
 
 
 def check_python(words: list[str]) -> None:
+    if words[1].endswith(".py"):
+        assert (TREE / words[1]).exists()
+        return
     assert words[1] == "-m"
     if words[2] == "elastic_runtime":
         parsed = make_parser().parse_args(words[3:])
