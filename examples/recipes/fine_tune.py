@@ -17,7 +17,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import DataCollatorForSeq2Seq, TrainingArguments
 from values import Training, from_command_line
 
-from elastic_runtime import Sharded
+from elastic_runtime import Sharded, device
 from elastic_runtime.integrations.transformers import ElasticTrainer
 
 
@@ -63,6 +63,7 @@ class Values(Training):
             "lr_scheduler_type": "cosine",
             "warmup_steps": self.warmup,
             "bf16": self.bf16,
+            "use_cpu": device().type == "cpu",
             "logging_steps": 10,
             "save_strategy": "steps",
             "save_steps": self.save_every,
@@ -91,13 +92,18 @@ class Values(Training):
 
 values = from_command_line(Values)
 model, tokenizer = load(values.model, values.lora, dtype=values.dtype(), seed=values.seed)
-evaluation = values.evaluation and TokenSamples(values.evaluation, tokenizer, values.max_tokens)
+
+
+def samples(path: str) -> TokenSamples:
+    return TokenSamples(path, tokenizer, values.max_tokens)
+
+
 trainer = ElasticTrainer(
     model,
     values.training_arguments(),
     data_collator=DataCollatorForSeq2Seq(tokenizer),
-    train_dataset=TokenSamples(values.data, tokenizer, values.max_tokens),
-    eval_dataset=evaluation or None,
+    train_dataset=samples(values.data),
+    eval_dataset=samples(values.evaluation) if values.evaluation else None,
     processing_class=tokenizer,
     strategy=values.strategy(),
     session_options=values.journal_options(),

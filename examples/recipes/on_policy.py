@@ -116,7 +116,8 @@ def policy_loss(rollout: Rollout) -> torch.Tensor:
     # (answers, tokens of an answer)
     likelihood = scores.log_softmax(-1).gather(-1, chosen).squeeze(-1)
     weighted = rollout.advantages(values.group) * likelihood * rollout.is_answer
-    return -weighted.sum() / rollout.is_answer.sum()
+    loss: torch.Tensor = -weighted.sum() / rollout.is_answer.sum()
+    return loss
 
 
 values = from_command_line(Values)

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from elastic_runtime import contract
+from elastic_runtime.training import failure_report
 from tests.harness.local_job import Job
 
-START_S = 120
+# For a script that nobody disturbs.
+ALONE_S = 240
 
 
 def forks_of(*modules: str) -> ForkServerContext:
@@ -70,10 +72,12 @@ class ForkedJob(Job):
             env = self.env | {contract.INDEX_ENV: str(index)}
             self.pods[index] = self._fork(_run_pod, env, f"pod-{index}.txt")
 
-    def run_alone(self) -> None:
-        """The script, to its end, without an agent."""
-        code = self._fork(_run_script, self.env, "alone.txt").wait(START_S)
-        assert code == 0, (self.directory / "alone.txt").read_text()
+    def run_alone(self, exit_code: int = 0) -> str:
+        """The script, to its end, without an agent. What it has printed."""
+        code = self._fork(_run_script, self.env, "alone.txt").wait(ALONE_S)
+        printed = (self.directory / "alone.txt").read_text()
+        assert code == exit_code, printed
+        return printed
 
     def _fork(self, run: Callable[..., None], env: dict[str, str], output: str) -> Any:
         script = ["train.py", *self.arguments]
@@ -141,6 +145,9 @@ def _exit_code(script: Sequence[str]) -> int:
     """Of the script, which has run to its end."""
     code: Any = 0
     sys.argv = list(script)
+    # As the first import of elastic_runtime does, which was in another process.
+    failure_report._reports_early = False
+    failure_report.report_early_failures()
     try:
         runpy.run_path(script[0], run_name="__main__")
     except SystemExit as error:
