@@ -69,13 +69,15 @@ class Values(Training):
             yield "context is 0: give at least 1"
 
     def strategy(self) -> Sharded:
-        policy = MixedPrecisionPolicy()
+        block_policy = policy = MixedPrecisionPolicy()
         if self.bf16:
+            block_policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+            # The loss is computed of logits in float32.
             policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32)
 
         def wrap(model: Any, mesh: Any) -> None:
             for block in model.blocks:
-                fully_shard(block, mesh=mesh, mp_policy=policy)
+                fully_shard(block, mesh=mesh, mp_policy=block_policy)
             fully_shard(model, mesh=mesh, mp_policy=policy)
 
         return Sharded(
