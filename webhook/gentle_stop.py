@@ -114,8 +114,9 @@ def job_grace_s(job: Json, team: Team) -> int:
 
 def _own_grace_s(pod: Json) -> int:
     own = pod.get("terminationGracePeriodSeconds")
-    is_number = isinstance(own, int) and not isinstance(own, bool)
-    return own if is_number else KUBERNETES_GRACE_S
+    if isinstance(own, int) and not isinstance(own, bool):
+        return own
+    return KUBERNETES_GRACE_S
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from deploy.local.binaries import module_folder
 from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import expect_refusal
-from webhook.gentle_stop import TORCHRUN_TIMEOUT
+from webhook.gentle_stop import RUNTIME_PATCH, TORCHRUN_TIMEOUT
 from webhook.kinds import get_pod_templates
 
 pytestmark = pytest.mark.cluster
@@ -148,7 +148,9 @@ def test_the_pods_of_a_kind_get_the_grace_of_the_job(
         for container in template["spec"]["containers"]:
             assert {"name": TORCHRUN_TIMEOUT, "value": "115"} in container["env"]
     if kind == "TrainJob":
-        (patch,) = created["spec"]["runtimePatches"]
+        # Kueue adds its own
+        patches = {patch["manager"]: patch for patch in created["spec"]["runtimePatches"]}
+        patch = patches[RUNTIME_PATCH]
         annotations = patch["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
         assert annotations == {names.GRACE: "2m"}
 

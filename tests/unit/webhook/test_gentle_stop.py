@@ -24,8 +24,11 @@ WITH_TEMPLATES = [
 FIELD = "terminationGracePeriodSeconds"
 
 
-def job(kind: str = "Job", annotations: dict[str, str] | None = None, **pod: Any) -> Json:
-    made = job_of_kind(kind, pod_spec(**pod))
+def job(
+    kind: str = "Job", annotations: dict[str, str] | None = None, own_s: int | None = None
+) -> Json:
+    own: Json = {} if own_s is None else {FIELD: own_s}
+    made = job_of_kind(kind, pod_spec(**own))
     if annotations:
         made["metadata"]["annotations"] = annotations
     return made
@@ -83,8 +86,7 @@ def test_the_grace_period_of_pods(
     annotation: str | None, own_s: int | None, expected_s: int
 ) -> None:
     annotations = {GRACE: annotation} if annotation else None
-    own = {} if own_s is None else {FIELD: own_s}
-    after = create(job(annotations=annotations, **own))
+    after = create(job(annotations=annotations, own_s=own_s))
     assert graces(after) == {expected_s}
     assert timeouts(after) == {str(max(1, expected_s - 5))}
 
@@ -123,7 +125,7 @@ def test_a_train_job_without_annotations_is_not_patched() -> None:
 @pytest.mark.parametrize("kind", WITH_TEMPLATES)
 def test_an_update_gets_back_what_it_lacks(kind: str) -> None:
     live = create(job(kind, {GRACE: "2m"}))
-    file = job(kind, {GRACE: "2m"}, **{FIELD: 30})
+    file = job(kind, {GRACE: "2m"}, own_s=30)
     file["metadata"]["labels"] = live["metadata"]["labels"]
     after = update(live, file)
     assert graces(after) == {120}
@@ -203,7 +205,7 @@ def test_a_time_that_does_not_suffice_is_refused(made: Json, complaint: str) -> 
     [
         pytest.param(job("JobSet", {SAVE_TIME: "60s"}), id="as long as the policy's default"),
         pytest.param(job("Job", {SAVE_TIME: "5m", GRACE: "5m"}), id="as long as the job's grace"),
-        pytest.param(job("Job", {SAVE_TIME: "5m"}, **{FIELD: 300}), id="as the pods' own"),
+        pytest.param(job("Job", {SAVE_TIME: "5m"}, own_s=300), id="as the pods' own"),
         pytest.param(plain_job(), id="no annotation"),
     ],
 )
