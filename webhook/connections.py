@@ -111,11 +111,12 @@ class Connections:
     def _make_room(self) -> None:
         """At the bounds again. What is being answered is spared."""
         self._forget_closed()
-        strangers = [one for one in self._open.values() if one.is_stranger]
+        strangers = [peer for peer in self._open.values() if peer.is_stranger]
         for connection in strangers[: max(0, len(strangers) - MAX_STRANGERS)]:
             self._drop(connection)
         idle = sorted(
-            (one for one in self._open.values() if not one.in_flight), key=lambda one: one.since
+            (peer for peer in self._open.values() if not peer.in_flight),
+            key=lambda peer: peer.since,
         )
         for connection in idle[: max(0, len(self._open) - MAX_CONNECTIONS)]:
             self._drop(connection)
@@ -138,7 +139,7 @@ class Connections:
         del self._open[connection.handler]
 
     def _forget_closed(self) -> None:
-        for connection in [one for one in self._open.values() if one.is_closed]:
+        for connection in [peer for peer in self._open.values() if peer.is_closed]:
             del self._open[connection.handler]
 
 

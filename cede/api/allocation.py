@@ -9,8 +9,8 @@ from cede.api.crd_schema import ATOMIC, Column, Crd, keyed, rules
 from cede.api.instance_type import DNS_NAME
 from cede.api.objects import ALLOCATIONS, Meta
 from cede.api.team_quota import Sharing, TypeQuota
+from cede.api.team_security import DNS_LABEL
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _IS_RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"
 
 

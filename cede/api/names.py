@@ -24,6 +24,21 @@ ACCELERATORS = "cede.dev/accelerators"
 
 The quota_controller writes it. The policy cede-accelerators reads it.
 """
+CONTROLLERS = "cede.dev/controllers"
+"""Annotation of a team's Namespace: the namespaces of the controllers that may name owners,
+separated by commas.
+
+The quota_controller writes it. The policies cede-accelerators and cede-jobs read it.
+"""
+PRIORITY_CLASSES = "cede.dev/priority-classes"
+"""Annotation of a team's Namespace: the priority classes of its jobs, separated by commas; left out
+while the policy has no classes.
+
+The quota_controller writes it. The policy cede-jobs reads it.
+"""
+POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
+POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
+"""Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""
 SIZES = "cede.dev/sizes"
 """Annotation of a Job: its allowed sizes, in the grammar of sizes.py. It makes the Job elastic.
 

@@ -51,6 +51,32 @@ def test_a_namespace_names_the_accelerators_of_the_policy_for_the_admission_poli
     assert named == "aws.amazon.com/neuron,nvidia.com/gpu,nvidia.com/mig-1g.10gb"
 
 
+def test_a_namespace_names_controllers_and_classes_for_the_admission_policy() -> None:
+    """With the classes up to the highest that the team may use."""
+    security = {"controllerNamespaces": ["kube-system", "ci"]}
+    teams = [allocation(), allocation("research", maxPriorityClass="sweep")]
+    plan = make_plan(snapshot(teams, cluster_policy=policy(security=security)))
+    named = {
+        d.key[1]: d.body["metadata"]["annotations"] for d in plan.objects if d.kind == NAMESPACES
+    }
+    assert named["vision"][names.CONTROLLERS] == "kube-system,ci"
+    assert named["vision"][names.PRIORITY_CLASSES] == "training,sweep"
+    assert named["research"][names.PRIORITY_CLASSES] == "sweep"
+    without = make_plan(snapshot([allocation()], cluster_policy=policy(priorityClasses=[])))
+    (metadata,) = [d.body["metadata"] for d in without.objects if d.kind == NAMESPACES]
+    assert names.PRIORITY_CLASSES not in metadata["annotations"]
+
+
+@pytest.mark.parametrize("level", ["privileged", "baseline", "restricted"])
+def test_a_namespace_that_cede_creates_enforces_pod_security(level: str) -> None:
+    """A member's privileged Job owned its node."""
+    security = {} if level == "baseline" else {"podSecurity": level}
+    plan = make_plan(snapshot([allocation()], cluster_policy=policy(security=security)))
+    (metadata,) = [d.body["metadata"] for d in plan.objects if d.kind == NAMESPACES]
+    assert metadata["labels"][names.POD_SECURITY_ENFORCE] == level
+    assert metadata["labels"][names.POD_SECURITY_WARN] == "restricted"
+
+
 def test_each_namespace_has_a_key_of_its_own() -> None:
     plan = make_plan(snapshot([allocation("a"), allocation("b")]))
     keys = {d.key[0]: d.body["data"]["key"] for d in plan.objects if d.kind.kind == "Secret"}
