@@ -115,6 +115,11 @@ PEERS_SERVICE = "cede-peers"
 
 The quota_controller writes it. The runtime finds pod 0 by it.
 """
+NETWORK_POLICY = "cede-elastic"
+"""The NetworkPolicy in each team's namespace: who may connect to the pods of elastic jobs.
+
+The quota_controller writes it. The network of the cluster enforces it, if it can.
+"""
 CONTROL_SECRET = "cede-control"
 """The Secret in each team's namespace with the key that signs control requests to its jobs.
 

@@ -48,6 +48,12 @@ class TeamSecurity(BaseModel):
             "Kubernetes scheduler preempts pods of other teams."
         ),
     )
+    metricsNamespaces: list[Namespace] = Field(
+        default_factory=lambda: ["monitoring"],
+        max_length=16,
+        json_schema_extra=ATOMIC,
+        description="Namespaces whose pods may read the metrics of elastic jobs.",
+    )
     podSecurity: Literal["privileged", "baseline", "restricted"] = Field(
         default="baseline",
         description=(

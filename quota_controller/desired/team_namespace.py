@@ -5,12 +5,14 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES
 from cede.api.policy import PolicySpec
 from quota_controller.desired.desired_object import DesiredObject, desired_object
+from quota_controller.desired.network_policy import network_policy
 
 
 def namespace_objects(
     allocation: ComputeAllocation, policy: PolicySpec, key_entry: str
 ) -> list[DesiredObject]:
-    """The namespace, its local queue, the Service of the jobs' pods and the control Secret.
+    """The namespace, its local queue, the Service and the NetworkPolicy of the jobs' pods, and the
+    control Secret.
 
     `key_entry` is the base64 content of the Secret; there is no Secret if it is empty.
     """
@@ -33,7 +35,8 @@ def namespace_objects(
         owner,
         {"type": "Opaque", "data": {names.SECRET_KEY: key_entry}},
     )
-    objects = [_namespace(allocation, policy), local_queue, service]
+    peers = network_policy(namespace, owner, policy.security.metricsNamespaces)
+    objects = [_namespace(allocation, policy), local_queue, service, peers]
     return [*objects, secret] if key_entry else objects
 
 
