@@ -242,7 +242,9 @@ class Applier:
         metadata: Json = {
             "uid": uid,
             "labels": {names.TEAM: None, names.ALLOCATION: None},
-            "annotations": {names.ACCELERATORS: None},
+            "annotations": dict.fromkeys(
+                (names.ACCELERATORS, names.CONTROLLERS, names.PRIORITY_CLASSES)
+            ),
         }
         with suppress(NotFound, Conflict):
             await self.client.patch(NAMESPACES, key, {"metadata": metadata})

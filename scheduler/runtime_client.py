@@ -35,7 +35,8 @@ REPEAT_REQUEST_S = 1.0
 TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
 MAX_CALLS = 200
 """At once. A call that waits for its turn does not time out."""
-MAX_REPLY_BYTES = 1 << 20
+MAX_REPLY_BYTES = 64 << 10
+"""Of a status, whose texts are bounded. All calls at once fit into the memory of the scheduler."""
 UNAUTHORIZED = 401
 CALLS = Counter(
     "cede_runtime_calls_total",

@@ -22,6 +22,7 @@ from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from webhook.certificates.keeper import CertificateKeeper
+from webhook.connections import Connections, listen
 from webhook.server import create_app
 from webhook.team import Team, build_team
 
@@ -103,19 +104,25 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
             await cache.synced.wait()
         await loop.run(keeper.reconcile, wake)
 
-    app = create_app(teams.get_team)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=flags.drain_s)
+    connections = Connections()
+    app = create_app(teams.get_team, connections)
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=flags.drain_s, auto_decompress=False
+    )
     await runner.setup()
+    server = runner.server
+    assert server is not None
     try:
-        async with asyncio.TaskGroup() as tasks, health.serve(flags.health_port, is_ready):
-            background = [tasks.create_task(cache.run()) for cache in caches]
-            background.append(tasks.create_task(keep_certificates()))
-            await web.TCPSite(runner, port=flags.port, ssl_context=context).start()
-            log.info("serving", extra={"port": flags.port})
-            await stop.wait()
-            await asyncio.sleep(flags.drain_s)
-            for task in background:
-                task.cancel()
+        with listen(flags.port) as listener:
+            async with asyncio.TaskGroup() as tasks, health.serve(flags.health_port, is_ready):
+                works = [cache.run() for cache in caches]
+                works += [keep_certificates(), connections.serve(listener, server, context)]
+                background = [tasks.create_task(work) for work in works]
+                log.info("serving", extra={"port": flags.port})
+                await stop.wait()
+                await asyncio.sleep(flags.drain_s)
+                for task in background:
+                    task.cancel()
     finally:
         await runner.cleanup()
 

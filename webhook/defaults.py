@@ -63,9 +63,15 @@ def _will_be_queued(old: Json) -> bool:
 
 
 def _default_class(team: Team) -> str:
-    """The policy's default class, or the highest class below it that the team may use."""
+    """The policy's default class, or the highest class below it that the team may use.
+
+    The lowest class if the policy has no default: without a class Kueue takes the priority of the
+    job's pods, which is no class of the policy.
+    """
     allowed = team.allowed_classes
-    if not team.default_class or team.default_class in allowed:
+    if not team.default_class:
+        return allowed[-1] if allowed else ""
+    if team.default_class in allowed:
         return team.default_class
     weight = team.classes.get(team.default_class, 0)
     return next((name for name in allowed if team.classes[name] <= weight), "")

@@ -26,6 +26,7 @@ from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
 from webhook.team import Team, is_accelerator
 
 VOLUME = "cede-control"
+TOKEN = "automountServiceAccountToken"
 PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE)
 """Annotations that the user's own file does not have. `kubectl replace` must not remove them."""
 
@@ -52,6 +53,7 @@ def prepare_new(job: Json, team: Team) -> None:
     _set_size(job, (smallest, smallest), desired_size)
     count_delays_per_index(ensure_dict(job, "spec"))
     _prepare(job, _choose_env(job, team))
+    _withhold_token(get_dict(job, "spec", "template", "spec"))
 
 
 def prepare_updated(job: Json, old: Json) -> None:
@@ -106,6 +108,8 @@ def _restore_after_replace(job: Json, old: Json) -> None:
     pod = get_dict(template, "spec")
     old_pod = get_dict(old_template, "spec")
     _merge_field(pod, old_pod, "nodeSelector")
+    if TOKEN in old_pod:
+        pod.setdefault(TOKEN, old_pod[TOKEN])
     for name in ("tolerations", "schedulingGates"):
         if items := _merge_lists(get_dicts(pod, name), get_dicts(old_pod, name)):
             pod[name] = items
@@ -114,6 +118,12 @@ def _restore_after_replace(job: Json, old: Json) -> None:
     for name in ("selector", "suspend", "backoffLimitPerIndex"):
         if name in old_spec:
             spec[name] = deepcopy(old_spec[name])
+
+
+def _withhold_token(pod: Json) -> None:
+    """Training needs no access to the API server, unless its user says so."""
+    if "serviceAccountName" not in pod:
+        pod.setdefault(TOKEN, False)
 
 
 def _lost_job_label(template: Json, old_template: Json) -> bool:

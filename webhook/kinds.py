@@ -44,6 +44,12 @@ SERVING = frozenset(
 """(group, kind) of objects whose pods Kueue queues. Kueue copies the object's queue and priority to
 its pods (Kueue, pkg/controller/jobs/deployment, statefulset, leaderworkerset)."""
 
+REPLICA_SET = ("apps", "ReplicaSet")
+KNOWN_OWNERS = JOBS | SERVING | {POD, REPLICA_SET}
+"""(group, kind) of owners for which Kueue does not queue an object by itself."""
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
 PodTemplate = tuple[str, Json]
 """The field path of a pod template, such as `spec.template`, and its value: a mapping with
 `metadata` and `spec`."""
@@ -153,18 +159,26 @@ def is_child_of_train_job(request: AdmissionRequest) -> bool:
 
 
 def is_controller_forged(request: AdmissionRequest) -> bool:
-    """True when a user, not a controller, names an owner that Kueue queues as a whole.
+    """True when somebody other than a controller names an owner of a kind that Kueue knows.
 
-    Kueue would not queue such an object, because it expects that the owner is queued.
+    Kueue would not queue such an object: it expects that the owner is queued, and looks through a
+    pod to the job that owns it (pkg/controller/jobframework, FindAncestorJobManagedByKueue).
     """
     job = request.object
     owner = get_controller(job)
-    if owner not in JOBS | SERVING:
+    if owner not in KNOWN_OWNERS:
         return False
     if request.old is not None and get_controller(request.old) == owner:
         return False
-    own_accounts = f"system:serviceaccount:{get_dict(job, 'metadata').get('namespace', '')}:"
-    return not request.user.startswith("system:") or request.user.startswith(own_accounts)
+    return not is_controller_account(request.user, request.team.controller_namespaces)
+
+
+def is_controller_account(user: str, namespaces: frozenset[str]) -> bool:
+    """True for the controllers of Kubernetes, and for service accounts of these namespaces."""
+    if user == CONTROLLER_MANAGER:
+        return True
+    prefix, _, account = user.partition(SERVICE_ACCOUNT_PREFIX)
+    return not prefix and account.partition(":")[0] in namespaces
 
 
 def is_in_scope(request: AdmissionRequest) -> bool:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
+from cede.api.names import ELASTIC_JOB, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
+from webhook.elastic_job import is_prepared
 from webhook.elastic_rules import change_complaints, job_complaints
 from webhook.gentle_stop import after_preemption_complaints, time_complaints
 from webhook.json_fields import get_dict, get_group_kind, get_label
@@ -48,7 +49,10 @@ def complaints(request: AdmissionRequest) -> list[str]:
 def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]:
     yield from _priority_complaints(job, team)
     yield from _queue_complaints(job, team)
-    yield from _pod_priority_complaints(job)
+    yield from _pod_priority_complaints(job, team)
+    # for an elastic Job of ours, which lost its sizes, change_complaints says more
+    if not is_prepared(old or {}):
+        yield from _raw_elastic_complaints(job)
     if is_controlled_pod(job):
         # its controller decides everything else
         return
@@ -96,13 +100,29 @@ def _raised_class_complaints(job: Json, old: Json, team: Team) -> Iterator[str]:
     )
 
 
-def _pod_priority_complaints(job: Json) -> Iterator[str]:
-    """Without a Kueue class a job gets its pods' priority; system classes exceed every team's."""
+def _pod_priority_complaints(job: Json, team: Team) -> Iterator[str]:
+    """The Kubernetes scheduler preempts pods of other teams by these classes, past every quota."""
     for path, template in get_pod_templates(job):
         name = str(get_dict(template, "spec").get("priorityClassName", ""))
-        if name.startswith("system-"):
-            field_path = f"{path}.spec.priorityClassName".removeprefix(".")
-            yield f"{field_path} is {name!r}, which is reserved for system pods: remove it"
+        if not name or name in team.pod_classes:
+            continue
+        field_path = f"{path}.spec.priorityClassName".removeprefix(".")
+        allowed = sorted(team.pod_classes)
+        cure = f"use {_join_with_or(allowed)}, or remove it" if allowed else "remove it"
+        yield (
+            f"{field_path} is {name!r}, which pods of teams may not use: {cure}; the label "
+            f"{PRIORITY_CLASS} sets the priority of a job"
+        )
+
+
+def _raw_elastic_complaints(job: Json) -> Iterator[str]:
+    """Kueue runs the pods of such a job on without quota when its scale-up slice is evicted."""
+    annotations = get_dict(job, "metadata", "annotations")
+    if ELASTIC_JOB in annotations and SIZES not in annotations:
+        yield (
+            f"metadata.annotations[{ELASTIC_JOB}] is not supported without Cede: remove it, and "
+            f"name the sizes of a batch/v1 Job in {SIZES}"
+        )
 
 
 def _queue_complaints(job: Json, team: Team) -> Iterator[str]:

@@ -1,18 +1,25 @@
 """Answers AdmissionReviews over HTTP. rules.py and defaults.py decide what the answer is."""
 
+import asyncio
 import base64
 import json
 import logging
 import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import Counter, Histogram
 
 from cede.api.objects import Json
+from cede.kube.threads import run_in_thread
 from webhook.admission import AdmissionRequest
+from webhook.connections import Connections
 from webhook.defaults import apply_defaults
 from webhook.json_fields import get_dict
 from webhook.json_patch import create_patch
+from webhook.review_body import MAX_LARGE_BODIES, ReviewBody, TooLarge
 from webhook.rules import complaints
 from webhook.team import TeamLookup
 
@@ -21,8 +28,9 @@ MUTATE = "/mutate"
 VALIDATE = "/validate"
 # in one answer
 MAX_COMPLAINTS = 50
-# the review of an update carries two objects of up to 1.5 MB
-MAX_BODY_BYTES = 8 << 20
+ANSWER_WITHIN_S = 4.0
+"""The API server waits for 5 s. After that it stores what nobody has checked."""
+BUSY = "Cede's webhook had no time for this object: try again"
 REVIEWS = Counter("cede_webhook_answers_total", "Admission reviews answered", ["path", "answer"])
 REVIEW_SECONDS = Histogram(
     "cede_webhook_seconds",
@@ -36,39 +44,123 @@ class MalformedReview(ValueError):
     """The body is not an AdmissionReview that can be answered; the text is for its sender."""
 
 
-def create_app(find_team: TeamLookup) -> web.Application:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one request gets."""
+
+    uid: str
+    # of the AdmissionReview
+    response: Json
+    # None if the review cannot be read
+    request: AdmissionRequest | None = None
+
+
+def create_app(find_team: TeamLookup, connections: Connections) -> web.Application:
     """The application with its two paths.
 
-    Each answer carries the uid of its request. A malformed review gets status 400 and the reason.
+    Each answer carries the uid of its request. What cannot be read, or takes too long, is refused:
+    an error would be a yes to the API server (failurePolicy Ignore). A body without uid is of no
+    API server, and gets status 400.
     """
+    reviewer = Reviewer(find_team)
 
     async def handle(request: web.Request) -> web.Response:
-        body = await request.read()
-        started = time.perf_counter()
-        try:
-            uid, admission = parse_review(body, find_team)
-            decide = mutate if request.path == MUTATE else validate
-            response: Json = {"uid": uid} | decide(admission)
-        except MalformedReview as error:
-            return _reject_malformed(request.path, str(error))
-        except RecursionError:
-            return _reject_malformed(request.path, "the review is nested too deeply")
-        REVIEW_SECONDS.labels(request.path).observe(time.perf_counter() - started)
-        REVIEWS.labels(request.path, "allowed" if response["allowed"] else "refused").inc()
-        if not response["allowed"]:
-            log.info("refused", extra=_log_fields(admission, response["status"]["message"]))
-        return web.json_response(
-            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
-        )
+        with connections.answering(request.protocol) as note_review:
+            answer = await reviewer.answer(request)
+            if answer.request:
+                note_review()
+        return _http_response(request.path, answer)
 
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    # the body is read and bounded by ReviewBody
+    app = web.Application()
     app.add_routes([web.post(MUTATE, handle), web.post(VALIDATE, handle)])
     return app
 
 
-def _reject_malformed(path: str, reason: str) -> web.Response:
-    REVIEWS.labels(path, "malformed").inc()
-    return web.Response(status=400, text=reason)
+class Reviewer:
+    """Reads and answers reviews. Large ones are answered beside the event loop, one at a time, so
+    that they delay no others."""
+
+    def __init__(self, find_team: TeamLookup) -> None:
+        self._find_team = find_team
+        self._large_bodies = asyncio.Semaphore(MAX_LARGE_BODIES)
+        self._computing = asyncio.Lock()
+
+    async def answer(self, request: web.Request) -> Answer:
+        """The answer, in time. Raises nothing."""
+        body = ReviewBody()
+        deadline = asyncio.get_running_loop().time() + ANSWER_WITHIN_S
+        try:
+            async with asyncio.timeout_at(deadline), AsyncExitStack() as turn:
+                await body.read(request, self._large_bodies, turn)
+                started = time.perf_counter()
+                answer = await self._answer(request.path, body, turn, deadline)
+        except TimeoutError:
+            return refusal(body.uid, BUSY, code=503)
+        except TooLarge as error:
+            return refusal(body.uid, str(error), code=413)
+        REVIEW_SECONDS.labels(request.path).observe(time.perf_counter() - started)
+        return answer
+
+    async def _answer(
+        self, path: str, body: ReviewBody, turn: AsyncExitStack, deadline: float
+    ) -> Answer:
+        def decide() -> Answer:
+            return decide_review(path, body, self._find_team)
+
+        if not body.is_large:
+            return decide()
+        # the thread goes on when its time is over, so the turn must last as long as it does
+        return await asyncio.shield(
+            asyncio.ensure_future(self._answer_large(decide, body, turn.pop_all(), deadline))
+        )
+
+    async def _answer_large(
+        self, decide: Callable[[], Answer], body: ReviewBody, turn: AsyncExitStack, deadline: float
+    ) -> Answer:
+        async with turn, self._computing:
+            if asyncio.get_running_loop().time() >= deadline:
+                return refusal(body.uid, BUSY, code=503)
+            return await run_in_thread(decide)
+
+
+def decide_review(path: str, body: ReviewBody, find_team: TeamLookup) -> Answer:
+    """The answer to a complete body. Raises nothing: what goes wrong becomes a refusal."""
+    try:
+        uid, admission = parse_review(bytes(body.content), find_team)
+        decide = mutate if path == MUTATE else validate
+        return Answer(uid, decide(admission), admission)
+    except MalformedReview as error:
+        return refusal(body.uid, str(error))
+    except RecursionError:
+        return refusal(body.uid, "the object is nested too deeply: make it flatter")
+    # a fault of ours must not let through what the rules would refuse
+    except Exception as error:
+        log.exception("review failed", extra={"path": path})
+        return refusal(body.uid, f"Cede's webhook failed: {type(error).__name__}", code=500)
+
+
+def refusal(uid: str, message: str, *, code: int = 400) -> Answer:
+    """The answer to a review that was not decided."""
+    return Answer(uid, {"allowed": False, "status": {"code": code, "message": message}})
+
+
+def _http_response(path: str, answer: Answer) -> web.Response:
+    if not answer.uid:
+        REVIEWS.labels(path, "malformed").inc()
+        return web.Response(status=400, text=answer.response["status"]["message"])
+    is_allowed = answer.response["allowed"]
+    REVIEWS.labels(path, "allowed" if is_allowed else "refused").inc()
+    if not is_allowed:
+        why = answer.response["status"]["message"]
+        log.info("refused", extra=_log_fields(answer.request or AdmissionRequest({}), why))
+    return web.json_response(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": answer.uid} | answer.response,
+        }
+    )
 
 
 def _log_fields(request: AdmissionRequest, why: str) -> dict[str, str]:

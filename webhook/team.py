@@ -7,7 +7,9 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue
 from cede.api.names import GPU
 from cede.api.policy import ClusterPolicy
+from cede.api.priority_class import allowed_classes
 from cede.api.resources import Resources, parse
+from cede.api.team_security import CONTROLLER_NAMESPACES
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,10 @@ class Team:
     default_class: str = ""
     # the highest class allowed
     max_class: str = ""
+    # PriorityClasses of Kubernetes that its pods may name
+    pod_classes: frozenset[str] = frozenset()
+    # namespaces of the controllers that may name an owner
+    controller_namespaces: frozenset[str] = frozenset(CONTROLLER_NAMESPACES)
     # names of its LocalQueues
     queues: frozenset[str] = frozenset()
     # resource names, of whole accelerators and of partitions
@@ -35,13 +41,7 @@ class Team:
 
         Only the lowest class is allowed when `max_class` names a class that no longer exists.
         """
-        weights = self.classes.values()
-        if self.max_class:
-            max_weight = self.classes.get(self.max_class, min(weights, default=0))
-        else:
-            max_weight = max(weights, default=0)
-        allowed = [name for name, weight in self.classes.items() if weight <= max_weight]
-        return sorted(allowed, key=lambda name: (-self.classes[name], name))
+        return allowed_classes(self.classes, self.max_class)
 
 
 TeamLookup = Callable[[str], Team]
@@ -79,6 +79,8 @@ def build_team(
         classes={priority.name: priority.weight for priority in spec.priorityClasses},
         default_class=spec.defaultPriorityClass,
         max_class=allocation.spec.maxPriorityClass if allocation else "",
+        pod_classes=frozenset(spec.security.podPriorityClasses),
+        controller_namespaces=frozenset(spec.security.controllerNamespaces),
         queues=frozenset(own_queues),
         accelerators=frozenset(accelerators - {""}),
         nodes=get_largest_nodes(policy) if policy else {},

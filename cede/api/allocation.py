@@ -9,9 +9,28 @@ from cede.api.crd_schema import ATOMIC, Column, Crd, keyed, rules
 from cede.api.instance_type import DNS_NAME
 from cede.api.objects import ALLOCATIONS, Meta
 from cede.api.team_quota import Sharing, TypeQuota
+from cede.api.team_security import CONTROLLER_NAMESPACES, DNS_LABEL
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-_IS_RESERVED = "{0} in ['default', 'cede-system', 'kueue-system'] || {0}.startsWith('kube-')"
+RESERVED_NAMESPACES = (
+    *(
+        "default",
+        "cede-system",
+        "cede-guard",
+        "cert-manager",
+        "gpu-operator",
+        "nvidia-gpu-operator",
+    ),
+    *("argocd", "flux-system", "monitoring", "istio-system", "ingress-nginx", "cattle-system"),
+    *("gatekeeper-system", "kyverno", "velero", "vault", "external-secrets", "calico-system"),
+    *("tigera-operator", "cilium", "longhorn-system", "rook-ceph", "metallb-system"),
+    *sorted(set(CONTROLLER_NAMESPACES) - {"kube-system", "kubeflow"}),
+)
+"""Members may run jobs with every service account of their namespace: these would be rights over
+the cluster. `kube-…` and `openshift-…` are reserved too. No list is complete."""
+_LISTED = ", ".join(f"'{name}'" for name in RESERVED_NAMESPACES)
+_IS_RESERVED = (
+    f"{{0}} in [{_LISTED}] || {{0}}.startsWith('kube-') || {{0}}.startsWith('openshift-')"
+)
 
 
 class NamespaceRef(BaseModel):

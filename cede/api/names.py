@@ -24,6 +24,21 @@ ACCELERATORS = "cede.dev/accelerators"
 
 The quota_controller writes it. The policy cede-accelerators reads it.
 """
+CONTROLLERS = "cede.dev/controllers"
+"""Annotation of a team's Namespace: the namespaces of the controllers that may name owners,
+separated by commas.
+
+The quota_controller writes it. The policies cede-accelerators and cede-jobs read it.
+"""
+PRIORITY_CLASSES = "cede.dev/priority-classes"
+"""Annotation of a team's Namespace: the priority classes of its jobs, separated by commas; left out
+while the policy has no classes.
+
+The quota_controller writes it. The policy cede-jobs reads it.
+"""
+POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
+POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
+"""Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""
 SIZES = "cede.dev/sizes"
 """Annotation of a Job: its allowed sizes, in the grammar of sizes.py. It makes the Job elastic.
 
@@ -113,6 +128,11 @@ PEERS_SERVICE = "cede-peers"
 """The headless Service in each team's namespace: pod 0 of a Job is `<job>-0.cede-peers`.
 
 The quota_controller writes it. The runtime finds pod 0 by it.
+"""
+NETWORK_POLICY = "cede-elastic"
+"""The NetworkPolicy in each team's namespace: who may connect to the pods of elastic jobs.
+
+The quota_controller writes it. The network of the cluster enforces it, if it can.
 """
 CONTROL_SECRET = "cede-control"
 """The Secret in each team's namespace with the key that signs control requests to its jobs.

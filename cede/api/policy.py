@@ -5,8 +5,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from cede.api.crd_schema import ATOMIC, Column, Conditions, Crd, keyed, rules
-from cede.api.instance_type import DNS_NAME, LABEL_KEY, InstanceType
+from cede.api.instance_type import LABEL_KEY, InstanceType
 from cede.api.objects import POLICIES, Meta
+from cede.api.priority_class import PriorityClass, allowed_classes
+from cede.api.team_security import TeamSecurity
 
 Amount = Annotated[str, StringConstraints(max_length=32)]
 # Of one instance type.
@@ -14,22 +16,6 @@ MAX_RESOURCES = 16
 Amounts = Annotated[dict[str, Amount], Field(max_length=MAX_RESOURCES)]
 """In a status, by resource."""
 Level = Annotated[str, StringConstraints(min_length=1, max_length=316, pattern=LABEL_KEY)]
-
-
-class PriorityClass(BaseModel):
-    """A class of jobs. A job names its class in the label kueue.x-k8s.io/priority-class."""
-
-    name: str = Field(
-        min_length=1, max_length=63, pattern=DNS_NAME, description="Name that jobs refer to."
-    )
-    weight: int = Field(
-        ge=0,
-        le=100,
-        description=(
-            "Importance from 0 to 100. Jobs of a higher weight are admitted first and may preempt "
-            "jobs of their own team with a lower weight."
-        ),
-    )
 
 
 class Preemption(BaseModel):
@@ -108,7 +94,10 @@ class PolicySpec(BaseModel):
     defaultPriorityClass: str = Field(
         default="",
         max_length=63,
-        description="Priority class of a job that names none. Must be one of priorityClasses.",
+        description=(
+            "Priority class of a job that names none. Must be one of priorityClasses. If empty, "
+            "the lowest of them."
+        ),
     )
     ordering: Literal["Priority", "FirstCome"] = Field(
         default="Priority",
@@ -156,6 +145,7 @@ class PolicySpec(BaseModel):
         ),
     )
     preemption: Preemption = Field(default_factory=Preemption, json_schema_extra={"default": {}})
+    security: TeamSecurity = Field(default_factory=TeamSecurity, json_schema_extra={"default": {}})
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
@@ -167,6 +157,14 @@ class PolicySpec(BaseModel):
             )
         )
     )
+
+    def allowed_classes(self, highest: str) -> list[str]:
+        """The classes up to this one, the highest first; all if it is empty.
+
+        Only the lowest is allowed when `highest` names a class that no longer exists.
+        """
+        weights = {class_.name: class_.weight for class_ in self.priorityClasses}
+        return allowed_classes(weights, highest)
 
 
 class TypeStatus(BaseModel):

@@ -142,8 +142,15 @@ def unseal_manifest(sealed: bytes) -> Manifest:
     """Raises ValueError, LookupError, TypeError or AttributeError if it is not what was sealed."""
     values = _unseal(sealed)
     pieces = [_parse_piece(piece) for piece in values.pop("pieces")]
-    files = {name: FileEntry(**entry) for name, entry in values.pop("files").items()}
+    files = {_own(name): FileEntry(**entry) for name, entry in values.pop("files").items()}
     return Manifest(**values, files=files, pieces=pieces)
+
+
+def _own(name: str) -> str:
+    """The name of a file in the folder itself: a foreign manifest must read nothing elsewhere."""
+    if name in ("", ".", "..") or Path(name).name != name:
+        raise ValueError(f"{name!r} is no name of a file of the checkpoint")
+    return name
 
 
 def _unseal(sealed: bytes) -> dict[str, Any]:

@@ -155,8 +155,8 @@ def _plan_with_policy(
             queue = kueue_objects.with_private_quota(queue, snapshot.live)
         objects.append(queue)
         if name not in conflicts:
-            types, key_entry = policy.spec.instanceTypes, _key_entry(allocation, snapshot)
-            objects += namespace_objects(allocation, types, key_entry)
+            key_entry = _key_entry(allocation, snapshot)
+            objects += namespace_objects(allocation, policy.spec, key_entry)
             objects += rbac.member_bindings(allocation)
     kept = frozenset(conflicts)
     return Plan(

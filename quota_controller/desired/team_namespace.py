@@ -1,21 +1,20 @@
 """PURE. A team's namespace and what Cede puts into it."""
 
-from collections.abc import Sequence
-
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
-from cede.api.instance_type import InstanceType
 from cede.api.objects import LOCAL_QUEUES, NAMESPACES, SECRETS, SERVICES
+from cede.api.policy import PolicySpec
 from quota_controller.desired.desired_object import DesiredObject, desired_object
+from quota_controller.desired.network_policy import network_policy
 
 
 def namespace_objects(
-    allocation: ComputeAllocation, types: Sequence[InstanceType], key_entry: str
+    allocation: ComputeAllocation, policy: PolicySpec, key_entry: str
 ) -> list[DesiredObject]:
-    """The namespace, its local queue, the Service of the jobs' pods and the control Secret.
+    """The namespace, its local queue, the Service and the NetworkPolicy of the jobs' pods, and the
+    control Secret.
 
-    `types`: all of the policy. `key_entry` is the base64 content of the Secret; there is no Secret
-    if it is empty.
+    `key_entry` is the base64 content of the Secret; there is no Secret if it is empty.
     """
     owner = allocation.metadata.name
     namespace = allocation.namespace
@@ -36,18 +35,33 @@ def namespace_objects(
         owner,
         {"type": "Opaque", "data": {names.SECRET_KEY: key_entry}},
     )
-    objects = [_namespace(allocation, types), local_queue, service]
+    peers = network_policy(namespace, owner, policy.security.metricsNamespaces)
+    objects = [_namespace(allocation, policy), local_queue, service, peers]
     return [*objects, secret] if key_entry else objects
 
 
-def _namespace(allocation: ComputeAllocation, types: Sequence[InstanceType]) -> DesiredObject:
+def _namespace(allocation: ComputeAllocation, policy: PolicySpec) -> DesiredObject:
     owner = allocation.metadata.name
     reference = allocation.spec.namespace
     labels = {names.TEAM: allocation.team, names.ALLOCATION: owner}
-    # an adopted namespace keeps the manager that it has
+    # an adopted namespace keeps the manager and the pod security that it has
     if not (reference and reference.adopt):
         labels[names.MANAGED_BY] = names.MANAGED_BY_CEDE
+        labels[names.POD_SECURITY_ENFORCE] = policy.security.podSecurity
+        labels[names.POD_SECURITY_WARN] = "restricted"
     key = ("", allocation.namespace)
+    return desired_object(NAMESPACES, key, owner, {}, labels, _annotations(allocation, policy))
+
+
+def _annotations(allocation: ComputeAllocation, policy: PolicySpec) -> dict[str, str]:
+    """What the admission policies read, which have no parameters."""
+    types = policy.instanceTypes
     accelerators = {name for type_ in types for name in (type_.accelerator, *type_.partitions)}
-    annotations = {names.ACCELERATORS: ",".join(sorted(accelerators))}
-    return desired_object(NAMESPACES, key, owner, {}, labels, annotations)
+    annotations = {
+        names.ACCELERATORS: ",".join(sorted(accelerators)),
+        names.CONTROLLERS: ",".join(policy.security.controllerNamespaces),
+    }
+    classes = policy.allowed_classes(allocation.spec.maxPriorityClass)
+    if classes:
+        annotations[names.PRIORITY_CLASSES] = ",".join(classes)
+    return annotations

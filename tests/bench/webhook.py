@@ -24,6 +24,7 @@ from tests.builders.jobs import TEAM, elastic_job, make_review
 from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
 from webhook.certificates.keeper import load_certificate
 from webhook.certificates.rotation import KeyPair
+from webhook.connections import Connections
 from webhook.server import MAX_BODY_BYTES, MUTATE, create_app
 
 CONNECTIONS = 16
@@ -50,7 +51,7 @@ def create_bare_app() -> web.Application:
 
 
 def create_webhook_app() -> web.Application:
-    return create_app(lambda namespace: TEAM)
+    return create_app(lambda namespace: TEAM, Connections())
 
 
 def serve(make_app: AppFactory, ca: KeyPair, port_sender: Connection) -> None:

@@ -14,6 +14,7 @@ from cede.api.objects import (
     LEASES,
     LOCAL_QUEUES,
     NAMESPACES,
+    NETWORK_POLICIES,
     NODES,
     POLICIES,
     PRIORITY_CLASSES,
@@ -41,6 +42,7 @@ WRITTEN_KINDS = (
     NAMESPACES,
     LOCAL_QUEUES,
     SERVICES,
+    NETWORK_POLICIES,
     SECRETS,
     ROLE_BINDINGS,
 )

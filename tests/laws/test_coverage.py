@@ -17,6 +17,11 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "a dataclass without code; requests are computed from it there",
     ),
     "cede/api/policy.py": (CRD_MODELS, "models only; every schema is checked there"),
+    "cede/api/priority_class.py": (
+        "tests/unit/webhook/test_team.py",
+        "which classes a team may use is checked there",
+    ),
+    "cede/api/team_security.py": (CRD_MODELS, "models only; every schema is checked there"),
     "cede/api/team_quota.py": (CRD_MODELS, "models only; every schema is checked there"),
     "elastic_runtime/checkpointing/durable_files.py": (
         "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
@@ -77,6 +82,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
             "validation",
         )
     },
+    "webhook/review_body.py": (
+        "tests/unit/webhook/test_server.py",
+        "bodies that are too large, too deep or never end are sent there",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

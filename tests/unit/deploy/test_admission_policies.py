@@ -17,7 +17,7 @@ def policies() -> list[Json]:
         for document in yaml.safe_load_all(file.read_text())
         if document and document.get("kind") == "ValidatingAdmissionPolicy"
     ]
-    assert len(documents) == 3
+    assert len(documents) == 4
     return documents
 
 

@@ -8,6 +8,7 @@ import pytest
 from cede.api.allocation import AllocationSpec
 from cede.api.instance_type import InstanceType
 from cede.api.policy import PolicySpec, Preemption
+from cede.api.team_security import TeamSecurity
 from elastic_runtime.agent.metrics import Tally, format_job, format_pod
 from elastic_runtime.contract import Status
 from tests.laws.sources import tracked
@@ -17,6 +18,7 @@ from tests.unit.docs.pages import BLOCK, DOCS, blocks, name, pages
 README = TREE / "README.md"
 MAX_PICTURE_BYTES = 200_000
 MAX_GLOSSARY = 10
+PARTS_OF_THE_POLICY = {"`preemption`", "`security`"}
 
 
 def prose(page: Path) -> str:
@@ -131,8 +133,9 @@ def test_the_table_of_metrics_is_complete() -> None:
 
 def test_the_tables_of_the_admin_guide_have_every_field() -> None:
     page = (DOCS / "admin-guide.md").read_text()
-    fields = {f"`{name}`" for name in PolicySpec.model_fields if name != "preemption"}
+    fields = {f"`{name}`" for name in PolicySpec.model_fields} - PARTS_OF_THE_POLICY
     fields |= {f"`preemption.{name}`" for name in Preemption.model_fields}
+    fields |= {f"`security.{name}`" for name in TeamSecurity.model_fields}
     fields |= {f"`{name}`" for name in InstanceType.model_fields}
     fields |= {f"`{name}`" for name in AllocationSpec.model_fields if name != "sharing"}
     assert not [field for field in sorted(fields) if field not in page]

@@ -58,12 +58,14 @@ async def test_every_object_is_created_in_an_empty_cluster(world: World) -> None
         "Namespace vision",
         "LocalQueue vision/default",
         "Service vision/cede-peers",
+        "NetworkPolicy vision/cede-elastic",
         "Secret vision/cede-control",
         "RoleBinding vision/cede-members",
         "ClusterQueue research",
         "Namespace research",
         "LocalQueue research/default",
         "Service research/cede-peers",
+        "NetworkPolicy research/cede-elastic",
         "Secret research/cede-control",
         "Secret cede-system/cede-root",
     }
@@ -236,8 +238,9 @@ async def test_deletion_drains_the_queue_and_keeps_the_namespace(world: World) -
         namespaces = {obj["metadata"].get("namespace") for obj in world.server.objects(kind)}
         assert namespaces == {"research"}
     namespace = existing(world.server, NAMESPACES, ("", "vision"))["metadata"]
-    assert namespace["labels"] == {names.MANAGED_BY: names.MANAGED_BY_CEDE}, "it belongs to no team"
-    assert names.ACCELERATORS not in namespace["annotations"]
+    assert not {names.TEAM, names.ALLOCATION} & namespace["labels"].keys(), "it belongs to no team"
+    assert namespace["labels"][names.MANAGED_BY] == names.MANAGED_BY_CEDE
+    assert not {names.ACCELERATORS, names.CONTROLLERS} & namespace["annotations"].keys()
     put_allocation(world.server, "vision")
     await world.settle()
     assert world.ready()["status"] == "True", "a namespace that Cede created may be used again"

@@ -39,7 +39,11 @@ def test_the_users_own_labels_stay() -> None:
             "sweep",
             id="the default is above the highest class allowed: that class",
         ),
-        pytest.param(replace(TEAM, default_class=""), None, id="no default"),
+        pytest.param(
+            replace(TEAM, default_class=""),
+            "sweep",
+            id="no default: the lowest, so that the priority of its pods never counts",
+        ),
         pytest.param(Team(name="vision"), None, id="no policy yet"),
     ],
 )

@@ -71,6 +71,22 @@ def test_the_pods_get_the_settings_that_the_runtime_needs() -> None:
     assert pod["volumes"][0]["secret"]["secretName"] == "cede-control"
 
 
+@pytest.mark.parametrize(
+    ("pod", "mounts"),
+    [
+        pytest.param({}, False, id="training needs none"),
+        pytest.param({"automountServiceAccountToken": True}, True, id="its user asks for it"),
+        pytest.param({"serviceAccountName": "reader"}, None, id="an account of its own"),
+    ],
+)
+def test_the_pods_get_no_token_of_the_api_server(pod: Json, mounts: bool | None) -> None:
+    created = create(elastic_job(pod=pod))
+    assert pod_of(created).get("automountServiceAccountToken") is mounts
+    live = running_job(elastic_job(pod=pod), 4)
+    replaced = update(live, elastic_job(pod=pod))
+    assert pod_of(replaced).get("automountServiceAccountToken") is mounts, "a template stays as is"
+
+
 def test_a_failure_policy_that_ignores_leavers_and_lost_nodes_is_added() -> None:
     spec = create(elastic_job(podFailurePolicy={"rules": [OWN_RULE]}))["spec"]
     first, _, own = spec["podFailurePolicy"]["rules"]

@@ -167,7 +167,8 @@ def test_an_object_that_its_owner_answers_for_is_ignored(
 def test_a_replica_set_cannot_bypass_the_highest_class() -> None:
     pod = job_with_gpu("Pod", **{PRIORITY: "inference"})
     pod = with_owner(pod, "apps/v1", "ReplicaSet")
-    (complaint,) = complaints(AdmissionRequest(pod, team=TEAM))
+    controller = "system:serviceaccount:kube-system:replicaset-controller"
+    (complaint,) = complaints(AdmissionRequest(pod, user=controller, team=TEAM))
     assert "above what team vision may use" in complaint
 
 

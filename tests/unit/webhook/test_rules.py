@@ -1,10 +1,13 @@
 """Every refusal names the field in the user's own YAML, and the cure."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
+from cede.api.names import ELASTIC_JOB
 from cede.api.objects import Json
+from tests.builders.job_kinds import job_of_kind, pod_spec
 from tests.builders.jobs import (
     PRIORITY,
     QUEUE,
@@ -178,17 +181,45 @@ def test_some_objects_are_not_checked(job: Json, user: str) -> None:
         pytest.param(
             "system:serviceaccount:vision:default", False, True, id="the team's own service account"
         ),
+        pytest.param(
+            "system:serviceaccount:ci:deployer", False, True, id="a service account elsewhere"
+        ),
         pytest.param("system:kube-controller-manager", False, False, id="a controller"),
         pytest.param("system:serviceaccount:jobset-system:jobset", False, False, id="an operator"),
         pytest.param("ada", True, False, id="a person who updates an owned object"),
     ],
 )
 def test_only_a_controller_may_name_a_controller(user: str, was_owned: bool, refused: bool) -> None:
-    """Kueue would not queue the object, because it expects that the owner is queued."""
+    """Kueue would not queue the object, because it expects that the owner is queued. It looks
+    through a pod to the job that owns it."""
+    owners = [("jobset.x-k8s.io/v1alpha2", "JobSet"), ("v1", "Pod"), ("apps/v1", "ReplicaSet")]
+    for owner in owners:
+        job = with_owner(plain_job(), *owner)
+        old = deepcopy(job) if was_owned else None
+        expected = [OWNER_COMPLAINT] if refused else []
+        assert complaints(AdmissionRequest(job, old, user, TEAM)) == expected
+
+
+def test_an_admin_names_further_controllers() -> None:
     job = with_owner(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
-    old = deepcopy(job) if was_owned else None
-    expected = [OWNER_COMPLAINT] if refused else []
-    assert complaints(AdmissionRequest(job, old, user, TEAM)) == expected
+    team = replace(TEAM, controller_namespaces=frozenset({"ci"}))
+    for user, refused in (("ci:deployer", False), ("jobset-system:jobset", True)):
+        request = AdmissionRequest(job, user=f"system:serviceaccount:{user}", team=team)
+        assert bool(complaints(request)) is refused
+
+
+@pytest.mark.parametrize("job", [plain_job(), job_of_kind("RayJob", pod_spec({}))])
+def test_a_raw_elastic_job_is_refused(job: Json) -> None:
+    """Kueue ran its pods on without quota when its scale-up slice was evicted."""
+    raw = deepcopy(job)
+    raw["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+    [complaint] = complaints(AdmissionRequest(raw, team=TEAM))
+    assert complaint == (
+        f"metadata.annotations[{ELASTIC_JOB}] is not supported without Cede: remove it, and name "
+        f"the sizes of a batch/v1 Job in cede.dev/sizes"
+    )
+    assert complaints(AdmissionRequest(raw, job, team=TEAM)) == [complaint]
+    assert complaints(AdmissionRequest(raw, raw, team=TEAM)) == [], "what was there is not stuck"
 
 
 @pytest.mark.parametrize(
@@ -211,10 +242,19 @@ def test_only_a_controller_may_name_a_controller(user: str, was_owned: bool, ref
         ),
     ],
 )
-def test_system_priority_classes_are_refused(job: Json, path: str) -> None:
-    assert complaints(AdmissionRequest(job, team=TEAM)) == [
-        f"{path} is 'system-cluster-critical', which is reserved for system pods: remove it"
-    ]
+def test_only_the_policys_priority_classes_of_pods_are_accepted(job: Json, path: str) -> None:
+    """By any other, such as one of 1,000,000,000, a job would come before every team's."""
+    start = f"{path} is 'system-cluster-critical', which pods of teams may not use: "
+    cases = (
+        ((), f"{start}remove it; the label"),
+        (("low",), f"{start}use low, or remove it; the label"),
+    )
+    for classes, complaint in cases:
+        team = replace(TEAM, pod_classes=frozenset(classes))
+        [text] = complaints(AdmissionRequest(job, team=team))
+        assert text.startswith(complaint)
+    team = replace(TEAM, pod_classes=frozenset({"system-cluster-critical"}))
+    assert complaints(AdmissionRequest(job, team=team)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Both paths over real HTTPS: answers to reviews, and refusals of everything else."""
 
+import asyncio
 import base64
 import io
 import json
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,12 +15,20 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.jobs import PRIORITY, TEAM, elastic_job, make_review, running_job
+from tests.builders.jobs import (
+    PRIORITY,
+    TEAM,
+    elastic_job,
+    make_review,
+    plain_job,
+    running_job,
+)
 from tests.builders.random_jobs import JSON, random_jobs
 from tests.fakes.patches import json_patch
 from tests.harness.certificates import fresh_certificates, serving_context
-from webhook.admission import SCHEDULER_USER
+from webhook.admission import SCHEDULER_USER, AdmissionRequest
 from webhook.certificates.issue import HOSTS
+from webhook.connections import Connections
 from webhook.server import (
     MAX_COMPLAINTS,
     MUTATE,
@@ -54,7 +64,7 @@ class WebhookClient:
 async def client() -> AsyncIterator[WebhookClient]:
     """A client of a running webhook that trusts only our CA."""
     certificates = fresh_certificates()
-    runner = web.AppRunner(create_app(lambda namespace: TEAM), access_log=None)
+    runner = web.AppRunner(create_app(lambda namespace: TEAM, Connections()), access_log=None)
     await runner.setup()
     context = serving_context(certificates)
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -116,6 +126,38 @@ async def test_the_schedulers_resize_passes_unchanged(client: WebhookClient) -> 
         pytest.param(b"[" * 100_000, "nested too deeply", id="nested too deeply"),
         pytest.param([], "send an AdmissionReview", id="a list"),
         pytest.param({"request": {"uid": 7}}, "send an AdmissionReview", id="a uid of wrong type"),
+        pytest.param(b"x" * (5 << 20), "bytes, above", id="too large"),
+    ],
+)
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE])
+async def test_what_no_api_server_sends_gets_400_and_the_reason(
+    client: WebhookClient, path: str, body: Any, reason: str
+) -> None:
+    status, text = await client.post(path, body)
+    assert status == 400
+    assert reason in text
+
+
+# --- an error is a no -----------------------------------------------------------------------------
+def nested(levels: int) -> bytes:
+    """The review of an AppWrapper whose template is as deep as this."""
+    template = b'{"a":' * levels + b"1" + b"}" * levels
+    return (
+        b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1",'
+        b'"object":{"spec":{"components":[{"template":' + template + b"}]}}}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(nested(1_200), "nested too deeply", id="1,200 levels"),
+        pytest.param(nested(100_000), "nested too deeply", id="100,000 levels"),
+        pytest.param(
+            make_review({"metadata": {"annotations": {"data": "x" * 9_000_000}}}),
+            "bytes, above",
+            id="9 MB",
+        ),
         pytest.param(make_review(None), "must be objects", id="no object, as in DELETE"),
         pytest.param(
             make_review({"metadata": []}), "metadata must be", id="metadata of wrong type"
@@ -133,12 +175,53 @@ async def test_the_schedulers_resize_passes_unchanged(client: WebhookClient) -> 
     ],
 )
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
-async def test_a_malformed_review_gets_400_and_the_reason(
+async def test_a_review_that_cannot_be_read_is_refused(
     client: WebhookClient, path: str, body: Any, reason: str
 ) -> None:
-    status, text = await client.post(path, body)
-    assert status == 400
-    assert reason in text
+    """An HTTP error would be a yes: the configurations have failurePolicy Ignore."""
+    status, answer = await client.post(path, body)
+    assert status == 200
+    response = answer["response"]
+    assert (response["uid"], response["allowed"]) == ("u-1", False)
+    assert reason in response["status"]["message"]
+
+
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE])
+async def test_a_rule_that_raises_refuses(
+    client: WebhookClient, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(request: AdmissionRequest) -> list[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("webhook.server.complaints", fail)
+    _, answer = await client.post(path, make_review(elastic_job()))
+    assert answer["response"]["allowed"] is False
+    assert "ZeroDivisionError" in answer["response"]["status"]["message"]
+
+
+async def test_a_large_review_delays_no_other_and_is_refused_in_time(
+    client: WebhookClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the API server's timeout it would be stored without a check."""
+    decided = threading.Event()
+
+    def wait_if_large(request: AdmissionRequest) -> list[str]:
+        if "data" in request.object["metadata"]["annotations"]:
+            decided.wait()
+        return []
+
+    monkeypatch.setattr("webhook.server.complaints", wait_if_large)
+    monkeypatch.setattr("webhook.server.ANSWER_WITHIN_S", 1.0)
+    large = make_review(plain_job(annotations={"data": "x" * 2_400_000}))
+    async with asyncio.TaskGroup() as tasks:
+        sent = [tasks.create_task(client.post(VALIDATE, large)) for _ in range(12)]
+        _, answer = await client.post(VALIDATE, make_review(plain_job()))
+        assert answer["response"] == ALLOWED
+        answers = [await post for post in sent]
+        decided.set()
+    for _, answer in answers:
+        assert answer["response"]["allowed"] is False
+        assert "try again" in answer["response"]["status"]["message"]
 
 
 async def test_an_update_of_a_large_object_is_answered(client: WebhookClient) -> None:
@@ -147,8 +230,6 @@ async def test_an_update_of_a_large_object_is_answered(client: WebhookClient) ->
     status, answer = await client.post(VALIDATE, make_review(large, large))
     assert status == 200
     assert answer["response"]["allowed"] is True
-    status, _ = await client.post(VALIDATE, b"x" * (9 << 20))
-    assert status == 413
 
 
 @settings(deadline=None)

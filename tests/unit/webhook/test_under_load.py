@@ -22,6 +22,7 @@ from tests.harness.certificates import (
 )
 from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
 from webhook.certificates.rotation import CA_LIFETIME_S, LEAF_LIFETIME_S, SETTLE_S, Certificates
+from webhook.connections import Connections
 from webhook.server import MUTATE, create_app
 
 BODY = json.dumps(make_review(elastic_job(8, "2-8"))).encode()
@@ -76,7 +77,7 @@ async def run_clients(
     server: CertificateServer, context: ssl.SSLContext
 ) -> AsyncIterator[ApiServerClients]:
     """The webhook with this TLS context, and clients that send reviews until the end."""
-    runner = web.AppRunner(create_app(lambda namespace: TEAM), access_log=None)
+    runner = web.AppRunner(create_app(lambda namespace: TEAM, Connections()), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     clients = ApiServerClients(server, runner.addresses[0][1])

@@ -37,6 +37,14 @@ def test_a_changed_value_breaks_the_seal() -> None:
         save_format.unseal_report(changed)
 
 
+@pytest.mark.parametrize("name", ["../../elsewhere", "/etc/hostname", "a/b", "..", "."])
+def test_a_manifest_names_files_of_its_own_folder_only(name: str) -> None:
+    """`../../elsewhere-secret` was read into a tensor."""
+    foreign = dataclasses.replace(MANIFEST, files={name: FileEntry("abc", 907)})
+    with pytest.raises(ValueError, match="no name of a file of the checkpoint"):
+        save_format.unseal_manifest(save_format.seal(foreign))
+
+
 def test_the_manifest_has_the_fields_of_version_4() -> None:
     """A checkpoint that an older image wrote must stay readable."""
     fields = json.loads(save_format.seal(MANIFEST))

@@ -32,6 +32,7 @@ def test_one_allocation_becomes_all_objects_of_a_team() -> None:
         "Namespace vision",
         "LocalQueue default in namespace vision",
         "Service cede-peers in namespace vision",
+        "NetworkPolicy cede-elastic in namespace vision",
         "Secret cede-control in namespace vision",
         "RoleBinding cede-members in namespace vision",
     ]
@@ -49,6 +50,32 @@ def test_a_namespace_names_the_accelerators_of_the_policy_for_the_admission_poli
     (namespace,) = [d.body["metadata"] for d in plan.objects if d.kind == NAMESPACES]
     named = namespace["annotations"][names.ACCELERATORS]
     assert named == "aws.amazon.com/neuron,nvidia.com/gpu,nvidia.com/mig-1g.10gb"
+
+
+def test_a_namespace_names_controllers_and_classes_for_the_admission_policy() -> None:
+    """With the classes up to the highest that the team may use."""
+    security = {"controllerNamespaces": ["kube-system", "ci"]}
+    teams = [allocation(), allocation("research", maxPriorityClass="sweep")]
+    plan = make_plan(snapshot(teams, cluster_policy=policy(security=security)))
+    named = {
+        d.key[1]: d.body["metadata"]["annotations"] for d in plan.objects if d.kind == NAMESPACES
+    }
+    assert named["vision"][names.CONTROLLERS] == "kube-system,ci"
+    assert named["vision"][names.PRIORITY_CLASSES] == "training,sweep"
+    assert named["research"][names.PRIORITY_CLASSES] == "sweep"
+    without = make_plan(snapshot([allocation()], cluster_policy=policy(priorityClasses=[])))
+    (metadata,) = [d.body["metadata"] for d in without.objects if d.kind == NAMESPACES]
+    assert names.PRIORITY_CLASSES not in metadata["annotations"]
+
+
+@pytest.mark.parametrize("level", ["privileged", "baseline", "restricted"])
+def test_a_namespace_that_cede_creates_enforces_pod_security(level: str) -> None:
+    """A member's privileged Job owned its node."""
+    security = {} if level == "baseline" else {"podSecurity": level}
+    plan = make_plan(snapshot([allocation()], cluster_policy=policy(security=security)))
+    (metadata,) = [d.body["metadata"] for d in plan.objects if d.kind == NAMESPACES]
+    assert metadata["labels"][names.POD_SECURITY_ENFORCE] == level
+    assert metadata["labels"][names.POD_SECURITY_WARN] == "restricted"
 
 
 def test_each_namespace_has_a_key_of_its_own() -> None:
@@ -119,7 +146,7 @@ def test_its_objects_are_deleted_when_no_job_uses_its_quota(
     plan = make_plan(snapshot([deleted], live=before, without_policy=without_policy))
     assert ("vision" in plan.drained) is drained
     removed = {kind.kind for kind, _, _ in plan.unwanted(before)}
-    objects_of_team = {"ClusterQueue", "LocalQueue", "Service", "Secret"}
+    objects_of_team = {"ClusterQueue", "LocalQueue", "NetworkPolicy", "Service", "Secret"}
     expected = objects_of_team if drained else set()
     assert removed - {"ResourceFlavor", "Cohort", "WorkloadPriorityClass"} == expected
     assert bool(plan.abandoned_namespaces) is drained, "the namespace stays, without our labels"

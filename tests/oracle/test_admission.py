@@ -1,0 +1,211 @@
+"""The admission policies of deploy/, judged by the API server's own packages: who is refused."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cede.api import names
+from cede.api.objects import Json
+from cede.api.team_security import CONTROLLER_NAMESPACES
+from deploy.local.binaries import run_go
+from tests.builders.job_kinds import job_of_kind, pod_spec
+from tests.builders.jobs import PRIORITY, elastic_job, plain_job
+from tests.paths import TREE
+
+pytestmark = pytest.mark.slow
+GPU = "nvidia.com/gpu"
+PERSON = "ada"
+DEPLOYER = "system:serviceaccount:ci:deployer"
+OWN_ACCOUNT = "system:serviceaccount:vision:default"
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+JOBSET_CONTROLLER = "system:serviceaccount:jobset-system:jobset-controller-manager"
+Judge = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built in the module of the local cluster, which names the version of Kubernetes."""
+    if not shutil.which("go"):
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI must run this: there is no Go compiler", pytrace=False)
+        pytest.skip("there is no Go compiler")
+    path = tmp_path_factory.mktemp("oracle") / "admission"
+    source = TREE / "tests" / "oracle" / "admission" / "main.go"
+    run_go("", "build", "-ldflags", "-s -w", "-o", str(path), str(source))
+    return path
+
+
+@cache
+def policies() -> list[Json]:
+    return [
+        document
+        for file in sorted((TREE / "deploy").rglob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document and document.get("kind") == "ValidatingAdmissionPolicy"
+    ]
+
+
+@pytest.fixture
+def judge(program: Path) -> Judge:
+    """The messages by which a request is refused in the namespace of team vision."""
+
+    def refusals(
+        obj: Json | None,
+        user: str = PERSON,
+        *,
+        old: Json | None = None,
+        operation: str = "",
+        annotations: Json | None = None,
+        groups: tuple[str, ...] = (),
+        labels: Json | None = None,
+    ) -> list[str]:
+        namespace = {
+            "metadata": {
+                "name": "vision",
+                "labels": {names.TEAM: "vision"} if labels is None else labels,
+                "annotations": annotations or {},
+            }
+        }
+        kind = str((obj or old or {})["kind"]).lower()
+        request = {
+            "operation": operation or ("UPDATE" if old else "CREATE"),
+            "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
+            "user": user,
+            "groups": groups,
+            "object": obj,
+            "oldObject": old,
+            "namespace": namespace,
+        }
+        given = json.dumps({"policies": policies(), "requests": [request]})
+        run = subprocess.run([program], input=given, capture_output=True, text=True, check=False)
+        assert not run.returncode, run.stderr
+        return list(json.loads(run.stdout)[0])
+
+    return refusals
+
+
+def with_uid(job: Json, api_version: str, kind: str, uid: str = "1") -> Json:
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": uid, "controller": True}
+    metadata = {"name": "it", "namespace": "vision"} | job["metadata"]
+    return job | {"metadata": metadata | {"ownerReferences": [owner]}}
+
+
+OWNERS = [
+    ("batch/v1", "Job"),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    ("ray.io/v1", "RayJob"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "Pod"),
+]
+
+
+# --- owners ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: str(owner[1]))
+@pytest.mark.parametrize("user", [PERSON, DEPLOYER, OWN_ACCOUNT])
+def test_nobody_escapes_a_queue_by_naming_an_owner(
+    judge: Judge, owner: tuple[str, str], user: str
+) -> None:
+    """A Job of 100 accelerators that a pod of an own small Job owns ran past every quota. A service
+    account of another namespace was believed, also as a member."""
+    [message] = judge(with_uid(plain_job(), *owner), user)
+    assert "ownerReferences" in message
+
+
+@pytest.mark.parametrize(
+    ("job", "owner", "user"),
+    [
+        pytest.param(
+            plain_job(), ("jobset.x-k8s.io/v1alpha2", "JobSet"), JOBSET_CONTROLLER, id="of a JobSet"
+        ),
+        pytest.param(plain_job(), ("batch/v1", "CronJob"), JOB_CONTROLLER, id="of a CronJob"),
+        pytest.param(
+            plain_job(),
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+            "system:kube-controller-manager",
+            id="without an account for each controller",
+        ),
+        pytest.param(
+            plain_job(),
+            ("serving.example/v1", "Model"),
+            OWN_ACCOUNT,
+            id="of a kind that Kueue does not know, and queues by itself",
+        ),
+    ],
+)
+def test_controllers_create_what_they_own(
+    judge: Judge, job: Json, owner: tuple[str, str], user: str
+) -> None:
+    assert judge(with_uid(job, *owner), user) == []
+
+
+def test_who_updates_an_owned_job_keeps_its_owner(judge: Judge) -> None:
+    job = with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    assert judge(job, old=job) == []
+    [message] = judge(with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet", "2"), old=job)
+    assert "ownerReferences" in message
+
+
+def test_an_admin_names_the_namespaces_of_controllers(judge: Judge) -> None:
+    job = with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    annotations = {names.CONTROLLERS: "kube-system,ci"}
+    assert judge(job, DEPLOYER, annotations=annotations) == []
+    assert judge(job, JOBSET_CONTROLLER, annotations=annotations)
+
+
+def test_the_policies_have_the_default_of_the_cluster_policy(judge: Judge) -> None:
+    for namespace in CONTROLLER_NAMESPACES:
+        user = f"system:serviceaccount:{namespace}:c"
+        assert judge(with_uid(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet"), user) == []
+
+
+# --- pods with accelerators -----------------------------------------------------------------------
+def gpu_pod(**metadata: Any) -> Json:
+    pod = job_of_kind("Pod", pod_spec({GPU: "1"}))
+    return pod | {"metadata": {"name": "it", "namespace": "vision"} | metadata}
+
+
+@pytest.mark.parametrize("user", [PERSON, DEPLOYER, OWN_ACCOUNT])
+def test_a_pod_with_accelerators_is_of_a_controller(judge: Judge, user: str) -> None:
+    owned = with_uid(gpu_pod(), "batch/v1", "Job")
+    assert judge(gpu_pod(), user)
+    assert judge(owned, user)
+    assert judge(owned, JOB_CONTROLLER) == []
+
+
+# --- elastic jobs that Cede does not know ---------------------------------------------------------
+def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
+    raw = plain_job(annotations={names.ELASTIC_JOB: "true"})
+    [message] = judge(raw)
+    assert "cede.dev/sizes" in message
+    prepared = elastic_job(annotations={names.ELASTIC_JOB: "true"})
+    prepared["spec"]["template"]["metadata"]["labels"] = {names.ELASTIC_POD: "true"}
+    assert judge(prepared) == []
+    # what was there before this policy is not stuck
+    assert judge(raw, old=raw) == []
+
+
+# --- priority classes -----------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "Deployment", "RayJob"])
+def test_a_class_above_the_teams_highest_is_refused(judge: Judge, kind: str) -> None:
+    job = job_of_kind(kind, pod_spec({GPU: "1"}), **{PRIORITY: "inference"})
+    job["metadata"] |= {"name": "it", "namespace": "vision"}
+    allowed = {names.PRIORITY_CLASSES: "training,sweep"}
+    [message] = judge(job, annotations=allowed)
+    assert "may not use" in message
+    assert judge(job, annotations={names.PRIORITY_CLASSES: "inference,training"}) == []
+    assert judge(job) == [], "the policy has no classes yet"
+    assert judge(job, old=job, annotations=allowed) == [], "the policy became stricter"
+
+
+# --- elsewhere ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("obj", [gpu_pod(), with_uid(plain_job(), "v1", "Pod")], ids=["pod", "job"])
+def test_nothing_is_refused_where_no_team_is(judge: Judge, obj: Json) -> None:
+    assert judge(obj, labels={}) == []

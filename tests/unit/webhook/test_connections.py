@@ -1,0 +1,128 @@
+"""Idle and unfinished connections are bounded, and an honest review is answered beside them."""
+
+import asyncio
+import io
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.builders.jobs import TEAM, elastic_job, make_review
+from tests.harness.certificates import fresh_certificates, serving_context
+from webhook import connections as limits
+from webhook.certificates.issue import HOSTS
+from webhook.connections import Connections, listen
+from webhook.server import VALIDATE, create_app
+
+REVIEW = json.dumps(make_review(elastic_job())).encode()
+FEW = 5
+
+
+class Port:
+    """A webhook with few connections, and peers of it."""
+
+    def __init__(self, connections: Connections, number: int, trust: ssl.SSLContext) -> None:
+        self.connections = connections
+        self.number = number
+        self.trust = trust
+        self.peers = AsyncExitStack()
+
+    async def connect(self, *, tls: bool = True) -> asyncio.StreamReader:
+        """A peer that sends nothing more."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1",
+            self.number,
+            ssl=self.trust if tls else None,
+            server_hostname=HOSTS[0] if tls else None,
+        )
+        self.peers.callback(writer.close)
+        return reader
+
+    async def review(self, session: aiohttp.ClientSession) -> bool:
+        url = f"https://127.0.0.1:{self.number}{VALIDATE}"
+        async with session.post(url, data=io.BytesIO(REVIEW), server_hostname=HOSTS[0]) as reply:
+            return bool((await reply.json())["response"]["allowed"])
+
+    def session(self) -> aiohttp.ClientSession:
+        """As an API server: it keeps its connection."""
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.trust, limit=1))
+
+
+@pytest.fixture
+async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
+    monkeypatch.setattr(limits, "MAX_STRANGERS", FEW)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 2 * FEW)
+    certificates = fresh_certificates()
+    connections = Connections()
+    runner = web.AppRunner(create_app(lambda namespace: TEAM, connections), access_log=None)
+    await runner.setup()
+    assert runner.server is not None
+    trust = ssl.create_default_context(cadata=certificates.bundle)
+    with listen(0) as listener:
+        serving = asyncio.create_task(
+            connections.serve(listener, runner.server, serving_context(certificates))
+        )
+        port = Port(connections, listener.getsockname()[1], trust)
+        async with port.peers, asyncio.timeout(20):
+            yield port
+        serving.cancel()
+        await asyncio.wait([serving])
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize("tls", [True, False], ids=["after the handshake", "no handshake"])
+async def test_the_oldest_strangers_make_room_and_reviews_are_answered(
+    port: Port, tls: bool
+) -> None:
+    """As many idle connections as took all memory before, on a smaller scale."""
+    async with port.session() as before, port.session() as after:
+        assert await port.review(before)
+        peers = [await port.connect(tls=tls) for _ in range(4 * FEW)]
+        assert await port.review(before)
+        assert await port.review(after)
+        assert len(port.connections) <= FEW + 2
+        # the oldest have been closed, not the newest
+        for reader in peers[: 2 * FEW]:
+            with_error = await asyncio.gather(reader.read(1), return_exceptions=True)
+            assert with_error[0] == b"" or isinstance(with_error[0], ConnectionError)
+
+
+async def test_known_connections_are_bounded_too(port: Port) -> None:
+    async with AsyncExitStack() as sessions:
+        for _ in range(4 * FEW):
+            session = await sessions.enter_async_context(port.session())
+            assert await port.review(session)
+        assert len(port.connections) <= 2 * FEW
+
+
+async def test_who_sends_no_review_is_closed_soon_and_an_api_server_is_not(port: Port) -> None:
+    async with port.session() as session:
+        assert await port.review(session)
+        reader = await port.connect()
+        now = asyncio.get_running_loop().time()
+        port.connections.sweep(now + limits.STRANGER_TIMEOUT_S + 1)
+        assert await reader.read(1) == b""
+        assert len(port.connections) == 1
+        port.connections.sweep(now + limits.IDLE_TIMEOUT_S + 5)
+        assert len(port.connections) == 0
+
+
+async def test_a_review_that_never_ends_is_refused_in_time(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhook.server.ANSWER_WITHIN_S", 0.2)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port.number, ssl=port.trust, server_hostname=HOSTS[0]
+    )
+    port.peers.callback(writer.close)
+    writer.write(
+        b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + REVIEW[:99]
+    )
+    assert b"try again" in await reader.readuntil(b"}}}")
+    now = asyncio.get_running_loop().time()
+    port.connections.sweep(now + limits.STRANGER_TIMEOUT_S + 1)
+    assert len(port.connections) == 0

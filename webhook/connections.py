@@ -1,0 +1,175 @@
+"""Keeps room for API servers on the webhook's port, to which every pod can connect.
+
+An open TLS connection costs about 280 KiB, and no network policy can tell an API server from a pod.
+So connections are bounded, and when one too many arrives, the oldest that has sent no review goes.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+MAX_STRANGERS = 100
+"""Connections on which no review was answered yet: a handshake, or nothing, or half of a request.
+An API server sends its review within milliseconds."""
+MAX_CONNECTIONS = 400
+STRANGER_TIMEOUT_S = 10.0
+IDLE_TIMEOUT_S = 120.0
+"""Longer than Go's clients keep an idle connection (90 s), so that they close it and not we."""
+SWEEP_INTERVAL_S = 1.0
+BACKLOG = 512
+CreateHandler = Callable[[], asyncio.Protocol]
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """One connection, from its arrival on."""
+
+    # what the HTTP server created for it
+    handler: asyncio.Protocol
+    # by the event loop's clock: its arrival, or its last answer
+    since: float
+    handshake: asyncio.Task[None] | None = None
+    transport: asyncio.BaseTransport | None = None
+    # requests that are being answered
+    in_flight: int = 0
+    is_stranger: bool = True
+
+    @property
+    def is_closed(self) -> bool:
+        if self.transport is not None:
+            return self.transport.is_closing()
+        return self.handshake is not None and self.handshake.done()
+
+    def abort(self) -> None:
+        if self.handshake is not None:
+            self.handshake.cancel()
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
+
+
+class Connections:
+    """The open connections, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Protocol, Connection] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def answering(self, handler: asyncio.Protocol) -> Iterator[Callable[[], None]]:
+        """A request is being answered on the connection of this handler. Call what it yields when
+        the request was a review."""
+        connection = self._open.get(handler)
+        if connection is None:
+            # it was accepted by somebody else, who sets no limits
+            yield lambda: None
+            return
+        connection.in_flight += 1
+
+        def note_review() -> None:
+            connection.is_stranger = False
+
+        try:
+            yield note_review
+        finally:
+            connection.in_flight -= 1
+            # a stranger gets no more time by requests that are no reviews
+            if not connection.is_stranger:
+                connection.since = asyncio.get_running_loop().time()
+
+    async def serve(
+        self, listener: socket.socket, create: CreateHandler, context: ssl.SSLContext
+    ) -> None:
+        """Accepts connections until cancelled; closes what is idle or never becomes a request."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._accept(listener, create, context))
+            tasks.create_task(self._sweep_always())
+
+    async def _accept(
+        self, listener: socket.socket, create: CreateHandler, context: ssl.SSLContext
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                peer, _ = await loop.sock_accept(listener)
+            except OSError:
+                # such as no file descriptor left, until the sweep has closed some
+                await asyncio.sleep(SWEEP_INTERVAL_S)
+                continue
+            connection = Connection(create(), since=loop.time())
+            # before the handshake, whose last packet may carry a request
+            self._open[connection.handler] = connection
+            connection.handshake = asyncio.create_task(_shake_hands(connection, peer, context))
+            self._make_room()
+            # what has arrived before goes on
+            await asyncio.sleep(0)
+
+    def _make_room(self) -> None:
+        """At the bounds again. What is being answered is spared."""
+        self._forget_closed()
+        strangers = [peer for peer in self._open.values() if peer.is_stranger]
+        for connection in strangers[: max(0, len(strangers) - MAX_STRANGERS)]:
+            self._drop(connection)
+        idle = sorted(
+            (peer for peer in self._open.values() if not peer.in_flight),
+            key=lambda peer: peer.since,
+        )
+        for connection in idle[: max(0, len(self._open) - MAX_CONNECTIONS)]:
+            self._drop(connection)
+
+    async def _sweep_always(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+            self.sweep(asyncio.get_running_loop().time())
+
+    def sweep(self, now: float) -> None:
+        """Closes what has been idle for too long."""
+        self._forget_closed()
+        for connection in list(self._open.values()):
+            limit_s = STRANGER_TIMEOUT_S if connection.is_stranger else IDLE_TIMEOUT_S
+            if not connection.in_flight and now - connection.since > limit_s:
+                self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        connection.abort()
+        del self._open[connection.handler]
+
+    def _forget_closed(self) -> None:
+        for connection in [peer for peer in self._open.values() if peer.is_closed]:
+            del self._open[connection.handler]
+
+
+async def _shake_hands(
+    connection: Connection, peer: socket.socket, context: ssl.SSLContext
+) -> None:
+    """Sets the transport when the peer has ended its handshake. A peer that does not is forgotten
+    with the next sweep."""
+    loop = asyncio.get_running_loop()
+    with suppress(OSError, asyncio.CancelledError):
+        connection.transport, _ = await loop.connect_accepted_socket(
+            lambda: connection.handler,
+            peer,
+            ssl=context,
+            ssl_handshake_timeout=STRANGER_TIMEOUT_S,
+        )
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on this port of all addresses, IPv6 too where the machine has it."""
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return _without_blocking(
+                socket.create_server(
+                    ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
+                )
+            )
+    return _without_blocking(socket.create_server(("", port), backlog=BACKLOG))
+
+
+def _without_blocking(listener: socket.socket) -> socket.socket:
+    listener.setblocking(False)
+    return listener
