@@ -37,7 +37,7 @@ The user writes it. The webhook checks it. The scheduler reads it, and the polic
 DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
 
-The webhook writes it. The webhook and the scheduler read it.
+The webhook and `cede resize` write it. The webhook and the scheduler read it.
 """
 ELASTIC_POD = "cede.dev/elastic"
 """Label `true` of the pods of elastic Jobs.

@@ -18,8 +18,11 @@ from cede.commands.command import (
 from cede.commands.explain import explain
 from cede.commands.history import history
 from cede.commands.jobs import jobs
+from cede.commands.priority import priority
 from cede.commands.release import release, uninstall
+from cede.commands.resize import resize
 from cede.commands.status import status
+from cede.commands.submit import submit
 from cede.commands.version import version
 
 PROGRAM = "cede"
@@ -50,6 +53,9 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (jobs, ROWS),
     (explain, FACTS),
     (history, ROWS),
+    (submit, (*FACTS, "name")),
+    (resize, FACTS),
+    (priority, FACTS),
     (release, FACTS),
     (uninstall, FACTS),
     (version, FACTS),

@@ -39,6 +39,7 @@ OUTPUT = Annotated[
     Literal["text", "wide", "json", "yaml", "name"] | None,
     typer.Option("-o", "--output", metavar="FORMAT", help="how to print (default: text)"),
 ]
+JOB = Annotated[str, typer.Argument(metavar="JOB", help="the name of a batch/v1 Job")]
 EVERYWHERE = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="in all namespaces", show_default=False)
 ]

@@ -7,6 +7,7 @@ from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
+from cede.commands.command import CommandFailed
 from cede.kube.client import Client
 from cede.kube.errors import Forbidden, NotFound
 from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot
@@ -37,6 +38,17 @@ async def read_leases(client: Client) -> dict[str, kueue.Lease | None]:
         except Forbidden:
             continue
     return leases
+
+
+async def read_job(client: Client, key: Key) -> kueue.Job:
+    """The Job. Raises CommandFailed that says where to look when there is none."""
+    try:
+        return await client.get(objects.JOBS, kueue.Job, key)
+    except NotFound as error:
+        namespace, name = key
+        raise CommandFailed(
+            f"there is no Job {name} in namespace {namespace}: see `cede jobs -n {namespace}`"
+        ) from error
 
 
 async def _around_job(client: Client, key: Key) -> dict[str, Any]:

@@ -147,11 +147,11 @@ RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "job", "jobs", "workloads", "po
 
 
 def commands() -> list[tuple[Block, str]]:
-    """The lines of all shell blocks, without comments."""
+    """The lines of all shell blocks, without comments; one that goes on is one line."""
     return [
         (block, line)
         for block in blocks("sh")
-        for text in block.text.splitlines()
+        for text in block.text.replace("\\\n", "").splitlines()
         if (line := re.sub(r"\s+#.*$", "", text).strip())
     ]
 
