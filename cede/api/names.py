@@ -66,7 +66,7 @@ STOP = "stop"
 DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
 
-The webhook writes it. The webhook and the scheduler read it.
+The webhook and `cede resize` write it. The webhook and the scheduler read it.
 """
 ELASTIC_POD = "cede.dev/elastic"
 """Label `true` of the pods of elastic Jobs.

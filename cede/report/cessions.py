@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cede.api.cession import Cession
+from cede.api.cession import Cession, Target
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,25 @@ class CessionSummary:
 
 
 def summarize(cession: Cession, now: float) -> CessionSummary:
-    preemptor = cession.spec.preemptor
-    targets = [
-        f"{target.namespace}/{target.job or target.workload} {target.fromSize} → {target.toSize}"
-        for target in cession.spec.targets
-    ]
     return CessionSummary(
         name=cession.metadata.name,
         phase=cession.status.phase,
-        preemptor=f"{preemptor.namespace}/{preemptor.job or preemptor.workload}",
-        targets=", ".join(targets),
+        preemptor=job_of(cession),
+        targets=", ".join(map(target_text, cession.spec.targets)),
         seconds=cession.status.secondsToReady,
         age_s=max(0, round(now - cession.metadata.created)),
         why=cession.spec.why,
         message=cession.status.message,
     )
+
+
+def job_of(cession: Cession) -> str:
+    """The namespace and name of the job that needs capacity."""
+    preemptor = cession.spec.preemptor
+    return f"{preemptor.namespace}/{preemptor.job or preemptor.workload}"
+
+
+def target_text(target: Target) -> str:
+    """A job that gives, and its sizes, such as `research/gpt 8 → 4`."""
+    job = f"{target.namespace}/{target.job or target.workload}"
+    return f"{job} {target.fromSize} → {target.toSize}"

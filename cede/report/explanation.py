@@ -1,18 +1,18 @@
 """PURE. The sentences of `cede explain`: why a job waits, or what happened to it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cede.api import durations, names, sizes
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.kueue import Admission, ClusterQueue, Job, LocalQueue, Workload
-from cede.api.objects import Condition, Key, condition, is_true, unix
+from cede.api.objects import Condition, Key, condition, unix
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources, describe_amounts, parse
-from cede.api.workload_identity import identity
 from cede.report.cessions import summarize
 from cede.report.snapshot import Snapshot, leader
+from cede.report.workload_state import current, set_aside_for, true_condition
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
     namespace, name = key
     workloads = [item for item in snapshot.workloads if _belongs_to(item, name)]
     if workloads:
-        state, sentences = _workload(_current(workloads), snapshot, now)
+        state, sentences = _workload(current(workloads), snapshot, now)
     else:
         state = "Unknown"
         sentences = [_no_workload(key, snapshot.job)]
@@ -42,18 +42,6 @@ def explain(key: Key, snapshot: Snapshot, now: float) -> Explanation:
 def _belongs_to(workload: Workload, name: str) -> bool:
     owners = {owner.name for owner in workload.metadata.ownerReferences}
     return name == workload.metadata.name or name in owners
-
-
-def _current(workloads: Sequence[Workload]) -> Workload:
-    """The Workload that counts among the slices of one elastic job (KEP-77)."""
-    return max(
-        workloads,
-        key=lambda workload: (
-            not is_true(workload.status.conditions, names.FINISHED),
-            workload.status.admission is not None,
-            workload.metadata.created,
-        ),
-    )
 
 
 def _elastic(job: Job | None) -> Iterable[str]:
@@ -90,21 +78,21 @@ def _no_workload(key: Key, job: Job | None) -> str:
 def _workload(workload: Workload, snapshot: Snapshot, now: float) -> tuple[str, list[str]]:
     """(state, sentences)."""
     conditions = workload.status.conditions
-    finished = _true_condition(conditions, names.FINISHED)
+    finished = true_condition(conditions, names.FINISHED)
     if finished:
         return "Finished", [f"It finished {_age(finished, now)} ago: {finished.message}."]
-    admitted = _true_condition(conditions, names.ADMITTED)
+    admitted = true_condition(conditions, names.ADMITTED)
     if workload.status.admission and admitted:
         pods_ready = condition(conditions, names.PODS_READY)
         return "Running", [*_running(workload.status.admission, admitted, pods_ready, now)]
     sentences = []
-    evicted = _true_condition(conditions, names.EVICTED)
+    evicted = true_condition(conditions, names.EVICTED)
     if evicted:
         sentences.append(
             f"It was evicted {_age(evicted, now)} ago ({evicted.reason}): {evicted.message}."
         )
     if not workload.spec.active:
-        cession = _set_aside_for(workload, snapshot)
+        cession = set_aside_for(workload, snapshot.cessions)
         if cession:
             return "Waiting", [*sentences, _aside(cession)]
         sentences.append(
@@ -147,15 +135,6 @@ def _waiting(workload: Workload, snapshot: Snapshot, now: float) -> Iterable[str
     ):
         queue = _cluster_queue(local_queue, snapshot)
         yield _why_no_cession(requests(workload), queue, snapshot, now)
-
-
-def _set_aside_for(workload: Workload, snapshot: Snapshot) -> Cession | None:
-    """The Cession that a Workload without quota was made inactive for. Its targets had quota."""
-    name = workload.metadata.labels.get(names.STOPPED_FOR)
-    cession = next((item for item in snapshot.cessions if item.metadata.name == name), None)
-    if cession is None or identity(workload) in {target.uid for target in cession.spec.targets}:
-        return None
-    return cession
 
 
 def _aside(cession: Cession) -> str:
@@ -288,12 +267,6 @@ def _as_target(cession: Cession, uid: str) -> str:
     if target.askedTime:
         return "It was asked and has not ceded yet."
     return "It has not been asked yet."
-
-
-# --- conditions -----------------------------------------------------------------------------------
-def _true_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    entry = condition(conditions, type_)
-    return entry if entry and entry.status == "True" else None
 
 
 def _age(entry: Condition, now: float) -> str:

@@ -27,6 +27,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
         "two calls of the system; what fails in them is tried there, and for the mark of the best",
     ),
+    "cede/commands/read.py": (
+        "tests/unit/cede_cli/commands/test_status.py",
+        "lists and gets; what is read is checked there and in test_explain.py",
+    ),
+    "cede/commands/release.py": (
+        "tests/unit/cede_cli/test_release.py",
+        "it calls the steps, which are checked there by the command line",
+    ),
     "elastic_runtime/agent/coordination.py": (
         "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
         "messages only; both ends are checked there",

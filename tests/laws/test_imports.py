@@ -75,7 +75,8 @@ def test_both_laws_of_purity_name_the_same_shells() -> None:
 
 # --- packages -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "package", ["cede", "cede/api", "cede/kube", "elastic_runtime", "elastic_runtime/agent"]
+    "package",
+    ["cede", "cede/api", "cede/kube", "cede/commands", "elastic_runtime", "elastic_runtime/agent"],
 )
 def test_importing_a_package_imports_nothing_else(package: str) -> None:
     """Its `__init__.py` runs when any module below is imported, and the linter does not see that.
@@ -91,9 +92,15 @@ def test_importing_a_package_imports_nothing_else(package: str) -> None:
     assert imported <= {"typing", "importlib"}, f"{name(path)} imports {imported}"
 
 
-def test_the_extra_of_the_command_is_tested_with_the_controllers() -> None:
+def test_what_the_command_requires_is_in_the_environment_of_the_tests() -> None:
+    """And the image of the controllers has nothing that only the command needs."""
     cli = set(PROJECT["project"]["optional-dependencies"]["cli"])
-    assert cli <= set(PROJECT["dependency-groups"]["controllers"])
+    groups = PROJECT["dependency-groups"]
+    controllers = set(groups["controllers"])
+    assert cli <= controllers | {entry for entry in groups["dev"] if isinstance(entry, str)}
+    own = {requirement.partition(">")[0] for requirement in cli - controllers}
+    assert own == {"rich", "typer"}
+    assert not own & {requirement.partition(">")[0] for requirement in controllers}
 
 
 def test_the_wheel_requires_nothing() -> None:

@@ -11,14 +11,16 @@ from functools import cache
 from typing import Any
 
 import pytest
+import typer.core
+import typer.main
 import yaml
 from pydantic import BaseModel
 
-from cede import cli
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
+from cede.commands.app import app
 from elastic_runtime.__main__ import WORDS, make_parser, make_request_parser
 from scheduler.__main__ import read_flags
 from scheduler.simulate import cli as simulation
@@ -145,11 +147,11 @@ RESOURCES = {"ca", "ces", "cq", "clusterpolicy", "job", "jobs", "workloads", "po
 
 
 def commands() -> list[tuple[Block, str]]:
-    """The lines of all shell blocks, without comments."""
+    """The lines of all shell blocks, without comments; one that goes on is one line."""
     return [
         (block, line)
         for block in blocks("sh")
-        for text in block.text.splitlines()
+        for text in block.text.replace("\\\n", "").splitlines()
         if (line := re.sub(r"\s+#.*$", "", text).strip())
     ]
 
@@ -203,9 +205,17 @@ def check_export(words: list[str]) -> None:
     assert all("=" in word for word in words[1:])
 
 
+def check_cede(words: list[str]) -> None:
+    """It is a command line that the command would run. The command is its first word."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    with group.make_context("cede", ["status"]) as context:
+        group.commands[words[1]].make_context(words[1], words[2:], parent=context).close()
+
+
 CHECKS: dict[str, Callable[[list[str]], object]] = {
     "make": check_make,
-    "cede": lambda words: cli.options(words[1:]),
+    "cede": check_cede,
     "python": check_python,
     "kubectl": check_kubectl,
     "docker": check_docker,

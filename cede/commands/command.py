@@ -1,0 +1,121 @@
+"""What all commands share: their options, their errors as one line, and their exit codes."""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+FACTS = ("text", "json", "yaml")
+"""The formats of a command that prints facts."""
+ROWS = ("text", "wide", "json", "yaml", "name")
+"""The formats of a command that prints one row for each object."""
+DONE = 0
+FAILED = 1
+BAD_INPUT = 2
+Command = Callable[..., Coroutine[Any, Any, int]]
+KUBECONFIG = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="the kubeconfig file of the cluster"),
+]
+CONTEXT = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="the context of the kubeconfig to use"),
+]
+NAMESPACE = Annotated[
+    str | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="the namespace of the team (default: that of the context)",
+    ),
+]
+OUTPUT = Annotated[
+    Literal["text", "wide", "json", "yaml", "name"] | None,
+    typer.Option("-o", "--output", metavar="FORMAT", help="how to print (default: text)"),
+]
+JOB = Annotated[str, typer.Argument(metavar="JOB", help="the name of a batch/v1 Job")]
+EVERYWHERE = Annotated[
+    bool, typer.Option("-A", "--all-namespaces", help="in all namespaces", show_default=False)
+]
+
+
+class CommandFailed(typer.TyperException):
+    """The line that the user reads, with the cure."""
+
+    exit_code = FAILED
+
+
+class BadInput(CommandFailed):
+    """The same, for an argument that cannot be right."""
+
+    exit_code = BAD_INPUT
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose of the shared options; None is what kubectl would take."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    output: str = "text"
+
+
+def as_command(function: Command, formats: Sequence[str] = FACTS) -> Callable[..., int]:
+    """`function` as typer calls it: with the shared options, which may also stand before the
+    command. Its first parameter gets them as Options."""
+
+    def call(ctx: typer.Context, **values: Any) -> int:
+        shared = Options(
+            _chosen(ctx, values, "kubeconfig"),
+            _chosen(ctx, values, "context"),
+            _chosen(ctx, values, "output") or formats[0],
+        )
+        if shared.output not in formats:
+            raise BadInput(f"-o {shared.output} is not for this command: {_listed(formats)}")
+        try:
+            return asyncio.run(function(shared, **values))
+        except BrokenPipeError:
+            # the reader has ended, as in `cede status | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    types = {"kubeconfig": KUBECONFIG, "context": CONTEXT, "output": _output(formats)}
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        *(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+            )
+            for name, annotation in types.items()
+        ),
+    ]
+    # typer reads the parameters of what it calls from these two
+    call.__dict__["__signature__"] = inspect.Signature(parameters)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__doc__ = function.__doc__
+    return call
+
+
+def _output(formats: Sequence[str]) -> Any:
+    """The type of `-o` with these formats; the first is the default."""
+    description = f"{_listed(formats)} (default: {formats[0]})"
+    option = typer.Option("-o", "--output", metavar="FORMAT", help=description)
+    return Annotated[Literal[tuple(formats)] | None, option]
+
+
+def _listed(formats: Sequence[str]) -> str:
+    return f"{', '.join(formats[:-1])} or {formats[-1]}"
+
+
+def _chosen(ctx: typer.Context, values: dict[str, Any], name: str) -> str | None:
+    """The option after the command, or the one before it; it is removed from `values`."""
+    value: str | None = values.pop(name)
+    return ctx.find_root().params.get(name) if value is None else value

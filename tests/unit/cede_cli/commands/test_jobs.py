@@ -1,0 +1,107 @@
+"""`cede jobs` against an API server over real HTTP."""
+
+import json
+
+import pytest
+import yaml
+
+from cede.api import names
+from cede.api.objects import CESSIONS, JOBS, WORKLOADS
+from tests.builders.reports import stopping_cession
+from tests.fakes.api_server import ApiServer
+from tests.unit.cede_cli.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+async def two_teams(server: ApiServer) -> None:
+    """Elastic Job `gpt` of research runs on 2 of 8 pods; `claim` of vision waits."""
+    annotations = {names.SIZES: "2-8", names.DESIRED_SIZE: "8"}
+    put_job(server, "research", "gpt", 2, annotations)
+    put_job(server, "vision", "claim", 4, {})
+    put_workload(server, "research", "gpt", admitted=True)
+    put_workload(server, "vision", "claim", admitted=False)
+
+
+def put_job(
+    server: ApiServer, namespace: str, name: str, size: int, annotations: dict[str, str]
+) -> None:
+    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+    labels = {names.QUEUE_NAME: "default"}
+    body = {"metadata": {**metadata, "labels": labels, "uid": name}}
+    server.put(JOBS, body | {"spec": {"parallelism": size, "completions": size}})
+
+
+def put_workload(server: ApiServer, namespace: str, job: str, *, admitted: bool) -> None:
+    owner = {"kind": "Job", "name": job, "uid": job, "controller": True}
+    metadata = {"name": f"job-{job}", "namespace": namespace, "ownerReferences": [owner]}
+    class_ref = {"name": "training", "kind": "WorkloadPriorityClass"}
+    spec = {"priorityClassRef": class_ref, "priority": 50, "podSets": [{"count": 4}]}
+    pending = {"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}
+    status: dict[str, object] = {"conditions": [pending]}
+    if admitted:
+        status = {
+            "conditions": [{"type": "Admitted", "status": "True"}],
+            "admission": {"clusterQueue": namespace, "podSetAssignments": [{"count": 2}]},
+        }
+    server.put(WORKLOADS, {"metadata": metadata, "spec": spec, "status": status})
+
+
+async def test_the_namespace_of_the_context_is_the_default(cede: Run) -> None:
+    code, text, _ = await cede("jobs")
+    assert code == 0
+    heading, row = text.splitlines()
+    assert heading.split()[:4] == ["NAME", "STATE", "SIZE", "DESIRED"]
+    cells = ["claim", "Waiting", "0", "4", "-", "-", "-", "-", "gentle", "stop", "training"]
+    assert row.split() == [*cells, "insufficient", "quota"]
+
+
+async def test_a_namespace_without_jobs(cede: Run) -> None:
+    assert (await cede("jobs", "-n", "nobody"))[1] == "no jobs in nobody\n"
+
+
+async def test_all_namespaces_as_wide_table(cede: Run) -> None:
+    _, text, _ = await cede("jobs", "-A", "-o", "wide")
+    heading, *rows = text.splitlines()
+    assert heading.startswith("NAMESPACE  KIND  NAME")
+    assert rows[0].startswith("research   Job   gpt    Running  2     8        2-8")
+    assert "training (50)" in rows[0]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+async def test_all_namespaces_for_programs(cede: Run, output: str) -> None:
+    _, text, _ = await cede("jobs", "-A", "-o", output)
+    facts = json.loads(text) if output == "json" else yaml.safe_load(text)
+    assert [(row["name"], row["size"], row["step"]) for row in facts] == [
+        ("gpt", 2, None),
+        ("claim", 0, None),
+    ]
+
+
+async def test_names_are_what_kubectl_takes(cede: Run) -> None:
+    assert (await cede("jobs", "-o", "name", "-n", "research"))[1] == "job/gpt\n"
+
+
+async def test_nothing_is_written(server: ApiServer, cede: Run) -> None:
+    server.put(CESSIONS, stopping_cession())
+    assert (await cede("jobs", "-A"))[0] == 0
+    assert not server.writes()
+
+
+async def test_watch_prints_again_when_something_has_changed(
+    server: ApiServer, cede: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third look finds what the second found, and the fourth is the user's Ctrl-C."""
+    looks = 0
+
+    async def next_look(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            put_job(server, "vision", "second", 1, {})
+        if looks == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    code, text, _ = await cede("jobs", "--watch", "-o", "name")
+    assert code == 130
+    assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
