@@ -166,7 +166,9 @@ def test_without_its_packages_the_command_prints_what_to_install() -> None:
 
     failed = bare("status")
     assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr == "cede: kubernetes is not installed here: pip install 'cede[cli]'\n"
+    assert failed.stderr == (
+        "cede: kubernetes is not installed here: install Cede's own wheel with its extra [cli]\n"
+    )
     assert bare("version").stdout.startswith("cede ")
     assert "explain" in bare("--help").stdout
 
