@@ -39,8 +39,7 @@ _SPELLINGS = {
 def of_package(metadata: PackageMetadata | Message) -> frozenset[str]:
     """The SPDX names of its licences; as it writes them where they are none. Empty if it says
     nothing."""
-    expression = metadata.get("License-Expression")
-    if expression:
+    for expression in metadata.get_all("License-Expression") or []:
         without_exceptions = re.sub(r"\s+WITH\s+\S+", "", str(expression))
         return frozenset(re.split(r"\s+(?:AND|OR)\s+|[()]", without_exceptions)) - {""}
     classifiers = metadata.get_all("Classifier") or []
@@ -50,7 +49,7 @@ def of_package(metadata: PackageMetadata | Message) -> frozenset[str]:
         if str(text).startswith("License ::")
     ]
     # many packages have the whole text in this field
-    field = str(metadata.get("License") or "")
-    if not texts and field and "\n" not in field:
-        texts = [field]
+    fields = [str(text) for text in metadata.get_all("License") or []]
+    if not texts:
+        texts = [field for field in fields if field and "\n" not in field]
     return frozenset(_SPELLINGS.get(text.lower(), text) for text in texts)
