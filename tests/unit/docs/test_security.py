@@ -3,8 +3,7 @@
 import ast
 import re
 
-import yaml
-
+from tests.harness.admission import policies
 from tests.paths import TREE
 
 PAGE = TREE / "docs" / "security.md"
@@ -15,10 +14,14 @@ def rows(heading: str) -> list[list[str]]:
     """The cells of the tables between this heading and the next of its level."""
     text = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [cells_of(line) for line in lines]
 
 
-def tests_of(path: str) -> set[str]:
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def names_of_tests(path: str) -> set[str]:
     tree = ast.parse((TREE / path).read_text())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name for node in tree.body if isinstance(node, functions)}
@@ -32,7 +35,7 @@ def test_every_defence_names_a_test_that_exists() -> None:
         assert named, f"{cells[0]}: no test"
         for path, test in named:
             assert (TREE / path).exists(), path
-            assert not test or test in tests_of(path), f"{path} has no {test}"
+            assert not test or test in names_of_tests(path), f"{path} has no {test}"
 
 
 def test_every_accepted_risk_has_its_reason() -> None:
@@ -43,9 +46,7 @@ def test_every_accepted_risk_has_its_reason() -> None:
 
 def test_every_admission_policy_is_on_the_page() -> None:
     page = PAGE.read_text()
-    for name in ("accelerators", "jobs"):
-        file = TREE / "deploy" / "base" / "webhook" / f"{name}.yaml"
-        policy = next(iter(yaml.safe_load_all(file.read_text())))
+    for policy in policies():
         assert f"`{policy['metadata']['name']}`" in page
 
 
