@@ -1,7 +1,7 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-long test-oldest test-pythons
-.PHONY: test-integrations lint fmt up down lock bench bench-runtime bench-scheduler
+.PHONY: test-integrations sbom lint fmt up down lock bench bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -98,6 +98,10 @@ lock: setup-python  ## lock the requirements again, by hashes and without addres
 	@$(UV) $(COMPILE) --group controllers -o deploy/locks/controllers.txt
 	@$(UV) $(COMPILE) --group dev -o deploy/locks/dev.txt
 	@echo 'hatchling>=1.27' | $(UV) $(COMPILE) -o deploy/locks/build.txt -
+	@echo uv | $(UV) $(COMPILE) -o deploy/locks/tools.txt -
+
+sbom: setup-python  ## what the image of the controllers holds, as CycloneDX
+	@$(PYTHON_) -m deploy.sbom
 
 .PHONY: setup-python setup-cluster
 setup-python:

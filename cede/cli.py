@@ -16,7 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(arguments)
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        print(f"cede: {package} is not installed here: pip install 'cede[cli]'", file=sys.stderr)
+        cure = "install Cede's own wheel with its extra [cli]"
+        print(f"cede: {package} is not installed here: {cure}", file=sys.stderr)
         return 2
 
 

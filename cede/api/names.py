@@ -36,6 +36,11 @@ while the policy has no classes.
 
 The quota_controller writes it. The policy cede-jobs reads it.
 """
+NEW_CA = "cede.dev/new-ca"
+"""Annotation of the Secret of the webhook's certificates: an admin asks for a new CA.
+
+The admin writes it. The webhook reads it, and removes it when the next CA is issued.
+"""
 POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
 POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
 """Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""

@@ -83,7 +83,8 @@ make_environment() {
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     if [ ! -x "$uv" ]; then
         "$python" -m venv "$cache/uv"
-        "$cache/uv/bin/pip" install -q --disable-pip-version-check uv
+        "$cache/uv/bin/pip" install -q --disable-pip-version-check --require-hashes \
+            -r deploy/locks/tools.txt
     fi
     "$uv" pip install -q --python .venv/bin/python --require-hashes \
         -r deploy/locks/dev.txt -r deploy/locks/build.txt

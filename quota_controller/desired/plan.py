@@ -12,6 +12,7 @@ from cede.api.pods import DaemonSet
 from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
+from cede.api.short_text import cut
 from elastic_runtime.contract import derive_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import (
@@ -35,6 +36,7 @@ from quota_controller.desired.quota_entries import owned_quota
 from quota_controller.desired.team_namespace import namespace_objects
 from quota_controller.status.kueue_config import KueueInstallation
 
+MAX_REASON_LENGTH = 300
 NO_POLICY = (
     f"there is no ClusterPolicy named {names.POLICY_NAME}: apply one; "
     "until then all quotas stay as they are, and Kueue preempts by its own rules"
@@ -200,6 +202,19 @@ def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
     return str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
 
 
+def no_policy(snapshot: Snapshot) -> str:
+    """Why there is no policy, with the cure."""
+    start = f"{ClusterPolicy.__name__} {names.POLICY_NAME}:"
+    unreadable = [reason for reason in snapshot.unreadable if reason.startswith(start)]
+    if not unreadable:
+        return NO_POLICY
+    return (
+        f"this version of Cede cannot read {cut(unreadable[0], MAX_REASON_LENGTH)}: install the "
+        "version that wrote it, or apply one that this version knows; until then all quotas stay "
+        "as they are, and Kueue preempts by its own rules"
+    )
+
+
 def _plan_without_policy(
     snapshot: Snapshot, staying: list[ComputeAllocation], drained: frozenset[str]
 ) -> Plan:
@@ -210,7 +225,7 @@ def _plan_without_policy(
             objects.append(kueue_objects.queue_without_policy(queue, allocation))
     staying_names = frozenset(a.metadata.name for a in staying)
     kept = staying_names | {SHARED} if snapshot.allocations else staying_names
-    problem = Problem(AllocationReason.NO_POLICY, NO_POLICY)
+    problem = Problem(AllocationReason.NO_POLICY, no_policy(snapshot))
     return Plan(
         objects=tuple(objects),
         kept=kept,

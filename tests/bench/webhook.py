@@ -25,7 +25,8 @@ from webhook.certificates.issue import HOSTS, issue_ca, issue_leaf
 from webhook.certificates.keeper import load_certificate
 from webhook.certificates.rotation import KeyPair
 from webhook.connections import Connections
-from webhook.server import MAX_BODY_BYTES, MUTATE, create_app
+from webhook.review_body import MAX_BODY_BYTES
+from webhook.server import MUTATE, create_app
 
 CONNECTIONS = 16
 GOAL_P99_MS = 5.0

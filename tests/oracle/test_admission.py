@@ -1,24 +1,15 @@
 """The admission policies of deploy/, judged by the API server's own packages: who is refused."""
 
-import json
-import os
-import shutil
-import subprocess
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cede.api import names
 from cede.api.objects import Json
 from cede.api.team_security import CONTROLLER_NAMESPACES
-from deploy.local.binaries import run_go
 from tests.builders.job_kinds import job_of_kind, pod_spec
 from tests.builders.jobs import PRIORITY, elastic_job, plain_job
-from tests.paths import TREE
+from tests.harness.admission import Judge
 
 pytestmark = pytest.mark.slow
 GPU = "nvidia.com/gpu"
@@ -27,69 +18,6 @@ DEPLOYER = "system:serviceaccount:ci:deployer"
 OWN_ACCOUNT = "system:serviceaccount:vision:default"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 JOBSET_CONTROLLER = "system:serviceaccount:jobset-system:jobset-controller-manager"
-Judge = Callable[..., list[str]]
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built in the module of the local cluster, which names the version of Kubernetes."""
-    if not shutil.which("go"):
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI must run this: there is no Go compiler", pytrace=False)
-        pytest.skip("there is no Go compiler")
-    path = tmp_path_factory.mktemp("oracle") / "admission"
-    source = TREE / "tests" / "oracle" / "admission" / "main.go"
-    run_go("", "build", "-ldflags", "-s -w", "-o", str(path), str(source))
-    return path
-
-
-@cache
-def policies() -> list[Json]:
-    return [
-        document
-        for file in sorted((TREE / "deploy").rglob("*.yaml"))
-        for document in yaml.safe_load_all(file.read_text())
-        if document and document.get("kind") == "ValidatingAdmissionPolicy"
-    ]
-
-
-@pytest.fixture
-def judge(program: Path) -> Judge:
-    """The messages by which a request is refused in the namespace of team vision."""
-
-    def refusals(
-        obj: Json | None,
-        user: str = PERSON,
-        *,
-        old: Json | None = None,
-        operation: str = "",
-        annotations: Json | None = None,
-        groups: tuple[str, ...] = (),
-        labels: Json | None = None,
-    ) -> list[str]:
-        namespace = {
-            "metadata": {
-                "name": "vision",
-                "labels": {names.TEAM: "vision"} if labels is None else labels,
-                "annotations": annotations or {},
-            }
-        }
-        kind = str((obj or old or {})["kind"]).lower()
-        request = {
-            "operation": operation or ("UPDATE" if old else "CREATE"),
-            "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
-            "user": user,
-            "groups": groups,
-            "object": obj,
-            "oldObject": old,
-            "namespace": namespace,
-        }
-        given = json.dumps({"policies": policies(), "requests": [request]})
-        run = subprocess.run([program], input=given, capture_output=True, text=True, check=False)
-        assert not run.returncode, run.stderr
-        return list(json.loads(run.stdout)[0])
-
-    return refusals
 
 
 def with_uid(job: Json, api_version: str, kind: str, uid: str = "1") -> Json:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from prometheus_client import Gauge
 
-from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, WEBHOOK
+from cede.api.names import MANAGED_BY, MANAGED_BY_CEDE, NEW_CA, WEBHOOK
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Json
 from cede.kube.cache import Cache
 from cede.kube.client import Client
@@ -104,7 +104,10 @@ class CertificateKeeper:
         )
         if published and have_configurations and self._served == stored:
             self._was_trusted = True
-        step, why = next_step(stored, published, now)
+        annotations = (secret or {}).get("metadata", {}).get("annotations") or {}
+        # the write of the next CA removes the annotation
+        new_ca_is_wanted = NEW_CA in annotations
+        step, why = next_step(stored, published, now, new_ca_is_wanted=new_ca_is_wanted)
         if step is None:
             return seconds_until_recheck(stored)
         log.info("certificate step", extra={"step": step.value, "why": why})

@@ -72,10 +72,13 @@ class Step(Enum):
     DROP = "drop the previous CA"
 
 
-def next_step(stored: Certificates, published: bool, now: float) -> tuple[Step | None, str]:
+def next_step(
+    stored: Certificates, published: bool, now: float, *, new_ca_is_wanted: bool = False
+) -> tuple[Step | None, str]:
     """The step to take, or None, and the reason.
 
-    `published`: every webhook configuration has `stored.bundle`.
+    `published`: every webhook configuration has `stored.bundle`. `new_ca_is_wanted`: an admin asks
+    for another CA, such as after a leak.
     """
     ca = stored.ca
     leaf = stored.leaf
@@ -97,8 +100,11 @@ def next_step(stored: Certificates, published: bool, now: float) -> tuple[Step |
         return Step.PROMOTE, "the next CA is published everywhere"
     if stored.previous_ca and now >= leaf.issued + SETTLE_S:
         return Step.DROP, "no served certificate is signed by the previous CA"
-    if ca.is_aging(now) and stored.next_ca is None and not stored.previous_ca:
-        return Step.STAGE, "two thirds of the CA's lifetime are over"
+    if stored.next_ca is None and not stored.previous_ca:
+        if ca.is_aging(now):
+            return Step.STAGE, "two thirds of the CA's lifetime are over"
+        if new_ca_is_wanted:
+            return Step.STAGE, "an admin asks for a new CA"
     if leaf.is_aging(now):
         return Step.RENEW, "two thirds of the certificate's lifetime are over"
     return None, "certificates are in order"

@@ -15,4 +15,6 @@ def test_without_its_packages_the_command_prints_what_to_install() -> None:
     command = [sys.executable, "-I", "-S", "-c", script, "status"]
     failed = subprocess.run(command, text=True, capture_output=True, check=False)
     assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr == "cede: typer is not installed here: pip install 'cede[cli]'\n"
+    assert failed.stderr == (
+        "cede: typer is not installed here: install Cede's own wheel with its extra [cli]\n"
+    )

@@ -1,5 +1,7 @@
 """(policy, allocations, nodes) → what should exist, what should not, and what is deleted when."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api import names
@@ -104,6 +106,15 @@ def test_without_a_policy_quotas_stay_and_kueue_preempts() -> None:
     assert queue.body["spec"] == spec_before | {"preemption": preemption}
     assert (plan.unwanted(before), plan.abandoned_namespaces) == ([], ())
     assert plan.problems["vision"].reason == AllocationReason.NO_POLICY
+
+
+def test_a_policy_of_a_newer_version_is_told_apart_from_none() -> None:
+    """After a downgrade: the quotas stay, and the reason names the field."""
+    reason = "ClusterPolicy default: spec.mode: Input should be 'Enforce' or 'Observe'"
+    newer = replace(snapshot([allocation()], without_policy=True), unreadable=("Node n: x", reason))
+    problem = make_plan(newer).problems["vision"]
+    assert problem.reason == AllocationReason.NO_POLICY
+    assert problem.message.startswith(f"this version of Cede cannot read {reason}: install the")
 
 
 def test_without_policy_and_allocations_shared_objects_are_deleted() -> None:

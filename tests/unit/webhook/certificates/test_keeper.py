@@ -6,6 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from cede.api.names import NEW_CA
 from cede.api.objects import MUTATING_WEBHOOKS, SECRETS
 from tests.harness.certificates import (
     CertificateServer,
@@ -145,6 +146,32 @@ async def test_every_replica_is_trusted_at_every_step_of_a_ca_rotation() -> None
             assert new.ca != old.ca
             assert not new.previous_ca
             assert server.published_bundles() == {new.bundle}
+
+
+async def test_an_admin_gets_a_new_ca_and_trust_is_never_lost() -> None:
+    """A CA whose key has leaked came back when its Secret was deleted."""
+    async with CertificateServer() as server:
+        server.reset_configurations()
+        clock = Clock()
+        async with run_replica(server, clock) as (keeper, _):
+            await settle(server, keeper)
+            old = server.stored_certificates()
+            secret = server.get(SECRETS, SECRET_KEY)
+            assert old.ca
+            assert secret
+            secret["metadata"]["annotations"] = {NEW_CA: "true"}
+            server.put(SECRETS, secret)
+            for _ in range(14):
+                await wait_until_synced(server, keeper)
+                await keeper.reconcile()
+                assert_trusted_by_all_bundles(server, keeper)
+                clock.now += SETTLE_S / 2
+            new = server.stored_certificates()
+            assert new.ca != old.ca
+            assert old.ca.certificate.strip() not in new.bundle
+            assert server.published_bundles() == {new.bundle}
+            renewed = server.get(SECRETS, SECRET_KEY) or {}
+            assert "annotations" not in renewed["metadata"], "one new CA, and no more"
 
 
 def assert_trusted_by_all_bundles(server: CertificateServer, keeper: CertificateKeeper) -> None:

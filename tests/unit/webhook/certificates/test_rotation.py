@@ -55,6 +55,14 @@ def test_the_next_step(
     assert next_step(stored, published, NOW + elapsed_s)[0] is step
 
 
+def test_a_new_ca_is_issued_when_an_admin_asks_for_one() -> None:
+    assert next_step(STORED, True, NOW, new_ca_is_wanted=True)[0] is Step.STAGE
+    # one after the other
+    staged = replace(STORED, next_ca=NEXT_CA)
+    assert next_step(staged, True, NOW, new_ca_is_wanted=True)[0] is None
+    assert next_step(STORED, False, NOW, new_ca_is_wanted=True)[0] is Step.PUBLISH
+
+
 def test_a_ca_is_replaced_in_the_order_that_keeps_trust() -> None:
     late = NEXT_CA.issued - 60
     aging = Certificates(CA, issue_leaf(CA, late))

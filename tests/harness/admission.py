@@ -1,0 +1,68 @@
+"""Asks the API server's own packages what the admission policies of deploy/ refuse."""
+
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from cede.api import names
+from cede.api.objects import Json
+from deploy.local.binaries import run_go
+from tests.paths import TREE
+
+SOURCE = TREE / "tests" / "oracle" / "admission" / "main.go"
+TEAM = {names.TEAM: "vision"}
+
+
+@cache
+def policies() -> list[Json]:
+    """All ValidatingAdmissionPolicies of deploy/."""
+    return [
+        document
+        for file in sorted((TREE / "deploy").rglob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document and document.get("kind") == "ValidatingAdmissionPolicy"
+    ]
+
+
+class Judge:
+    """Evaluates the policies as an API server does."""
+
+    def __init__(self, folder: Path) -> None:
+        """Built in the module of the local cluster, which names the version of Kubernetes."""
+        self._program = folder / "admission"
+        run_go("", "build", "-ldflags", "-s -w", "-o", str(self._program), str(SOURCE))
+
+    def __call__(
+        self,
+        obj: Json,
+        user: str = "ada",
+        *,
+        old: Json | None = None,
+        annotations: Json | None = None,
+        labels: Json | None = None,
+    ) -> list[str]:
+        """The messages by which a request is refused. `annotations` and `labels` are those of its
+        namespace, by default of team vision."""
+        namespace: Json = {"metadata": {"name": "vision"}}
+        namespace["metadata"]["labels"] = TEAM if labels is None else labels
+        namespace["metadata"]["annotations"] = annotations or {}
+        kind = str(obj["kind"]).lower()
+        request = {
+            "operation": "UPDATE" if old else "CREATE",
+            "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
+            "user": user,
+            "groups": [],
+            "object": obj,
+            "oldObject": old,
+            "namespace": namespace,
+        }
+        content = json.dumps({"policies": policies(), "requests": [request]})
+        run = subprocess.run(
+            [self._program], input=content, capture_output=True, text=True, check=False
+        )
+        assert not run.returncode, run.stderr
+        [messages] = json.loads(run.stdout)
+        return list(messages)

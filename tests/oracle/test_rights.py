@@ -1,0 +1,142 @@
+"""A component of Cede that somebody took over cannot become an admin of the cluster."""
+
+from typing import Any
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.builders.jobs import elastic_job, running_job
+from tests.harness.admission import Judge
+
+pytestmark = pytest.mark.slow
+ACCOUNT = "system:serviceaccount:cede-system:"
+QUOTA_CONTROLLER = f"{ACCOUNT}cede-quota-controller"
+SCHEDULER = f"{ACCOUNT}cede-scheduler"
+WEBHOOK = f"{ACCOUNT}cede-webhook"
+TOKEN = "kubernetes.io/service-account-token"
+
+
+def obj(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Json:
+    metadata: Json = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def namespace(name: str, **labels: str) -> Json:
+    made = obj("v1", "Namespace", name)
+    made["metadata"]["labels"] = {"kubernetes.io/metadata.name": name} | labels
+    return made
+
+
+# --- Secrets --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("user", "name", "where", "type_", "refused"),
+    [
+        pytest.param(QUOTA_CONTROLLER, "cede-control", "vision", "Opaque", False, id="a key"),
+        pytest.param(QUOTA_CONTROLLER, "cede-root", "cede-system", "Opaque", False, id="root key"),
+        pytest.param(
+            WEBHOOK, "cede-webhook-cert", "cede-system", "kubernetes.io/tls", False, id="CA"
+        ),
+        pytest.param(QUOTA_CONTROLLER, "cede-control", "vision", TOKEN, True, id="token of any"),
+        pytest.param(QUOTA_CONTROLLER, "cede-control", "kube-system", "Opaque", True, id="system"),
+        pytest.param(WEBHOOK, "cede-webhook-cert", "cede-system", TOKEN, True, id="webhook: token"),
+        pytest.param(WEBHOOK, "cede-root", "cede-system", "Opaque", True, id="another's Secret"),
+        pytest.param("ada", "mine", "vision", TOKEN, False, id="others are not looked at"),
+    ],
+)
+def test_components_write_keys_and_certificates_only(
+    judge: Judge, user: str, name: str, where: str, type_: str, refused: bool
+) -> None:
+    """The quota_controller could apply a Secret that the token of any account is written to."""
+    assert bool(judge(obj("v1", "Secret", name, where, type=type_), user)) is refused
+
+
+# --- objects of teams, and namespaces -------------------------------------------------------------
+@pytest.mark.parametrize("where", ["kube-system", "default", "kueue-system"])
+def test_the_quota_controller_binds_nobody_in_namespaces_of_the_cluster(
+    judge: Judge, where: str
+) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cede-member"}
+    version = "rbac.authorization.k8s.io/v1"
+    binding = obj(version, "RoleBinding", "cede-members", where, roleRef=role)
+    assert judge(binding, QUOTA_CONTROLLER)
+    in_team = obj(version, "RoleBinding", "cede-members", "vision", roleRef=role)
+    assert judge(in_team, QUOTA_CONTROLLER) == []
+
+
+OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}
+CREATED = OURS | {names.MANAGED_BY: names.MANAGED_BY_CEDE}
+ENFORCE = names.POD_SECURITY_ENFORCE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        pytest.param(None, CREATED | {ENFORCE: "baseline"}, False, id="created"),
+        pytest.param({"a": "b"}, {"a": "b"} | OURS, False, id="adopted"),
+        pytest.param(CREATED, {names.MANAGED_BY: "cede"}, False, id="abandoned"),
+        pytest.param(
+            CREATED | {ENFORCE: "baseline"},
+            CREATED | {ENFORCE: "privileged"},
+            False,
+            id="the policy's level",
+        ),
+        pytest.param(OURS, CREATED | {ENFORCE: "baseline"}, False, id="not adopted any more"),
+        pytest.param({ENFORCE: "restricted"}, OURS | {ENFORCE: "privileged"}, True, id="lowered"),
+        pytest.param({ENFORCE: "restricted"}, OURS, True, id="its pod security removed"),
+        pytest.param({"a": "b"}, {"a": "c"}, True, id="a foreign label changed"),
+        pytest.param({"a": "b"}, {}, True, id="a foreign label removed"),
+        pytest.param({}, {"a": "b"}, True, id="a foreign label added"),
+    ],
+)
+def test_the_quota_controller_changes_its_own_labels_of_namespaces_only(
+    judge: Judge, before: dict[str, str] | None, after: dict[str, str], refused: bool
+) -> None:
+    old = None if before is None else namespace("vision", **before)
+    assert bool(judge(namespace("vision", **after), QUOTA_CONTROLLER, old=old)) is refused
+
+
+@pytest.mark.parametrize("name", ["kube-system", "default", "cede-system", "kueue-system"])
+def test_a_namespace_of_the_cluster_never_becomes_a_teams(judge: Judge, name: str) -> None:
+    assert judge(namespace(name, **OURS), QUOTA_CONTROLLER, old=namespace(name))
+
+
+def test_the_quota_controller_changes_no_allocation(judge: Judge) -> None:
+    old = obj("cede.dev/v1alpha1", "ComputeAllocation", "vision", spec={"members": []})
+    finalized = obj("cede.dev/v1alpha1", "ComputeAllocation", "vision", spec={"members": []})
+    finalized["metadata"]["finalizers"] = [names.ALLOCATION_FINALIZER]
+    assert judge(finalized, QUOTA_CONTROLLER, old=old) == []
+    greedy = obj("cede.dev/v1alpha1", "ComputeAllocation", "vision", spec={"members": [{}]})
+    assert judge(greedy, QUOTA_CONTROLLER, old=old)
+
+
+# --- the scheduler --------------------------------------------------------------------------------
+def test_the_scheduler_resizes_and_changes_nothing_else_of_a_job(judge: Judge) -> None:
+    old = running_job(elastic_job(), 4)
+    new = running_job(elastic_job(), 2)
+    new["metadata"]["annotations"] = {**new["metadata"]["annotations"], names.SHRUNK_AT: "now"}
+    assert judge(new, SCHEDULER, old=old) == []
+    assert judge(new, SCHEDULER, old=old, labels={}), "not in a namespace of no team"
+    for path, value in (("ownerReferences", [{"uid": "1"}]), ("finalizers", ["x/y"])):
+        changed = running_job(elastic_job(), 2)
+        changed["metadata"][path] = value
+        assert judge(changed, SCHEDULER, old=old)
+    changed = running_job(elastic_job(), 2)
+    changed["spec"]["template"]["spec"]["hostPID"] = True
+    assert judge(changed, SCHEDULER, old=old)
+
+
+def test_the_scheduler_opens_no_queue_to_others(judge: Judge) -> None:
+    def queue(**spec: Any) -> Json:
+        return obj("kueue.x-k8s.io/v1beta2", "ClusterQueue", "vision", spec=spec)
+
+    never = {"withinClusterQueue": "Never"}
+    old = queue(queueingStrategy="BestEffortFIFO", preemption=never, namespaceSelector={})
+    strict = queue(queueingStrategy="StrictFIFO", preemption=never, namespaceSelector={})
+    assert judge(strict, SCHEDULER, old=old) == []
+    opened = queue(preemption={"withinClusterQueue": "LowerPriority"}, namespaceSelector={})
+    assert judge(opened, SCHEDULER, old=old)
+    selector = {"matchLabels": {"a": "b"}}
+    assert judge(queue(preemption=never, namespaceSelector=selector), SCHEDULER, old=old)
