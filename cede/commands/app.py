@@ -15,6 +15,7 @@ from cede.commands.command import (
     Command,
     as_command,
 )
+from cede.commands.doctor import doctor
 from cede.commands.explain import explain
 from cede.commands.history import history
 from cede.commands.jobs import jobs
@@ -56,6 +57,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (submit, (*FACTS, "name")),
     (resize, FACTS),
     (priority, FACTS),
+    (doctor, FACTS),
     (release, FACTS),
     (uninstall, FACTS),
     (version, FACTS),

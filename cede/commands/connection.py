@@ -2,21 +2,23 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-
-from kubernetes.aio.config import ConfigException
-from yaml import YAMLError
+from typing import TYPE_CHECKING
 
 from cede.commands.command import CommandFailed, Options
-from cede.kube.client import Client
-from cede.kube.connection import connect, context_namespace
 from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+
+# The packages below them take a second to import. Help and completion need none of them.
+if TYPE_CHECKING:
+    from cede.kube.client import HttpClient
 
 FIELD_MANAGER = "cede-cli"
 
 
 @asynccontextmanager
-async def connected(chosen: Options) -> AsyncIterator[Client]:
+async def connected(chosen: Options) -> "AsyncIterator[HttpClient]":
     """A client; its errors inside the context become CommandFailed with a cure."""
+    from cede.kube.connection import connect
+
     with _configured():
         try:
             async with connect(
@@ -29,6 +31,8 @@ async def connected(chosen: Options) -> AsyncIterator[Client]:
 
 def namespace_of(chosen: Options, namespace: str | None) -> str:
     """The given namespace, or that of the context."""
+    from cede.kube.connection import context_namespace
+
     if namespace:
         return namespace
     with _configured():
@@ -38,6 +42,9 @@ def namespace_of(chosen: Options, namespace: str | None) -> str:
 @contextmanager
 def _configured() -> Iterator[None]:
     """An error of the kubeconfig becomes CommandFailed with a cure."""
+    from kubernetes.aio.config import ConfigException
+    from yaml import YAMLError
+
     try:
         yield
     except BrokenPipeError:

@@ -3,7 +3,7 @@
 import time
 from asyncio import sleep
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,14 +12,18 @@ from cede.api.cession import Cession
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show
-from cede.kube.client import Client
 from cede.report.jobs import JobRow, job_table, rows
 from cede.report.text import table
+
+if TYPE_CHECKING:
+    from cede.kube.client import Client
 
 WATCH_INTERVAL_S = 2.0
 WATCH = Annotated[
     bool,
-    typer.Option("-w", "--watch", help="print again when something has changed, until Ctrl-C"),
+    typer.Option(
+        "-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"
+    ),
 ]
 
 
@@ -47,7 +51,7 @@ async def jobs(
             await sleep(WATCH_INTERVAL_S)
 
 
-async def _read(client: Client, namespace: str) -> list[JobRow]:
+async def _read(client: "Client", namespace: str) -> list[JobRow]:
     all_jobs, _ = await client.list(
         objects.JOBS, kueue.Job, namespace=namespace, labels=names.QUEUE_NAME
     )

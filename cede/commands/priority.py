@@ -1,7 +1,7 @@
 """`cede priority`: another priority class for a job."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,9 @@ from cede.commands.command import DONE, JOB, NAMESPACE, BadInput, Options
 from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show
 from cede.commands.read import read_job
-from cede.kube.client import Client
+
+if TYPE_CHECKING:
+    from cede.kube.client import Client
 
 CLASS = Annotated[
     str, typer.Argument(metavar="CLASS", help="a WorkloadPriorityClass, as in the ClusterPolicy")
@@ -54,7 +56,7 @@ async def priority(
     return DONE
 
 
-async def _weights(client: Client) -> dict[str, int]:
+async def _weights(client: "Client") -> dict[str, int]:
     classes, _ = await client.list(PRIORITY_CLASSES, PriorityClass)
     return {item.metadata.name: item.value for item in classes}
 

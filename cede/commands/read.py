@@ -1,6 +1,6 @@
 """Reads the objects that a report needs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cede.api import kueue, names, objects
 from cede.api.allocation import ComputeAllocation
@@ -8,12 +8,14 @@ from cede.api.cession import Cession
 from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import CommandFailed
-from cede.kube.client import Client
 from cede.kube.errors import Forbidden, NotFound
 from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot
 
+if TYPE_CHECKING:
+    from cede.kube.client import Client
 
-async def read_snapshot(client: Client, key: Key | None = None) -> Snapshot:
+
+async def read_snapshot(client: "Client", key: Key | None = None) -> Snapshot:
     """Reads what a report needs; with `key`, also that Job or Workload and what surrounds it."""
     policies, _ = await client.list(objects.POLICIES, ClusterPolicy)
     facts: dict[str, Any] = {"policy": policies[0] if policies else None}
@@ -26,7 +28,7 @@ async def read_snapshot(client: Client, key: Key | None = None) -> Snapshot:
     return Snapshot(**facts)
 
 
-async def read_leases(client: Client) -> dict[str, kueue.Lease | None]:
+async def read_leases(client: "Client") -> dict[str, kueue.Lease | None]:
     """The leases by name; without those that the user may not read, None for a missing one."""
     leases: dict[str, kueue.Lease | None] = {}
     for name in COMPONENT_BY_LEASE:
@@ -40,7 +42,7 @@ async def read_leases(client: Client) -> dict[str, kueue.Lease | None]:
     return leases
 
 
-async def read_job(client: Client, key: Key) -> kueue.Job:
+async def read_job(client: "Client", key: Key) -> kueue.Job:
     """The Job. Raises CommandFailed that says where to look when there is none."""
     try:
         return await client.get(objects.JOBS, kueue.Job, key)
@@ -51,7 +53,7 @@ async def read_job(client: Client, key: Key) -> kueue.Job:
         ) from error
 
 
-async def _around_job(client: Client, key: Key) -> dict[str, Any]:
+async def _around_job(client: "Client", key: Key) -> dict[str, Any]:
     """The fields of a Snapshot that only `cede explain` needs."""
     namespace, name = key
     workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=namespace)

@@ -50,12 +50,18 @@ PRIORITY = Annotated[
     ),
 ]
 GPUS = Annotated[
-    int, typer.Option("--gpus", metavar="COUNT", min=0, help="for each pod (default: 1)")
+    int,
+    typer.Option(
+        "--gpus", metavar="COUNT", min=0, help="for each pod (default: 1)", show_default=False
+    ),
 ]
 DRY_RUN = Annotated[
     Literal["none", "client"],
     typer.Option(
-        "--dry-run", metavar="client", help="create nothing; with `-o yaml` print what would be"
+        "--dry-run",
+        metavar="client",
+        help="create nothing; with `-o yaml` print what would be",
+        show_default=False,
     ),
 ]
 

@@ -150,6 +150,10 @@ class HttpClient:
     async def get(self, kind: Kind, cls: type[P], key: Key) -> P:
         return decoder(cls)(await self._send("GET", kind.path(key)))
 
+    async def describe(self, path: str) -> Json:
+        """What the server tells everybody about itself: `/version`, `/apis/<group>/<version>`."""
+        return cast(Json, msgspec.json.decode(await self._send("GET", path)))
+
     # --- writing ----------------------------------------------------------------------------------
     async def apply(
         self, kind: Kind, key: Key, body: Json, *, force: bool = True, subresource: str = ""

@@ -62,7 +62,11 @@ async def load_configuration(
             return
         except ConfigException:
             pass
-    await load_kube_config(config_file=kubeconfig, context=context, client_configuration=target)
+    try:
+        await load_kube_config(config_file=kubeconfig, context=context, client_configuration=target)
+    except (TypeError, AttributeError) as error:
+        # what the kubernetes package raises for a file that is empty, or no kubeconfig
+        raise ConfigException("the file is no kubeconfig") from error
 
 
 def load_certificates(tls: ssl.SSLContext, configuration: Configuration) -> None:
@@ -80,7 +84,7 @@ def context_namespace(kubeconfig: str | None = None, context: str | None = None)
     """The namespace of a kubeconfig's context, as kubectl chooses it; `default` if none is set."""
     try:
         contexts, current = list_kube_config_contexts(kubeconfig)
-    except ConfigException:
+    except (ConfigException, TypeError, AttributeError):
         return DEFAULT_NAMESPACE
     chosen = next((entry for entry in contexts if entry["name"] == context), current)
     return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)

@@ -17,6 +17,7 @@ MARKERS = {
     DOCS / "reasons.md": ("reason_tables",),
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
+    DOCS / "command.md": ("commands",),
     DOCS / "transformers.md": ("refused_arguments",),
 }
 """Page → the markers in it."""
@@ -26,7 +27,7 @@ def table(marker: str) -> str:
     """The table that the code prints for this marker."""
     from elastic_runtime.agent.membership import rule_table
     from scheduler.cession.cession_lifecycle import phase_table
-    from tests.unit.docs import api
+    from tests.unit.docs import api, command
 
     tables = {
         "phase_table": phase_table,
@@ -34,6 +35,7 @@ def table(marker: str) -> str:
         "reason_tables": reason_tables,
         "metric_table": metric_table,
         "api": api.page,
+        "commands": command.page,
         "refused_arguments": refused_arguments,
     }
     return tables[marker]()

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from cede.cli import main
+from cede.commands.app import COMMANDS
 from tests.paths import TREE
 
 WIDE = {**os.environ, "COLUMNS": "120"}
@@ -46,8 +47,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_help_has_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for word in ("status", "jobs", "explain", "history", "release", "uninstall", "version"):
-        assert word in text
+    for command, _ in COMMANDS:
+        assert f" {command.__name__} " in text
     assert "Exit codes: 0 when it is done; 1 when it failed" in text
 
 
@@ -66,3 +67,11 @@ def test_a_shell_completes_commands(shell: str) -> None:
     completed = cede(_CEDE_COMPLETE=f"complete_{shell}", **variables)
     assert "status" in completed.stdout
     assert "explain" not in completed.stdout
+
+
+def test_help_and_completion_import_no_client() -> None:
+    """Its packages take a second to import, and a shell completes at every press of a key."""
+    script = "import sys, cede.commands.app; print({'kubernetes', 'aiohttp'} & set(sys.modules))"
+    command = [sys.executable, "-c", script]
+    loaded = subprocess.run(command, cwd=TREE, text=True, capture_output=True, check=True)
+    assert loaded.stdout == "set()\n"

@@ -42,6 +42,10 @@ async def test_a_refusal_is_one_line(
         pytest.param(None, id="no file"),
         pytest.param(": [", id="not YAML"),
         pytest.param("{}", id="not a kubeconfig"),
+        pytest.param("", id="empty"),
+        pytest.param("- a", id="a list"),
+        pytest.param("contexts: 3", id="contexts that are none"),
+        pytest.param("contexts: [3]", id="a context that is none"),
     ],
 )
 def test_a_missing_configuration_is_one_line(
@@ -50,8 +54,11 @@ def test_a_missing_configuration_is_one_line(
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)
-    assert main(["status", "--kubeconfig", str(path)]) == 1
-    assert "cede: no cluster is configured" in capsys.readouterr().err
+    for command in ("status", "jobs"):
+        assert main([command, "--kubeconfig", str(path)]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("cede: no cluster is configured")
+        assert len(error.splitlines()) == 1
 
 
 async def test_a_server_that_is_gone_is_one_line(

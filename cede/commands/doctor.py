@@ -1,0 +1,159 @@
+"""`cede doctor`: what is wrong with an installation, with the cure."""
+
+import base64
+import ssl
+import time
+from collections.abc import Awaitable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from cede.api import names, objects
+from cede.api.cession import Cession
+from cede.api.kueue import MetadataOnly
+from cede.api.objects import Key, Kind, Meta
+from cede.api.policy import ClusterPolicy
+from cede.commands.command import DONE, FAILED, Options
+from cede.commands.connection import connected
+from cede.commands.output import show
+from cede.commands.read import read_leases
+from cede.kube.errors import Forbidden, NotFound
+from cede.report.installation import (
+    COMPONENTS,
+    CRDS,
+    Deployment,
+    Finding,
+    Installation,
+    State,
+    Unread,
+    findings,
+)
+from cede.report.text import table
+
+if TYPE_CHECKING:
+    from cede.kube.client import HttpClient
+
+T = TypeVar("T")
+KUEUE: Key = ("kueue-system", "kueue-controller-manager")
+NEEDED_KINDS = (
+    *(objects.POLICIES, objects.ALLOCATIONS, objects.CESSIONS),
+    *(objects.WORKLOADS, objects.CLUSTER_QUEUES, objects.LOCAL_QUEUES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    caBundle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    clientConfig: ClientConfig = field(default_factory=ClientConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfiguration:
+    metadata: Meta = field(default_factory=Meta)
+    webhooks: tuple[Webhook, ...] = ()
+
+
+async def doctor(chosen: Options) -> int:
+    """Check an installation and name what is wrong, with the cure; also before there is one.
+
+    The exit code is 1 if anything is wrong. What you may not read is unknown.
+    """
+    async with connected(chosen) as client:
+        cluster = await _read(client)
+    results = findings(cluster, time.time())
+    show(chosen, [asdict(finding) for finding in results], _lines(results))
+    is_wrong = any(finding.state is State.WRONG for finding in results)
+    return FAILED if is_wrong else DONE
+
+
+def _lines(results: list[Finding]) -> list[str]:
+    rows = [(finding.state.value, finding.subject, finding.message) for finding in results]
+    return list(table([("STATE", "CHECK", "RESULT"), *rows]))
+
+
+# --- reading --------------------------------------------------------------------------------------
+async def _read(client: "HttpClient") -> Installation:
+    kubernetes = await _or_unread(_kubernetes_version(client))
+    kueue = await _or_unread(_kueue_image(client))
+    missing = tuple([kind.kind for kind in NEEDED_KINDS if not await _is_served(client, kind)])
+    if set(CRDS) <= set(missing):
+        return Installation(kubernetes, kueue, missing)
+    policy = client.get(objects.POLICIES, ClusterPolicy, ("", names.POLICY_NAME))
+    return Installation(
+        kubernetes,
+        kueue,
+        missing,
+        policy=await _or_unread(policy),
+        deployments={name: await _deployment(client, name) for name in COMPONENTS},
+        leases=await read_leases(client),
+        webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
+        guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
+        stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
+        cessions=await _cessions(client),
+    )
+
+
+async def _or_unread(reading: Awaitable[T]) -> T | Unread:
+    try:
+        return await reading
+    except NotFound:
+        return Unread.MISSING
+    except Forbidden:
+        return Unread.FORBIDDEN
+
+
+async def _kubernetes_version(client: "HttpClient") -> str:
+    return str((await client.describe("/version"))["gitVersion"])
+
+
+async def _is_served(client: "HttpClient", kind: Kind) -> bool:
+    """Whether the API server has this kind in this version."""
+    answer = await _or_unread(client.describe(f"/apis/{kind.api_version}"))
+    resources = [] if isinstance(answer, Unread) else answer["resources"]
+    return kind.kind in {resource["kind"] for resource in resources}
+
+
+async def _kueue_image(client: "HttpClient") -> str:
+    """The image of the container that manages; of the first without one of that name."""
+    deployment = await client.get(objects.DEPLOYMENTS, dict, KUEUE)
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    managers = [container for container in containers if container["name"] == "manager"]
+    return str((managers or containers)[0]["image"])
+
+
+async def _deployment(client: "HttpClient", name: str) -> Deployment | Unread:
+    key = (names.SYSTEM_NAMESPACE, name)
+    return await _or_unread(client.get(objects.DEPLOYMENTS, Deployment, key))
+
+
+async def _labelled(client: "HttpClient", kind: Kind, label: str) -> list[MetadataOnly]:
+    """None of them if they may not be read."""
+    answer = await _or_unread(client.list(kind, MetadataOnly, labels=label))
+    return [] if isinstance(answer, Unread) else answer[0]
+
+
+async def _cessions(client: "HttpClient") -> list[Cession]:
+    answer = await _or_unread(client.list(objects.CESSIONS, Cession))
+    return [] if isinstance(answer, Unread) else answer[0]
+
+
+async def _webhook_ca_end(client: "HttpClient") -> float:
+    """When the last of the webhook's certificate authorities ends; 0.0 if it has published none."""
+    key = ("", names.WEBHOOK)
+    configuration = await client.get(objects.MUTATING_WEBHOOKS, WebhookConfiguration, key)
+    bundles = [webhook.clientConfig.caBundle for webhook in configuration.webhooks]
+    return min(map(ca_end, bundles), default=0.0)
+
+
+def ca_end(bundle: str) -> float:
+    """When the last certificate of a base64 bundle ends (Unix seconds); 0.0 for none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=base64.b64decode(bundle).decode())
+    except (ValueError, ssl.SSLError):
+        return 0.0
+    ends = [str(certificate["notAfter"]) for certificate in context.get_ca_certs()]
+    return max(map(ssl.cert_time_to_seconds, ends), default=0.0)

@@ -1,0 +1,266 @@
+"""PURE. The findings of `cede doctor`: what is wrong with an installation, with the cure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cede.api import durations, names
+from cede.api.cession import Cession
+from cede.api.kueue import Lease, MetadataOnly
+from cede.api.objects import condition, unix
+from cede.api.policy import ClusterPolicy
+from cede.report.snapshot import COMPONENT_BY_LEASE, is_current
+
+OLDEST_KUEUE = (0, 19, 2)
+OLDEST_KUBERNETES = (1, 30)
+"""ValidatingAdmissionPolicy is generally available since then."""
+TESTED_KUBERNETES = (1, 36)
+COMPONENTS = (names.WEBHOOK, names.QUOTA_CONTROLLER, names.SCHEDULER)
+CRDS = ("ClusterPolicy", "ComputeAllocation", "Cession")
+INSTALL = "kubectl apply --server-side -k deploy/overlays/production"
+STALE_AFTER_S = 300.0
+"""A guard ends after 120 s, and a Cession's last writes follow within seconds."""
+CERTIFICATE_SOON_S = 3 * 86400.0
+
+
+class Unread(StrEnum):
+    """Why something was not read."""
+
+    MISSING = "missing"
+    FORBIDDEN = "forbidden"
+
+
+class State(StrEnum):
+    OK = "ok"
+    WRONG = "WRONG"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    subject: str
+    state: State
+    # what it is, and the cure if it is wrong
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSpec:
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStatus:
+    availableReplicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Only the numbers of its pods."""
+
+    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
+    status: DeploymentStatus = field(default_factory=DeploymentStatus)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What was read of a cluster, with Cede or before it is installed."""
+
+    # such as v1.36.3
+    kubernetes: str | Unread
+    # the image of its controller
+    kueue: str | Unread
+    # the kinds of Cede and of Kueue that the API server does not have
+    missing_kinds: tuple[str, ...] = ()
+    policy: ClusterPolicy | Unread = Unread.MISSING
+    deployments: Mapping[str, Deployment | Unread] = field(default_factory=dict)
+    leases: Mapping[str, Lease | None] = field(default_factory=dict)
+    # when the certificate authority of the webhook ends (Unix seconds); 0.0: it is not published
+    webhook_ca_end: float | Unread = Unread.MISSING
+    # ClusterQueues with the label of a guard, and Workloads that are stopped for a Cession
+    guards: Sequence[MetadataOnly] = ()
+    stopped: Sequence[MetadataOnly] = ()
+    cessions: Sequence[Cession] = ()
+
+
+def findings(cluster: Installation, now: float) -> list[Finding]:
+    """All checks, in the order in which an administrator would cure them."""
+    result = [_kubernetes(cluster.kubernetes), *_kueue(cluster)]
+    missing = [kind for kind in CRDS if kind in cluster.missing_kinds]
+    if len(missing) == len(CRDS):
+        message = f"it is not installed: `{INSTALL}`, and check Kueue's settings by this again"
+        return [*result, Finding("Cede", State.UNKNOWN, message)]
+    result.append(_crds(missing))
+    result += [_deployment(name, cluster.deployments[name]) for name in cluster.deployments]
+    result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
+    result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
+    return [*result, _guards(cluster, now), _stopped(cluster, now)]
+
+
+# --- before the installation ----------------------------------------------------------------------
+def _kubernetes(version: str | Unread) -> Finding:
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    if isinstance(version, Unread) or match is None:
+        return Finding("Kubernetes", State.UNKNOWN, "its version cannot be read")
+    major_minor = (int(match[1]), int(match[2]))
+    oldest = f"{OLDEST_KUBERNETES[0]}.{OLDEST_KUBERNETES[1]}"
+    if major_minor < OLDEST_KUBERNETES:
+        message = f"{version} has no ValidatingAdmissionPolicy: upgrade it to {oldest} or newer"
+        return Finding("Kubernetes", State.WRONG, message)
+    if major_minor != TESTED_KUBERNETES:
+        tested = f"{TESTED_KUBERNETES[0]}.{TESTED_KUBERNETES[1]}"
+        return Finding("Kubernetes", State.OK, f"{version}; Cede was tested with {tested}")
+    return Finding("Kubernetes", State.OK, version)
+
+
+def _kueue(cluster: Installation) -> Iterator[Finding]:
+    needed = ".".join(map(str, OLDEST_KUEUE))
+    absent = [kind for kind in cluster.missing_kinds if kind not in CRDS]
+    if absent:
+        yield Finding(
+            "Kueue",
+            State.WRONG,
+            f"the API server has no {' and no '.join(absent)} in version v1beta2: install Kueue "
+            f"{needed} or newer",
+        )
+        return
+    image = cluster.kueue
+    match = re.search(r":v?(\d+)\.(\d+)\.(\d+)", image)
+    if isinstance(image, Unread) or match is None:
+        message = "its version cannot be read: Deployment kueue-controller-manager in kueue-system"
+        yield Finding("Kueue", State.UNKNOWN, message)
+        return
+    version = tuple(map(int, match.groups()))
+    text = ".".join(map(str, version))
+    if version < OLDEST_KUEUE:
+        yield Finding("Kueue", State.WRONG, f"{text} is too old: upgrade it to {needed} or newer")
+    else:
+        yield Finding("Kueue", State.OK, text)
+
+
+# --- the installation -----------------------------------------------------------------------------
+def _crds(missing: Sequence[str]) -> Finding:
+    if missing:
+        message = f"the API server has no {' and no '.join(missing)}: `{INSTALL}`"
+        return Finding("CRDs", State.WRONG, message)
+    return Finding("CRDs", State.OK, ", ".join(CRDS))
+
+
+def _deployment(name: str, deployment: Deployment | Unread) -> Finding:
+    place = f"Deployment {name} in namespace {names.SYSTEM_NAMESPACE}"
+    if deployment is Unread.FORBIDDEN:
+        return Finding(name, State.UNKNOWN, f"you may not read {place}")
+    if isinstance(deployment, Unread):
+        return Finding(name, State.WRONG, f"there is no {place}: `{INSTALL}`")
+    available = deployment.status.availableReplicas
+    replicas = deployment.spec.replicas
+    pods = f"{available} of {replicas} replicas are available"
+    if replicas == 0:
+        return Finding(name, State.WRONG, f"{place} is scaled to 0: scale it up")
+    if available < replicas:
+        cure = f"kubectl describe pods -n {names.SYSTEM_NAMESPACE}"
+        return Finding(name, State.WRONG, f"{pods}: see `{cure}`")
+    return Finding(name, State.OK, pods)
+
+
+def _lease(name: str, lease: Lease | None, now: float) -> Finding:
+    component = COMPONENT_BY_LEASE.get(name, name)
+    subject = f"lease {name}"
+    cure = f"see `kubectl logs deployment/{component} -n {names.SYSTEM_NAMESPACE}`"
+    if lease is None:
+        return Finding(subject, State.WRONG, f"no {component} has ever led: {cure}")
+    if not is_current(lease, now):
+        age = durations.describe(now - unix(lease.spec.renewTime))
+        return Finding(subject, State.WRONG, f"no {component} has led for {age}: {cure}")
+    return Finding(subject, State.OK, f"{lease.spec.holderIdentity} leads")
+
+
+def _certificate(end: float | Unread, now: float) -> Finding:
+    subject = "webhook certificate"
+    cure = f"see `kubectl logs deployment/{names.WEBHOOK} -n {names.SYSTEM_NAMESPACE}`"
+    if end is Unread.FORBIDDEN:
+        message = "you may not read MutatingWebhookConfiguration cede-webhook"
+        return Finding(subject, State.UNKNOWN, message)
+    if isinstance(end, Unread):
+        message = f"there is no MutatingWebhookConfiguration cede-webhook: `{INSTALL}`"
+        return Finding(subject, State.WRONG, message)
+    if end == 0.0:
+        return Finding(subject, State.WRONG, f"the webhook has not published its CA: {cure}")
+    left = durations.describe(end - now)
+    if end < now:
+        return Finding(subject, State.WRONG, f"its CA has expired, and nobody renewed it: {cure}")
+    if end < now + CERTIFICATE_SOON_S:
+        return Finding(
+            subject, State.WRONG, f"its CA ends in {left}, and should be renewed: {cure}"
+        )
+    return Finding(subject, State.OK, f"its CA is valid for {left}")
+
+
+def _policy(policy: ClusterPolicy | Unread) -> Iterator[Finding]:
+    """Its conditions; KueueConfigured is about Kueue's settings."""
+    if policy is Unread.FORBIDDEN:
+        yield Finding("ClusterPolicy", State.UNKNOWN, "you may not read it")
+        return
+    if isinstance(policy, Unread):
+        yield Finding(
+            "ClusterPolicy",
+            State.WRONG,
+            f"there is none: apply one named {names.POLICY_NAME} that lists the instance types",
+        )
+        return
+    for type_ in ("Ready", "KueueConfigured", "SchedulerLeads"):
+        entry = condition(policy.status.conditions, type_)
+        subject = f"ClusterPolicy {type_}"
+        if entry is None:
+            message = f"{names.QUOTA_CONTROLLER} has not reported it yet"
+            yield Finding(subject, State.UNKNOWN, message)
+            continue
+        state_by_status = {"True": State.OK, "False": State.WRONG}
+        yield Finding(
+            subject, state_by_status.get(entry["status"], State.UNKNOWN), entry["message"]
+        )
+
+
+# --- what Cessions left behind --------------------------------------------------------------------
+def _stale(
+    objects: Iterable[MetadataOnly], label: str, cluster: Installation, now: float
+) -> list[str]:
+    """The names of those whose Cession has ended a while ago, or does not exist."""
+    latest = now - STALE_AFTER_S
+    waiting = {
+        cession.metadata.name
+        for cession in cluster.cessions
+        if not cession.ended or unix(cession.status.completionTime) > latest
+    }
+    return [
+        item.metadata.name
+        for item in objects
+        if item.metadata.labels[label] not in waiting and item.metadata.created < latest
+    ]
+
+
+def _guards(cluster: Installation, now: float) -> Finding:
+    stale = _stale(cluster.guards, names.GUARD, cluster, now)
+    if not stale:
+        return Finding("guards", State.OK, f"{len(cluster.guards)}, none of them left behind")
+    return Finding(
+        "guards",
+        State.WRONG,
+        f"{', '.join(stale)} keep capacity for a Cession that has ended, and a controller that "
+        f"runs deletes them: check {names.SCHEDULER} and {names.QUOTA_CONTROLLER}, or `kubectl "
+        f"delete clusterqueue {' '.join(stale)}`",
+    )
+
+
+def _stopped(cluster: Installation, now: float) -> Finding:
+    stale = _stale(cluster.stopped, names.STOPPED_FOR, cluster, now)
+    if not stale:
+        return Finding("stopped jobs", State.OK, "none waits for a Cession that has ended")
+    return Finding(
+        "stopped jobs",
+        State.WRONG,
+        f"Workloads {', '.join(stale)} wait for a Cession that has ended, and a controller that "
+        f"runs lets them go on: check {names.SCHEDULER} and {names.QUOTA_CONTROLLER}, or `cede "
+        f"release`",
+    )

@@ -1,0 +1,118 @@
+"""`cede doctor` against an API server over real HTTP."""
+
+import base64
+import json
+import time
+
+import pytest
+from aiohttp import web
+
+from cede.api import names
+from cede.api.objects import DEPLOYMENTS, MUTATING_WEBHOOKS, Json
+from cede.commands.doctor import KUEUE, NEEDED_KINDS, ca_end
+from cede.report.installation import COMPONENTS
+from tests.fakes.api_faults import refuses
+from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
+from tests.unit.cede_cli.conftest import Run
+from webhook.certificates.issue import issue_ca
+
+
+def answers(body: Json) -> Answer:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body)
+
+    return answer
+
+
+def tell_about_itself(server: ApiServer, *absent: str) -> None:
+    """Its version, and its kinds without those of the `absent` groups."""
+    server.script("GET", "/version", answers({"gitVersion": "v1.36.3"}))
+    for kind in NEEDED_KINDS:
+        path = f"/apis/{kind.api_version}"
+        if kind.group in absent:
+            server.script("GET", path, refuses(404, "NotFound"))
+            continue
+        of_group = [{"kind": other.kind} for other in NEEDED_KINDS if other.group == kind.group]
+        server.script("GET", path, answers({"resources": of_group}))
+
+
+def put_kueue(server: ApiServer) -> None:
+    containers = [{"name": "manager", "image": "registry.k8s.io/kueue/kueue:v0.19.2"}]
+    spec = {"template": {"spec": {"containers": containers}}}
+    server.put(DEPLOYMENTS, {"metadata": {"name": KUEUE[1], "namespace": KUEUE[0]}, "spec": spec})
+
+
+def put_components(server: ApiServer) -> None:
+    for name in COMPONENTS:
+        metadata = {"name": name, "namespace": names.SYSTEM_NAMESPACE}
+        numbers = {"spec": {"replicas": 2}, "status": {"availableReplicas": 2}}
+        server.put(DEPLOYMENTS, {"metadata": metadata} | numbers)
+
+
+def bundle(issued: float) -> str:
+    return base64.b64encode(issue_ca(issued).certificate.encode()).decode()
+
+
+def put_webhook(server: ApiServer) -> None:
+    webhooks = [{"name": "jobs.cede.dev", "clientConfig": {"caBundle": bundle(time.time())}}]
+    server.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}, "webhooks": webhooks})
+
+
+async def test_an_installation_is_checked_and_nothing_is_written(
+    server: ApiServer, cede: Run
+) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    put_components(server)
+    put_webhook(server)
+    code, text, _ = await cede("doctor", "-o", "json")
+    results = {finding["subject"]: finding for finding in json.loads(text)}
+    for subject in ("Kubernetes", "Kueue", "CRDs", *COMPONENTS, "webhook certificate", "guards"):
+        assert results[subject]["state"] == "ok", results[subject]
+    # this cluster has no lease of the quota_controller
+    assert results["lease cede-quota-controller"]["state"] == "WRONG"
+    assert code == 1
+    assert not server.writes()
+
+
+async def test_it_runs_before_the_installation(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server, "cede.dev")
+    put_kueue(server)
+    code, text, _ = await cede("doctor")
+    assert code == 0
+    assert text.splitlines()[:3] == [
+        "STATE    CHECK       RESULT",
+        "ok       Kubernetes  v1.36.3",
+        "ok       Kueue       0.19.2",
+    ]
+    assert "it is not installed: `kubectl apply --server-side" in text
+
+
+async def test_a_cluster_without_kueue_is_wrong(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server, "cede.dev", "kueue.x-k8s.io")
+    code, text, _ = await cede("doctor")
+    assert code == 1
+    assert "install Kueue 0.19.2 or newer" in text
+
+
+async def test_what_the_user_may_not_read_is_unknown(server: ApiServer, cede: Run) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    for name in COMPONENTS:
+        path = DEPLOYMENTS.path((names.SYSTEM_NAMESPACE, name))
+        server.script("GET", path, refuses(403, "Forbidden"))
+    _, text, _ = await cede("doctor", "-o", "json")
+    results = {finding["subject"]: finding["state"] for finding in json.loads(text)}
+    assert [results[name] for name in COMPONENTS] == ["unknown"] * 3
+
+
+def test_the_end_of_a_certificate_authority_is_read() -> None:
+    issued = time.time()
+    lifetime_s = issue_ca(issued).expires - issued
+    assert ca_end(bundle(issued)) == pytest.approx(issued + lifetime_s, abs=2)
+
+
+@pytest.mark.parametrize("text", ["", "bm90IGEgY2VydGlmaWNhdGU=", "%"])
+def test_what_is_no_certificate_has_no_end(text: str) -> None:
+    assert ca_end(text) == 0.0

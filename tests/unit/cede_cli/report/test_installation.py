@@ -1,0 +1,168 @@
+"""The findings of `cede doctor`."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cede.api import names
+from cede.api.cession import Cession
+from cede.api.kueue import Lease, MetadataOnly
+from cede.api.objects import Meta, rfc3339
+from cede.report.installation import (
+    COMPONENTS,
+    CRDS,
+    Deployment,
+    DeploymentSpec,
+    DeploymentStatus,
+    Finding,
+    Installation,
+    State,
+    Unread,
+    findings,
+)
+from tests.builders.reports import LEASE, LEASES, policy, stopping_cession
+
+NOW = 10_000.0
+DAY_S = 86400.0
+CONDITIONS = [
+    {"type": type_, "status": "True", "message": "fine"}
+    for type_ in ("Ready", "KueueConfigured", "SchedulerLeads")
+]
+HEALTHY = Installation(
+    kubernetes="v1.36.3",
+    kueue="registry.k8s.io/kueue/kueue:v0.19.2",
+    policy=policy(conditions=CONDITIONS),
+    deployments={name: Deployment(DeploymentSpec(2), DeploymentStatus(2)) for name in COMPONENTS},
+    leases=LEASES,
+    webhook_ca_end=NOW + 30 * DAY_S,
+)
+
+
+def finding(subject: str, **changed: Any) -> Finding:
+    results = {item.subject: item for item in findings(replace(HEALTHY, **changed), NOW)}
+    return results[subject]
+
+
+def test_nothing_is_wrong_with_a_healthy_installation() -> None:
+    results = findings(HEALTHY, NOW)
+    assert {item.state for item in results} == {State.OK}
+    assert [item.subject for item in results] == [
+        "Kubernetes",
+        "Kueue",
+        "CRDs",
+        *COMPONENTS,
+        *(f"lease {name}" for name in LEASES),
+        "webhook certificate",
+        "ClusterPolicy Ready",
+        "ClusterPolicy KueueConfigured",
+        "ClusterPolicy SchedulerLeads",
+        "guards",
+        "stopped jobs",
+    ]
+
+
+def test_before_the_installation_only_what_it_needs_is_checked() -> None:
+    results = findings(Installation("v1.36.3", "kueue:v0.19.2", CRDS), NOW)
+    assert [(item.subject, item.state) for item in results] == [
+        ("Kubernetes", State.OK),
+        ("Kueue", State.OK),
+        ("Cede", State.UNKNOWN),
+    ]
+    assert "kubectl apply --server-side" in results[-1].message
+
+
+def deployment(replicas: int, available: int) -> dict[str, Deployment]:
+    return {names.WEBHOOK: Deployment(DeploymentSpec(replicas), DeploymentStatus(available))}
+
+
+def expired_lease() -> Lease:
+    return replace(LEASE, spec=replace(LEASE.spec, renewTime=rfc3339(NOW - 600, micro=True)))
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("Kubernetes", {"kubernetes": "v1.29.1"}, "upgrade it to 1.30 or newer"),
+    ("Kueue", {"kueue": "kueue:v0.19.1"}, "0.19.1 is too old: upgrade it to 0.19.2 or newer"),
+    ("Kueue", {"missing_kinds": ("Workload",)}, "no Workload in version v1beta2: install Kueue"),
+    ("CRDs", {"missing_kinds": ("Cession",)}, "the API server has no Cession: `kubectl apply"),
+    (names.WEBHOOK, {"deployments": deployment(2, 1)}, "1 of 2 replicas are available: see"),
+    (names.WEBHOOK, {"deployments": deployment(0, 0)}, "is scaled to 0: scale it up"),
+    (names.WEBHOOK, {"deployments": {names.WEBHOOK: Unread.MISSING}}, "there is no Deployment"),
+    ("lease a", {"leases": {"a": None}}, "no a has ever led"),
+    ("lease a", {"leases": {"a": expired_lease()}}, "no a has led for 10 min"),
+    ("webhook certificate", {"webhook_ca_end": 0.0}, "has not published its CA"),
+    ("webhook certificate", {"webhook_ca_end": NOW - 1}, "its CA has expired"),
+    ("webhook certificate", {"webhook_ca_end": NOW + DAY_S}, "its CA ends in 24 h"),
+    ("webhook certificate", {"webhook_ca_end": Unread.MISSING}, "there is no Mutating"),
+    ("ClusterPolicy", {"policy": Unread.MISSING}, "apply one named default"),
+]
+
+
+@pytest.mark.parametrize(("subject", "changed", "message"), WRONG)
+def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], message: str) -> None:
+    result = finding(subject, **changed)
+    assert result.state is State.WRONG
+    assert message in result.message
+
+
+@pytest.mark.parametrize(
+    ("subject", "changed"),
+    [
+        ("Kubernetes", {"kubernetes": Unread.FORBIDDEN}),
+        ("Kueue", {"kueue": "kueue:main"}),
+        ("Kueue", {"kueue": Unread.FORBIDDEN}),
+        (names.WEBHOOK, {"deployments": {names.WEBHOOK: Unread.FORBIDDEN}}),
+        ("webhook certificate", {"webhook_ca_end": Unread.FORBIDDEN}),
+        ("ClusterPolicy", {"policy": Unread.FORBIDDEN}),
+        ("ClusterPolicy Ready", {"policy": policy()}),
+    ],
+)
+def test_what_cannot_be_read_is_unknown(subject: str, changed: dict[str, Any]) -> None:
+    assert finding(subject, **changed).state is State.UNKNOWN
+
+
+def test_a_version_of_kubernetes_that_was_not_tested_is_said() -> None:
+    result = finding("Kubernetes", kubernetes="v1.37.0")
+    assert (result.state, "tested with 1.36" in result.message) == (State.OK, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [("True", State.OK), ("False", State.WRONG), ("Unknown", State.UNKNOWN)],
+)
+def test_conditions_of_the_policy_have_their_own_cure(status: str, state: State) -> None:
+    entry = {"type": "KueueConfigured", "status": status, "message": "set fairSharing"}
+    result = finding("ClusterPolicy KueueConfigured", policy=policy(conditions=[entry]))
+    assert (result.state, result.message) == (state, "set fairSharing")
+
+
+# --- what Cessions left behind --------------------------------------------------------------------
+def labelled(label: str, created: float = NOW - 1000) -> MetadataOnly:
+    return MetadataOnly(
+        Meta(name="left", creationTimestamp=rfc3339(created), labels={label: "c-1"})
+    )
+
+
+def cession(phase: str, completed: float = 0.0) -> Cession:
+    body = stopping_cession(rfc3339(completed) if completed else "")
+    body["status"]["phase"] = phase
+    return Cession.model_validate(body)
+
+
+@pytest.mark.parametrize(
+    ("cessions", "state"),
+    [
+        pytest.param([], State.WRONG, id="the Cession does not exist"),
+        pytest.param([cession("Completed", NOW - 900)], State.WRONG, id="it ended long ago"),
+        pytest.param([cession("Completed", NOW - 10)], State.OK, id="it has just ended"),
+        pytest.param([cession("Asked")], State.OK, id="it goes on"),
+    ],
+)
+def test_what_is_left_of_a_cession_that_ended(cessions: list[Cession], state: State) -> None:
+    guards = finding("guards", guards=[labelled(names.GUARD)], cessions=cessions)
+    stopped = finding("stopped jobs", stopped=[labelled(names.STOPPED_FOR)], cessions=cessions)
+    assert (guards.state, stopped.state) == (state, state)
+
+
+def test_what_has_just_been_made_is_not_left_behind() -> None:
+    assert finding("guards", guards=[labelled(names.GUARD, NOW - 5)]).state is State.OK
