@@ -1,9 +1,11 @@
 """Pods of stopped jobs that may still save."""
 
+from dataclasses import replace
 from math import inf
 
 import pytest
 
+from cede.api import names
 from cede.api.kueue import Pod
 from scheduler.snapshot.ending_pods import END_TIMEOUT_S, is_ending, read_ending
 from scheduler.snapshot.job_index import JobIndex
@@ -13,7 +15,8 @@ from tests.builders.scheduler import NOW, cession, pending
 from tests.unit.scheduler.snapshot.test_job_pods import pod
 
 STOPPED = cession("Admitted", 0, "Stop", targets=[{"uid": "job-uid-gpt", "stopped": True}])
-GROUP = "kueue.x-k8s.io/pod-group-name"
+_MEMBER = pod(labels={names.POD_GROUP: "job-gpt"})
+MEMBER = replace(_MEMBER, metadata=replace(_MEMBER.metadata, ownerReferences=()))
 
 
 def index(*pods: Pod) -> PodIndex:
@@ -26,7 +29,7 @@ def index(*pods: Pod) -> PodIndex:
     "saving",
     [
         pytest.param(pod("job-uid-gpt"), id="of a Job"),
-        pytest.param(pod(labels={GROUP: "job-gpt"}), id="of a group, which has no uid"),
+        pytest.param(MEMBER, id="of a group, which has no uid"),
     ],
 )
 def test_the_pods_of_a_stopped_target_are_found(saving: Pod) -> None:
