@@ -77,7 +77,15 @@ def result_mistakes(result: Any, micro_batch: int) -> Iterator[str]:
 def not_a_number(key: str, value: Any) -> str:
     return (
         f"the function of session.evaluate returned a {type(value).__name__} for {key!r}: return "
-        "numbers, or tensors of numbers, which can be summed, or texts, which are collected"
+        "numbers, or tensors of numbers, which can be summed, or texts and dicts, which are "
+        "collected"
+    )
+
+
+def not_plain(key: str, reason: str) -> str:
+    return (
+        f"the function of session.evaluate returned a dict for {key!r} that cannot be sent to "
+        f"other workers ({reason[:100]}): put only tensors, numbers, texts, lists and dicts into it"
     )
 
 
@@ -101,8 +109,8 @@ def best_mistakes(
         )
 
 
-# By key; None for a text.
-Shapes = dict[str, tuple[int, ...] | None]
+# By key; a word for what is collected.
+Shapes = dict[str, tuple[int, ...] | str]
 
 
 def difference(first: Shapes, first_place: str, other: Shapes, other_place: str) -> Iterator[str]:
@@ -123,8 +131,8 @@ def difference(first: Shapes, first_place: str, other: Shapes, other_place: str)
             )
 
 
-def _form(shape: tuple[int, ...] | None) -> str:
-    return "as a text" if shape is None else f"in shape {shape}"
+def _form(shape: tuple[int, ...] | str) -> str:
+    return f"as a {shape}" if isinstance(shape, str) else f"in shape {shape}"
 
 
 def _names(shapes: Shapes) -> str:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from elastic_runtime.checkpointing import direct_io, restore
+from elastic_runtime.checkpointing import best_mark, direct_io, restore
 from elastic_runtime.checkpointing.checkpoint_directory import checkpoints, set_aside
 from elastic_runtime.checkpointing.restore import LOAD_ERRORS, Unreadable
-from elastic_runtime.checkpointing.save_format import Checkpoint, FileEntry, Manifest
+from elastic_runtime.checkpointing.save_format import Checkpoint, FileEntry, Manifest, folder_name
 from elastic_runtime.checkpointing.stored_state import StateReader
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.state.destination import Destination
@@ -70,7 +70,7 @@ def load_newest(
     """
     is_leading = group is None or group.rank == 0
     damaged: list[Path] = []
-    for name in _names(directory, group, is_leading=is_leading):
+    for name in _names(directory, group):
         path = directory / name
         try:
             loaded = _load(path, destination, group)
@@ -92,12 +92,37 @@ def load_newest(
     return None
 
 
-def _names(directory: Path, group: Group | None, *, is_leading: bool) -> list[str]:
+def load_best(
+    directory: Path, destination: Destination, group: Group | None = None
+) -> State | None:
+    """The state that the leading rank's mark names as the best; None if there is none.
+
+    Called by every rank of the group, and alike on all of them, as `load_newest`. Raises Damaged or
+    Unreadable if a rank does not get it whole, and PeerLost.
+    """
+
+    def marked() -> list[str]:
+        mark = best_mark.read(directory)
+        return [folder_name(mark.step)] if mark else []
+
+    for name in _leading_names(directory, group, marked):
+        return _load(directory / name, destination, group)[1]
+    return None
+
+
+def _names(directory: Path, group: Group | None) -> list[str]:
     """The folders that the leading rank sees, newest first."""
+    return _leading_names(directory, group, lambda: [path.name for path in checkpoints(directory)])
+
+
+def _leading_names(
+    directory: Path, group: Group | None, look: Callable[[], list[str]]
+) -> list[str]:
+    """What `look` returns on the leading rank. Raises Unreadable on all if it cannot."""
     failure = ""
     names: list[str] = []
     try:
-        names = [path.name for path in checkpoints(directory)] if is_leading else []
+        names = look() if group is None or group.rank == 0 else []
     except OSError as error:
         failure = str(error)
     failure, names = all_gather_object(group, [failure, names])[0]

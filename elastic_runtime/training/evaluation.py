@@ -202,6 +202,11 @@ class Evaluation:
             raise Mistake(NOT_EVERYWHERE)
         return sums
 
+    @property
+    def contributes(self) -> bool:
+        """What the pass in flight returns counts."""
+        return self._passes.contributes
+
 
 class EvaluatingSession(Protocol):
     """What `evaluate` needs of a session."""
@@ -210,6 +215,12 @@ class EvaluatingSession(Protocol):
 
     @property
     def micro_batch_size(self) -> int: ...
+
+
+def contributes(session: EvaluatingSession) -> bool:
+    """Inside the function of an evaluation: False if the pass runs only because other ranks need
+    its collectives, so that the same micro-batch has another one."""
+    return session._evaluation.contributes
 
 
 @session_checks.checks_arguments("session.evaluate")
@@ -234,16 +245,16 @@ def evaluate(
             function gets their indices.
         function: called with each micro-batch, collated or as a list of indices; returns a dict of
             sums over its samples by name, each a number or a tensor whose shape is always the same;
-            texts are not summed, but collected.
+            texts, and dicts that hold tensors, also nested, are not summed, but collected.
         micro_batch_size: samples of each; the last may have fewer. None: as in training.
         collate_fn: as DataLoader's; for a dataset only.
 
     Returns:
         a dict with the same keys, alike on every rank: numbers, or tensors on the CPU, in int64 if
         they are whole and in float64 otherwise, bit by bit equal at every number of ranks for which
-        the function returns the same; lists of texts, in the order of the samples. If the step is
-        lost, or `stop` is called meanwhile, its `is_complete` is False and every key gives NaN; a
-        lost step comes again.
+        the function returns the same; lists of what is collected, in the order of the samples, with
+        tensors on the CPU. If the step is lost, or `stop` is called meanwhile, its `is_complete` is
+        False and every key gives NaN; a lost step comes again.
 
     Raises:
         ValueError: for mistakes in the script.

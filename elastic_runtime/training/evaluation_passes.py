@@ -74,6 +74,8 @@ class EvaluationPasses:
     def __init__(self, parts: Parts, transaction: StepTransaction) -> None:
         self._parts = parts
         self._transaction = transaction
+        # What the pass in flight returns counts. Otherwise other ranks need its collectives only.
+        self.contributes = True
         # Begun in this evaluation.
         self._passes = 0
         self._reported_at = 0.0
@@ -94,7 +96,8 @@ class EvaluationPasses:
                 if number == vote_at:
                     pass_s = (time.monotonic() - began) / number if number else VOTE_INTERVAL_S
                     vote_at += self._vote(call, ranks, pass_s)
-                if number < len(own):
+                self.contributes = number < len(own)
+                if self.contributes:
                     sums.add(own[number], self._pass(call, ranks, own[number]))
                 elif self.is_in_lockstep(ranks.world):
                     self._pass(call, ranks, ranks.rank % count)

@@ -2,11 +2,12 @@
 
 Whole numbers are summed in int64, others in float64, in the order of one fixed tree over the
 micro-batches (strategies/summation_tree.py). So they depend on what the function returns for each
-micro-batch, and not on which rank computed it. Texts are collected, in the order of the
+micro-batch, and not on which rank computed it. Texts and dicts are collected, in the order of the
 micro-batches.
 """
 
 import math
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
@@ -18,15 +19,17 @@ from elastic_runtime import evaluation_checks
 from elastic_runtime.evaluation_checks import Shapes
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.script_checks import raise_mistakes
-from elastic_runtime.state.state_tree import pack, unpack
+from elastic_runtime.state.state_tree import flatten, pack, unflatten, unpack
 from elastic_runtime.strategies import summation_tree
 
+# What is raised for what is no plain data.
+PLAIN_DATA_ERRORS = (pickle.PickleError, AttributeError, TypeError, ValueError, RuntimeError)
 # By key; a number has shape ().
 Tensors = dict[str, torch.Tensor]
 
 
 class Sums(dict[str, Any]):
-    """What an evaluation returns: a sum by key, or a list of texts.
+    """What an evaluation returns: a sum by key, or a list of what is collected.
 
     Attributes:
         is_complete: False if the evaluation could not end, because the step was lost or
@@ -67,14 +70,31 @@ def _as_tensor(key: str, value: Any) -> torch.Tensor:
         raise Mistake(evaluation_checks.not_a_number(key, value)) from error
 
 
+def _kind(value: Any) -> str:
+    """Of what is collected; empty for what is summed."""
+    if isinstance(value, str):
+        return "text"
+    return "dict" if isinstance(value, Mapping) else ""
+
+
+def _collected(key: str, value: Any) -> Any:
+    """A copy whose tensors are on the CPU. Raises Mistake if it is not plain data."""
+    tensors: list[torch.Tensor] = []
+    skeleton = flatten(value, tensors)
+    try:
+        unpack(pack(skeleton))
+    except PLAIN_DATA_ERRORS as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Mistake(evaluation_checks.not_plain(key, reason)) from error
+    return unflatten(skeleton, [tensor.to("cpu", copy=True) for tensor in tensors])
+
+
 def tensors_of(result: Any, micro_batch: int) -> Tensors:
-    """What the function returned for a micro-batch, without texts. Raises Mistake."""
+    """What the function returned for a micro-batch to be summed. Raises Mistake."""
     raise_mistakes(evaluation_checks.result_mistakes(result, micro_batch))
     # A copy: the function may return the same memory each time.
     return {
-        key: _as_tensor(key, value).clone()
-        for key, value in result.items()
-        if not isinstance(value, str)
+        key: _as_tensor(key, value).clone() for key, value in result.items() if not _kind(value)
     }
 
 
@@ -95,20 +115,22 @@ class RankSums:
         self._whole: Tensors = {}
         # Nodes of the tree, from left to right.
         self._nodes: list[tuple[range, Tensors]] = []
-        # By key: the text of each micro-batch.
-        self._collected: dict[str, list[tuple[int, str]]] = {}
+        # By key: the text or dict of each micro-batch.
+        self._collected: dict[str, list[tuple[int, Any]]] = {}
 
     def add(self, micro_batch: int, result: Any) -> None:
         """Raises Mistake for what is not a dict of sums, or differs from what came before."""
         tensors = tensors_of(result, micro_batch)
-        shapes: Shapes = {k: tuple(tensors[k].shape) if k in tensors else None for k in result}
+        shapes: Shapes = {
+            k: tuple(tensors[k].shape) if k in tensors else _kind(result[k]) for k in result
+        }
         if self._shapes is None:
             self._shapes = shapes
             self._first = micro_batch
         places = (f"micro-batch {self._first}", f"micro-batch {micro_batch}")
         raise_mistakes(evaluation_checks.difference(self._shapes, places[0], shapes, places[1]))
         for key in shapes.keys() - tensors.keys():
-            self._collected.setdefault(key, []).append((micro_batch, result[key]))
+            self._collected.setdefault(key, []).append((micro_batch, _collected(key, result[key])))
         is_float = {key: tensor.is_floating_point() for key, tensor in tensors.items()}
         self._whole = _add(self._whole, {k: t for k, t in tensors.items() if not is_float[k]})
         floats = {k: t for k, t in tensors.items() if is_float[k]}
@@ -146,8 +168,8 @@ def total(packed: Sequence[bytes], micro_batches: int) -> Sums:
     sums = _add(whole, _sum_of_node(range(micro_batches), nodes))
     plain = dict(_plain(sums.items()))
     for key in first_shapes.keys() - plain.keys():
-        numbered = sorted(item for rank in ranks for item in rank[2].get(key, ()))
-        plain[key] = [text for _, text in numbered]
+        numbered = dict(item for rank in ranks for item in rank[2].get(key, ()))
+        plain[key] = [numbered[number] for number in sorted(numbered)]
     # In the order in which the function has the keys.
     return Sums({key: plain[key] for key in first_shapes})
 

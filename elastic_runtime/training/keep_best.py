@@ -6,8 +6,12 @@ from typing import Protocol
 import torch
 
 from elastic_runtime import evaluation_checks, session_checks
+from elastic_runtime.checkpointing import joint_load
 from elastic_runtime.checkpointing.best_mark import BestMark
+from elastic_runtime.distributed.gloo import PeerLost
 from elastic_runtime.script_checks import raise_mistakes
+from elastic_runtime.state.destination import WholeTensors
+from elastic_runtime.state.state_tree import State
 from elastic_runtime.training.parts import Parts
 from elastic_runtime.training.transaction import StepTransaction
 
@@ -17,6 +21,23 @@ class SavingSession(Protocol):
 
     _parts: Parts
     _transaction: StepTransaction
+
+
+def load_best(session: SavingSession) -> State | None:
+    """The state that is marked as the best, alike on all ranks; None if none is. Behind the loop.
+
+    Raises ValueError or LookupError, on all ranks, if it is damaged or one of them cannot read it.
+    """
+    parts = session._parts
+    group = parts.lifecycle.group
+    assert parts.saver.directory
+    try:
+        return joint_load.load_best(parts.saver.directory, WholeTensors(), group)
+    except PeerLost:
+        # As in an evaluation behind the loop: the ranks that are left go on alone.
+        if group:
+            group.abort()
+        return joint_load.load_best(parts.saver.directory, WholeTensors())
 
 
 @session_checks.checks_arguments("session.keep_best")

@@ -38,6 +38,7 @@ class Step:
 
     Attributes:
         number: how many steps are committed.
+        contributes: of the micro-batch that the script has taken, as in `Batch`.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -46,8 +47,7 @@ class Step:
         self.losses = loss_weights.StepLosses(parts.state.data.micro_batches, parts.state.device)
         # The norm to clip the gradient to.
         self.max_norm: float | None = None
-        # The micro-batch whose pass runs counts.
-        self._contributes = True
+        self.contributes = True
         self._scheduler_counts = script_checks.step_counts(parts.state.lr_schedulers)
         # The micro-batch that still needs its backward pass.
         self._pending: int | None = None
@@ -134,7 +134,7 @@ class Step:
         if current.contributes:
             generation = parts.lifecycle.generation
             parts.journal.sample(self.number + 1, batch.number, batch.indices, generation)
-        self._contributes = current.contributes
+        self.contributes = current.contributes
         parts.strategy.begin_pass(is_last=is_last)
         return batch
 
@@ -184,9 +184,9 @@ class Step:
         if not self.broken:
             self._parts.strategy.check_gradients(is_first=not self._backward_calls)
         self._backward_calls += 1
-        factor = loss_weights.scale(own_weight, micro_batches) if self._contributes else 0.0
+        factor = loss_weights.scale(own_weight, micro_batches) if self.contributes else 0.0
         self._parts.strategy.backward(loss, factor * self._parts.state.loss_scaling.scale)
-        if self._contributes:
+        if self.contributes:
             self.losses.add(number, loss, own_weight)
 
     def _warn_of_scaled_loss(self, loss: torch.Tensor, weight: float | None) -> None:

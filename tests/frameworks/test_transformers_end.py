@@ -78,7 +78,7 @@ def test_what_follows_a_step_is_in_the_state_as_a_whole_or_not_at_all(tmp_path: 
             steps.append((saved_step(), state.global_step))
 
     def saved_step() -> int:
-        return int(json.loads(trainer._progress.state_dict()["trainer"])["state"]["global_step"])
+        return int(json.loads(trainer._after_step.state_dict()["text"])["state"]["global_step"])
 
     trainer = make(tmp_path, named={"callbacks": [Watcher()]}, max_steps=3)
     trainer.train()
@@ -93,7 +93,7 @@ def test_a_state_that_is_given_back_while_a_step_is_followed_changes_nothing(
 
     class GivesBack(TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            trainer._progress.load_state_dict(trainer._progress.state_dict())
+            trainer._after_step.load_state_dict(trainer._after_step.state_dict())
 
     logs = []
     for number, callbacks in enumerate(([], [GivesBack()])):
@@ -118,12 +118,11 @@ def test_a_callback_gets_its_own_state_back_among_other_callbacks(tmp_path: Path
         **STEPS,
     )
     trainer.train()
-    saved = trainer._progress.state_dict()
-    state = json.loads(saved["trainer"])
+    state = trainer._progress.read()
     [[name, attributes]] = [entry for entry in state["callbacks"] if "EarlyStopping" in entry[0]]
     attributes["early_stopping_patience_counter"] = 7
     state["callbacks"] = [["Another", {"strange": 1}], [name, attributes]]
-    trainer._progress.load_state_dict({"trainer": json.dumps(state)})
+    trainer._progress.write(state)
     callbacks = trainer.callback_handler.callbacks
     [stopping] = [c for c in callbacks if isinstance(c, EarlyStoppingCallback)]
     assert stopping.early_stopping_patience_counter == 7

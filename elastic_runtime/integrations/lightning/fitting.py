@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from elastic_runtime.integrations.after_step import AfterStep
 from elastic_runtime.integrations.lightning import mistakes, optimizers
 from elastic_runtime.integrations.lightning.data import Data, as_list, elastic_loader
 from elastic_runtime.integrations.lightning.hooks import Hooks
 from elastic_runtime.integrations.lightning.logged_values import LoggedValues
-from elastic_runtime.integrations.lightning.loop import Best, Loop, Progress
+from elastic_runtime.integrations.lightning.loop import Best, Loop
 from elastic_runtime.integrations.lightning.options import Options
 from elastic_runtime.integrations.lightning.trainer import Trainer
 from elastic_runtime.integrations.lightning.validation import Validation
@@ -120,13 +121,13 @@ def _loop(
     module = trainer.model
     loader = data.training()
     plan = options.plan(loader)
-    trainer.set_length(plan.until, plan.steps_per_epoch)
+    trainer.set_length(plan.until, plan.epochs)
     module.configure_model()
     module.to(device())
-    optimization = optimizers.parse(module.configure_optimizers(), plan.steps_per_epoch)
+    optimization = optimizers.parse(module.configure_optimizers(), plan.epochs)
     trainer.set_optimizers(optimization.optimizer, optimization.all_schedulers())
-    progress = Progress()
-    own = [progress, trainer.logged, *hooks.stateful(), *optimization.of_plateaus()]
+    after_step = AfterStep(trainer.logged.read, trainer.logged.write)
+    own = [after_step, *hooks.stateful(), *optimization.of_plateaus()]
     given = {"grad_scaler": options.grad_scaler(module.device)} | dict(session_options)
     session = Session(
         module,
@@ -146,7 +147,7 @@ def _loop(
         trainer,
         hooks,
         Validation(hooks, data.validation(), trainer.logged, autocast),
-        progress,
+        after_step,
         best,
         optimization.plateaus,
         autocast,

@@ -29,8 +29,8 @@ def _is_metric(value: Any) -> bool:
 class LoggedValues:
     """What the hooks have logged, and what callbacks may monitor.
 
-    It is a part of the state of the job, so that a worker that joins knows it. A value is alike on
-    all workers if it is the loss, or was logged in validation or at its end.
+    They are a part of the state of the job, so that a worker that joins knows them. A value is
+    alike on all workers if it is the loss, or was logged in validation or at its end.
     """
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class LoggedValues:
         self.own: dict[str, float] = {}
         # Under which names the loss itself is logged; for each: in every step, in every epoch.
         self._loss_names: dict[str, list[bool]] = {}
-        # The sum of the losses of this epoch's steps, and how many; the last step that is in it.
-        self._epoch_loss, self._epoch_steps, self.counted = 0.0, 0, 0
+        # The sum of the losses of this epoch's steps, and how many.
+        self._epoch_loss, self._epoch_steps = 0.0, 0
         # Of this worker's micro-batches in the step in flight, and in the last one.
         self._of_step: dict[str, list[torch.Tensor]] = {}
         self._flags: dict[str, list[bool]] = {}
@@ -103,12 +103,17 @@ class LoggedValues:
         self._of_step = {}
 
     @contextmanager
-    def training(self) -> Iterator[None]:
+    def training(self, *, counts: bool) -> Iterator[None]:
+        """One micro-batch. `counts`: its values are those of the step, also after this."""
+        of_step = self._of_step
+        if not counts:
+            self._of_step = {}
         self._hook = TRAINING
         try:
             yield
         finally:
             self._hook = ""
+            self._of_step = of_step
 
     def note_loss(self, loss: torch.Tensor) -> None:
         """What `training_step` returned: names whose value is the loss are those of all workers."""
@@ -119,11 +124,8 @@ class LoggedValues:
                 self._noted.add(name)
                 log.warning(LOCAL_ONLY, name)
 
-    def count(self, step: int, loss: float | None) -> dict[str, float]:
-        """The values to log of the committed step `step`, if they were not counted already."""
-        if loss is None or self.counted >= step:
-            return {}
-        self.counted = step
+    def count(self, loss: float) -> dict[str, float]:
+        """The values to log of a committed step."""
         self._epoch_loss += loss
         self._epoch_steps += 1
         values = {
@@ -180,17 +182,18 @@ class LoggedValues:
 
     # --- a part of the state ----------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         return {
             "metrics": dict(self.metrics),
             "loss_names": {name: list(flags) for name, flags in self._loss_names.items()},
-            "epoch": [self._epoch_loss, self._epoch_steps, self.counted],
+            "epoch": [self._epoch_loss, self._epoch_steps],
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def write(self, state: dict[str, Any]) -> None:
+        """What `read` returned."""
         self.metrics = dict(state["metrics"])
         self._loss_names = {name: list(flags) for name, flags in state["loss_names"].items()}
-        self._epoch_loss, self._epoch_steps, self.counted = state["epoch"]
+        self._epoch_loss, self._epoch_steps = state["epoch"]
 
 
 def _computed(value: Any) -> Any:

@@ -10,6 +10,8 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.data.map_dataset import Loader
+from elastic_runtime.integrations.after_step import AfterStep
+from elastic_runtime.integrations.epochs import Epochs
 from elastic_runtime.integrations.lightning import mistakes
 from elastic_runtime.integrations.lightning.hooks import Hooks, call_step
 from elastic_runtime.integrations.lightning.optimizers import Plateau
@@ -25,32 +27,17 @@ class Plan:
     """When the job ends, in steps, and what happens at which of them."""
 
     until: int
-    steps_per_epoch: int
+    epochs: Epochs
     # Steps; 0: see the next.
     validate_every: int
     validate_every_epochs: int
     log_every: int
     clip: float | None
 
-    def ends_epoch(self, step: int) -> bool:
-        return step > 0 and step % self.steps_per_epoch == 0
-
     def validates(self, step: int) -> bool:
-        every = self.validate_every or self.steps_per_epoch * self.validate_every_epochs
-        return step > 0 and step % every == 0
-
-
-class Progress:
-    """After which step callbacks were last called. A part of the state: it happens once."""
-
-    def __init__(self) -> None:
-        self.step = 0
-
-    def state_dict(self) -> dict[str, int]:
-        return {"step": self.step}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.step = state["step"]
+        if self.validate_every:
+            return step % self.validate_every == 0
+        return self.epochs.ends(step, self.validate_every_epochs)
 
 
 @dataclass(frozen=True)
@@ -69,7 +56,7 @@ class Loop:
     trainer: Trainer
     hooks: Hooks
     validation: Validation
-    progress: Progress
+    after_step: AfterStep
     best: Sequence[Best]
     plateaus: Sequence[Plateau]
     autocast: Callable[[], AbstractContextManager[Any]]
@@ -78,11 +65,11 @@ class Loop:
 
     def run(self) -> None:
         while step := self.session.begin(self.plan.until):
-            self._between(step.number)
-            self._begin_epoch(step.number // self.plan.steps_per_epoch)
+            self._follow(step.number, step)
+            self._begin_epoch(self.plan.epochs.ended(step.number))
             self._train(step)
             self.session.commit()
-        self._between(self.session.step)
+        self._follow(self.session.step, None)
         self.hooks.call("on_train_end")
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -99,15 +86,17 @@ class Loop:
         session = self.session
         self.trainer.logged.begin_step()
         first = batch_assignment.owned(session.rank, session.world, session.micro_batches).start
-        in_epoch = step.number % self.plan.steps_per_epoch * session.micro_batches
+        in_epoch = self.plan.epochs.place(step.number) * session.micro_batches
         for number, batch in enumerate(self.loader.batches(step), first):
-            with self.trainer.logged.training():
+            with self.trainer.logged.training(counts=step.contributes):
                 self._train_on(step, self.hooks.on_device(batch), in_epoch + number)
         if self.plan.clip is not None:
             step.clip(self.plan.clip)
 
     def _train_on(self, step: Step, batch: Any, batch_idx: int) -> None:
-        self.hooks.call("on_train_batch_start", batch, batch_idx)
+        counts = step.contributes
+        if counts:
+            self.hooks.call("on_train_batch_start", batch, batch_idx)
         with self.autocast():
             returned = call_step(self.hooks.module.training_step, batch, batch_idx)
         outputs = returned if isinstance(returned, dict) else {"loss": returned}
@@ -116,49 +105,60 @@ class Loop:
             raise Mistake(mistakes.NO_LOSS % (type(returned).__name__, batch_idx))
         self.trainer.logged.note_loss(loss)
         step.backward(loss)
-        outputs = outputs | {"loss": loss.detach()}
-        self.hooks.call("on_train_batch_end", outputs, batch, batch_idx)
+        if counts:
+            outputs = outputs | {"loss": loss.detach()}
+            self.hooks.call("on_train_batch_end", outputs, batch, batch_idx)
 
     # --- between two steps ------------------------------------------------------------------------
 
-    def _between(self, step: int) -> None:
-        """`step` steps are committed. It may run again for the same number."""
+    def _follow(self, step: int, in_flight: Step | None) -> None:
+        """What follows `step` committed steps, unless the state has it already."""
         # For loggers and `self.print`.
         rank_zero_only.rank = self.session.rank
-        values = self.trainer.logged.count(step, self.session.loss)
-        if step % self.plan.log_every == 0:
-            self._write(values, step)
-        ends_epoch = self.plan.ends_epoch(step)
-        validates = self.plan.validates(step)
         # An epoch that ends is the current one until its hooks are through.
-        self.trainer.current_epoch = step // self.plan.steps_per_epoch - int(ends_epoch)
-        if validates and not self.validation.run(self.session):
+        self.trainer.current_epoch = self.plan.epochs.ended(max(step - 1, 0))
+        if self.after_step.step >= step:
             return
-        if validates:
-            self._keep_best()
-        if self.progress.step < step and (validates or ends_epoch):
-            self.progress.step = step
-            self._call_once(step, validates=validates, ends_epoch=ends_epoch)
+        with self.after_step.following(step):
+            ends_epoch = self.plan.epochs.ends(step)
+            assert self.session.loss is not None
+            values = self.trainer.logged.count(self.session.loss)
+            if step % self.plan.log_every == 0:
+                self._write(values, step)
+            validates = self.plan.validates(step)
+            has_result = validates and self._validate()
+            if in_flight and in_flight.is_superseded:
+                # The step comes again.
+                return
+            if ends_epoch:
+                self._end_epoch(step, has_values=has_result or not validates)
+            if validates or ends_epoch:
+                self._write(self.trainer.logged.metrics | self.trainer.logged.own, step)
 
-    def _call_once(self, step: int, *, validates: bool, ends_epoch: bool) -> None:
-        """Callbacks that count, such as EarlyStopping, and schedulers."""
-        if validates:
+    def _validate(self) -> bool:
+        """False if there is no result, which `on_validation_end` could read."""
+        with self.trainer.in_validation():
+            if not self.validation.run(self.session):
+                return False
+            self._keep_best()
             self.hooks.call("on_validation_end")
-        if ends_epoch:
-            self.trainer.logged.end_epoch()
-            self.hooks.call("on_train_epoch_end")
-            self._step_plateaus(step // self.plan.steps_per_epoch)
-        logged = self.trainer.logged
-        self._write(logged.metrics | logged.own, step)
+            return True
+
+    def _end_epoch(self, step: int, *, has_values: bool) -> None:
+        """`has_values`: False if what plateaus monitor was not validated."""
+        self.trainer.logged.end_epoch()
+        self.hooks.call("on_train_epoch_end")
+        if has_values:
+            self._step_plateaus(step)
 
     def _keep_best(self) -> None:
         for best in self.best:
             value = self._monitored(best.monitor)
             self.session.keep_best(value, lower_is_better=best.lower_is_better)
 
-    def _step_plateaus(self, epochs: int) -> None:
+    def _step_plateaus(self, step: int) -> None:
         for plateau in self.plateaus:
-            if epochs % plateau.epochs == 0:
+            if self.plan.epochs.ends(step, plateau.epochs):
                 plateau.scheduler.step(self._monitored(plateau.monitor))
 
     def _monitored(self, name: str) -> float:

@@ -1,12 +1,13 @@
 """The shapes that `configure_optimizers` may return, as an optimizer and schedulers of steps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from elastic_runtime.integrations.epochs import Epochs
 from elastic_runtime.mistake import Mistake
 
 ONE_OPTIMIZER = (
@@ -15,17 +16,17 @@ ONE_OPTIMIZER = (
 )
 
 
-class EveryFewSteps:
-    """Steps a scheduler once in `every` committed steps, such as those of an epoch."""
+class AtSomeSteps:
+    """Steps a scheduler after those committed steps, counted from 1, for which `is_due` holds."""
 
-    def __init__(self, scheduler: Any, every: int) -> None:
+    def __init__(self, scheduler: Any, is_due: Callable[[int], bool]) -> None:
         self.scheduler = scheduler
-        self._every = every
+        self._is_due = is_due
         self._steps = 0
 
     def step(self) -> None:
         self._steps += 1
-        if self._steps % self._every == 0:
+        if self._is_due(self._steps):
             self.scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
@@ -61,14 +62,14 @@ class Optimization:
         return inner + self.of_plateaus()
 
 
-def parse(configured: Any, steps_per_epoch: int) -> Optimization:
+def parse(configured: Any, epochs: Epochs) -> Optimization:
     """Raises Mistake if it is no shape of one optimizer and its schedulers."""
     optimizer, schedulers = _optimizer_and_schedulers(configured)
     configs = [_config(scheduler) for scheduler in schedulers]
     return Optimization(
         optimizer,
         [
-            _of_steps(config, steps_per_epoch)
+            _of_steps(config, epochs)
             for config in configs
             if not isinstance(config["scheduler"], ReduceLROnPlateau)
         ],
@@ -100,11 +101,11 @@ def _config(scheduler: Any) -> dict[str, Any]:
     return config
 
 
-def _of_steps(config: dict[str, Any], steps_per_epoch: int) -> Any:
-    every = int(config["frequency"])
+def _of_steps(config: dict[str, Any], epochs: Epochs) -> Any:
+    scheduler, every = config["scheduler"], int(config["frequency"])
     if config["interval"] == "epoch":
-        every *= steps_per_epoch
-    return config["scheduler"] if every == 1 else EveryFewSteps(config["scheduler"], every)
+        return AtSomeSteps(scheduler, lambda step: epochs.ends(step, every))
+    return scheduler if every == 1 else AtSomeSteps(scheduler, lambda step: step % every == 0)
 
 
 def _plateaus(configs: list[dict[str, Any]]) -> Iterator[Plateau]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from elastic_runtime.integrations.epochs import Epochs
 from elastic_runtime.integrations.lightning.loop import Plan
 
 # By Lightning's names.
@@ -41,11 +42,11 @@ class Options:
     def plan(self, loader: "DataLoader[Any]") -> Plan:
         """`loader`: of the training, whose batches are micro-batches."""
         samples = len(loader.dataset)  # type: ignore[arg-type]  # it has a length, which its type does not show
-        steps_per_epoch = max(1, samples // (self.micro_batches * int(loader.batch_size or 1)))
-        ends = [self.max_steps, self.max_epochs and self.max_epochs * steps_per_epoch]
+        epochs = Epochs(samples, self.micro_batches * int(loader.batch_size or 1))
+        ends = [self.max_steps, None if self.max_epochs is None else epochs.steps(self.max_epochs)]
         return Plan(
             min(end for end in ends if end is not None),
-            steps_per_epoch,
+            epochs,
             self.validate_every,
             self.check_val_every_n_epoch,
             self.log_every_n_steps,

@@ -1,11 +1,14 @@
 """What modules and callbacks read of Lightning's Trainer while `fit` trains."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
+from elastic_runtime.integrations.epochs import Epochs
 from elastic_runtime.integrations.lightning.logged_values import LoggedValues
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.session import Session
@@ -19,12 +22,15 @@ class Trainer:
     """`module.trainer`. Anything that is not here raises MissingAttribute.
 
     Attributes:
-        num_training_batches: micro-batches of an epoch, over all workers.
+        num_training_batches: micro-batches of an epoch, over all workers; some epochs have those of
+            one step less, since a batch continues in the next epoch.
+        validating: a validation runs. A stop in it ends the job when it is complete.
         accumulate_grad_batches: micro-batches of a step, over all workers.
     """
 
     fast_dev_run = False
     sanity_checking = False
+    validating = False
     barebones = False
     training = True
     progress_bar_callback = None
@@ -52,11 +58,11 @@ class Trainer:
         self.callbacks: list[Any] = []
         self.lr_scheduler_configs: list[Any] = []
 
-    def set_length(self, max_steps: int, steps_per_epoch: int) -> None:
+    def set_length(self, max_steps: int, epochs: Epochs) -> None:
         """Known after `setup`, which may change the data."""
         self.max_steps = self.estimated_stepping_batches = max_steps
-        self.max_epochs = -(-max_steps // steps_per_epoch)
-        self.num_training_batches = steps_per_epoch * self.accumulate_grad_batches
+        self.max_epochs = math.ceil(epochs.used(max_steps))
+        self.num_training_batches = epochs.steps(1) * self.accumulate_grad_batches
 
     def set_optimizers(self, optimizer: torch.optim.Optimizer, schedulers: Sequence[Any]) -> None:
         self.optimizers = [optimizer]
@@ -122,5 +128,15 @@ class Trainer:
     @should_stop.setter
     def should_stop(self, value: bool) -> None:
         self._is_stopping = value
-        if value and self.session:
+        if value and self.session and not self.validating:
             self.session.stop()
+
+    @contextmanager
+    def in_validation(self) -> Iterator[None]:
+        """Inside, `should_stop` waits: a stop would end the validation without a result."""
+        self.validating = True
+        try:
+            yield
+        finally:
+            self.validating = False
+            self.should_stop = self._is_stopping

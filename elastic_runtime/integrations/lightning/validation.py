@@ -13,6 +13,7 @@ from elastic_runtime.integrations.lightning.logged_values import LoggedValues
 from elastic_runtime.integrations.lightning.metric_states import MetricStates, add_states
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.session import Session
+from elastic_runtime.training.evaluation import contributes
 from elastic_runtime.training.evaluation_sums import Sums
 
 
@@ -35,7 +36,7 @@ class Validation:
         self._is_checked = False
 
     def run(self, session: Session) -> bool:
-        """False if there is no result, because the step is lost or the job stops.
+        """False if there is no result, because the step is lost or `session.stop` was called.
 
         Afterwards `LoggedValues.metrics` has what was logged, alike on all workers.
         """
@@ -66,20 +67,24 @@ class Validation:
         def sums_of(indices: list[int]) -> dict[str, Any]:
             with self._metrics.empty(), self._logged.validation(len(indices), suffix):
                 batch = self._hooks.on_device(data.collate(data.fetch(indices)), number)
-                self._step(batch, indices[0] // loader.batch_size, number)
+                place = indices[0] // loader.batch_size, number
+                self._step(batch, *place, has_hooks=contributes(session))
                 return self._logged.sums | self._metrics.sums(self._logged.metric_objects)
 
         size = int(loader.batch_size)
         return session.evaluate(len(loader.dataset), sums_of, micro_batch_size=size)
 
-    def _step(self, batch: Any, batch_idx: int, loader_idx: int) -> None:
+    def _step(self, batch: Any, batch_idx: int, loader_idx: int, *, has_hooks: bool) -> None:
+        """`has_hooks`: False if another pass over the micro-batch calls them."""
         module = self._hooks.module
         own = _collections(module)
         more = [loader_idx] if len(self._loaders) > 1 else []
-        self._hooks.call("on_validation_batch_start", batch, batch_idx, loader_idx)
+        if has_hooks:
+            self._hooks.call("on_validation_batch_start", batch, batch_idx, loader_idx)
         with self._autocast():
             outputs = call_step(module.validation_step, batch, batch_idx, *more)
-        self._hooks.call("on_validation_batch_end", outputs, batch, batch_idx, loader_idx)
+        if has_hooks:
+            self._hooks.call("on_validation_batch_end", outputs, batch, batch_idx, loader_idx)
         if not self._is_checked:
             self._is_checked = True
             for name, length in _collections(module).items():

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from elastic_runtime.integrations.epochs import Epochs
+
 # Values that ask for nothing.
 NOTHING = (None, False, "", "no", "none")
 # By argument: the values that are accepted, and what to do in place of another one.
@@ -169,42 +171,23 @@ def trainer_mistakes(
 class Plan:
     """Which steps a job has.
 
-    `samples`: of the dataset. `micro_batches`: of a step, at every size of the job. `epochs`,
-    `max_steps`: as the user chose them; without a positive `max_steps` the epochs count.
+    `num_train_epochs`, `max_steps`: as the user chose them; without a positive `max_steps` the
+    epochs count.
     """
 
-    samples: int
-    micro_batches: int
-    micro_batch_size: int
-    epochs: float
+    epochs: Epochs
+    num_train_epochs: float
     max_steps: int
-
-    @property
-    def batch(self) -> int:
-        """Samples of a step."""
-        return self.micro_batches * self.micro_batch_size
 
     @property
     def steps(self) -> int:
         """The last one is the first at which all epochs have been used."""
         if self.max_steps > 0:
             return self.max_steps
-        return max(1, math.ceil(self.epochs * self.samples / self.batch))
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return -(-self.samples // self.batch)
+        return max(1, self.epochs.steps(self.num_train_epochs))
 
     @property
     def whole_epochs(self) -> int:
         """As many as begin."""
-        return math.ceil(self.epoch(self.steps) if self.max_steps > 0 else self.epochs)
-
-    def epoch(self, step: int) -> float:
-        """How many epochs are used after so many steps."""
-        return step * self.batch / self.samples
-
-    def ends_epoch(self, step: int) -> bool:
-        """Whether the last sample of an epoch is in this step, counted from 1."""
-        used = step * self.batch
-        return used // self.samples > (used - self.batch) // self.samples
+        has_steps = self.max_steps > 0
+        return math.ceil(self.epochs.used(self.steps) if has_steps else self.num_train_epochs)

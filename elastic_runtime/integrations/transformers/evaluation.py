@@ -1,7 +1,6 @@
 """Trainer's evaluation, shared by all workers of a job."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -11,10 +10,8 @@ from transformers.trainer_pt_utils import EvalLoopContainer, find_batch_size
 from transformers.trainer_utils import EvalLoopOutput, denumpify_detensorize
 
 from elastic_runtime.session import Session
-from elastic_runtime.state.state_tree import pack, unpack
+from elastic_runtime.training.evaluation import contributes
 
-# Bytes travel as a text in which each is a character.
-ENCODING = "latin-1"
 # Of predictions, labels, losses and inputs of different lengths.
 PADDING = -100
 
@@ -25,6 +22,7 @@ class Evaluation:
     def __init__(
         self, trainer: Any, dataloader: Any, *, loss_only: bool, ignore_keys: list[str] | None
     ) -> None:
+        self._session: Session = trainer.session
         self._trainer = trainer
         self._dataset = dataloader.dataset
         self._collate = dataloader.collate_fn
@@ -33,9 +31,9 @@ class Evaluation:
         self.is_complete = False
         trainer.callback_handler.eval_dataloader = dataloader
 
-    def run(self, session: Session, prefix: str) -> EvalLoopOutput:
+    def run(self, prefix: str) -> EvalLoopOutput:
         """As `Trainer.evaluation_loop`, alike on every worker."""
-        sums = session.evaluate(
+        sums = self._session.evaluate(
             self._dataset,
             self._sums_of,
             micro_batch_size=self._trainer.args.eval_batch_size,
@@ -63,9 +61,10 @@ class Evaluation:
         loss, logits, labels = trainer.prediction_step(
             trainer.model_wrapped, inputs, not self._needs_predictions, self._ignore_keys
         )
-        trainer.control = trainer.callback_handler.on_prediction_step(
-            trainer.args, trainer.state, trainer.control
-        )
+        if contributes(self._session):
+            trainer.control = trainer.callback_handler.on_prediction_step(
+                trainer.args, trainer.state, trainer.control
+            )
         count = find_batch_size(inputs)
         value = math.nan if loss is None else float(loss)
         is_counted = math.isfinite(value) or not trainer.args.logging_nan_inf_filter
@@ -76,7 +75,7 @@ class Evaluation:
         }
         if self._needs_predictions:
             outputs = self._outputs(inputs, count, loss, logits, labels)
-            return sums | {"outputs": pack(outputs).decode(ENCODING)}
+            return sums | {"outputs": {"of batch": outputs}}
         return sums
 
     # --- predictions ------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ class Evaluation:
             logits = trainer.preprocess_logits_for_metrics(logits, labels)
         has_losses = "loss" in wanted and loss is not None
         name = getattr(trainer.model, "main_input_name", "input_ids")
-        return _on_cpu(
+        return _as_tensors(
             [
                 logits,
                 labels,
@@ -98,12 +97,12 @@ class Evaluation:
             ]
         )
 
-    def _prediction_of(self, texts: list[str]) -> EvalPrediction:
+    def _prediction_of(self, collected: list[dict[str, Any]]) -> EvalPrediction:
         columns = [
             EvalLoopContainer(self._trainer.args.eval_do_concat_batches, PADDING) for _ in range(4)
         ]
-        for outputs in _unpacked(texts):
-            for column, output in zip(columns, outputs, strict=True):
+        for outputs in collected:
+            for column, output in zip(columns, outputs["of batch"], strict=True):
                 if output is not None:
                     column.add(output)
         predictions, labels, losses, inputs = (column.get_arrays() for column in columns)
@@ -112,21 +111,14 @@ class Evaluation:
         )
 
 
-def _unpacked(texts: list[str]) -> Iterator[list[Any]]:
-    for text in texts:
-        yield unpack(text.encode(ENCODING))
-
-
-def _on_cpu(value: Any) -> Any:
-    """Tensors in nested tuples, lists and dicts."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu()
+def _as_tensors(value: Any) -> Any:
+    """With tensors in place of arrays, in nested tuples, lists and dicts."""
     if isinstance(value, numpy.ndarray):
         return torch.from_numpy(value)
     if isinstance(value, list | tuple):
-        return type(value)(_on_cpu(part) for part in value)
+        return type(value)(_as_tensors(part) for part in value)
     if isinstance(value, dict):
-        return {key: _on_cpu(part) for key, part in value.items()}
+        return {key: _as_tensors(part) for key, part in value.items()}
     return value
 
 

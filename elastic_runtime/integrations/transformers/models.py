@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
 from elastic_runtime.checkpointing import restore
+from elastic_runtime.training import keep_best
 
 log = logging.getLogger(__name__)
 # The name of a model's directory begins with it until the model is complete.
@@ -40,15 +40,16 @@ def save(trainer: Any) -> None:
     )
 
 
-def load_best(model: torch.nn.Module, checkpoints: Path, step: int) -> None:
-    """The session's checkpoint of the best state; every worker reads it."""
-    best = restore.best(checkpoints)
-    if best is None or best.step != step:
+def load_best(trainer: Any) -> None:
+    """The session's checkpoint of the best state, alike on all workers, or an error on all."""
+    step = trainer.state.best_global_step
+    best = keep_best.load_best(trainer.session)
+    if best is None or best["step"] != step:
         # Its save was interrupted, as by a lost worker.
-        facts = {"best_step": step, "kept_step": best.step if best else -1}
+        facts = {"best_step": step, "kept_step": best["step"] if best else -1}
         log.warning("the best state was not kept, the one before it is loaded", extra=facts)
     if best:
-        model.load_state_dict(restore.load(best)["model"])
+        trainer.model.load_state_dict(best["model"])
 
 
 def newest_state(checkpoints: Path) -> Any:

@@ -1,14 +1,7 @@
-"""What a Trainer has done so far, as a part of the session's state.
+"""What a Trainer has done so far, as plain data."""
 
-A step is committed first, and then the Trainer logs, evaluates and calls its callbacks. What these
-change belongs to the state of that step. So a worker that receives the state, or reads it from a
-checkpoint, either has all of it, or none and does it again.
-"""
-
-import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -26,7 +19,7 @@ FIELDS = (
 
 
 class Progress:
-    """Has the state_dict that the session saves, and sends to workers that join.
+    """Of one Trainer.
 
     `learning_rate`: that of the next step. `seconds`: how long the job has trained. `stops`: a
     callback has asked that the job ends.
@@ -37,17 +30,6 @@ class Progress:
         self.learning_rate = 0.0
         self.seconds = 0.0
         self.stops = False
-        # While the Trainer changes its state: as it was before.
-        self._before: dict[str, Any] | None = None
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Inside, the state is what it was before."""
-        self._before = self._present()
-        try:
-            yield
-        finally:
-            self._before = None
 
     def add_loss(self, loss: float | None) -> None:
         """Of a step. What is not finite counts as the mean of the others, if the user wants it."""
@@ -58,19 +40,9 @@ class Progress:
             loss = float(trainer._tr_loss) / (1 + steps)
         trainer._tr_loss += loss
 
-    def state_dict(self) -> dict[str, Any]:
-        """One text: a tree would be as many entries of a checkpoint as there are log lines."""
-        return {"trainer": json.dumps(self._before or self._present())}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def write(self, loaded: Mapping[str, Any]) -> None:
+        """What `read` returned."""
         trainer = self._trainer
-        loaded = json.loads(state["trainer"])
-        if self._before is not None:
-            if state["trainer"] == json.dumps(self._before):
-                # This worker's own state, given back while the Trainer follows the same step.
-                return
-            # The job went back to an older step meanwhile.
-            self._before = loaded
         for name, value in loaded["state"].items():
             setattr(trainer.state, name, value)
         saved = list(loaded["callbacks"])
@@ -92,17 +64,16 @@ class Progress:
         callbacks = self._trainer.callback_handler.callbacks
         return [callback for callback in callbacks if isinstance(callback, ExportableState)]
 
-    def _present(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         """Does not change when the Trainer goes on, which only adds to its history."""
         trainer = self._trainer
         callbacks = [
             [type(callback).__name__, callback.state()["attributes"]]
             for callback in self._callbacks()
         ]
-        history = list(trainer.state.log_history)
         fields = {name: getattr(trainer.state, name) for name in FIELDS}
         return {
-            "state": fields | {"log_history": history},
+            "state": fields | {"log_history": list(trainer.state.log_history)},
             "callbacks": deepcopy(callbacks),
             "loss": float(trainer._tr_loss),
             "total_loss": trainer._total_loss_scalar,

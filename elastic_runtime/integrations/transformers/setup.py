@@ -58,13 +58,13 @@ def session_options(trainer: Any, plan: Plan) -> dict[str, Any]:
     """The arguments of Session, without model and optimizer."""
     args = trainer.args
     return {
-        "micro_batches": plan.micro_batches,
-        "micro_batch_size": plan.micro_batch_size,
+        "micro_batches": trainer._micro_batches,
+        "micro_batch_size": int(args.per_device_train_batch_size),
         "seed": args.seed if args.data_seed is None else args.data_seed,
         "checkpoint": trainer._checkpoints,
         "save_every": _save_every(trainer, plan),
         "lr_schedulers": [trainer.lr_scheduler],
-        "stateful": [trainer._progress],
+        "stateful": [trainer._after_step],
         # None unless the arguments ask for fp16.
         "grad_scaler": trainer.accelerator.scaler,
         "strategy": trainer._strategy,
@@ -77,7 +77,7 @@ def _save_every(trainer: Any, plan: Plan) -> int:
         case "steps":
             return int(trainer.state.save_steps)
         case "epoch":
-            return plan.steps_per_epoch
+            return plan.epochs.steps(1)
     return 0
 
 

@@ -21,6 +21,8 @@ from transformers.trainer_callback import ExportableState
 
 from elastic_runtime import Session, Sharded
 from elastic_runtime.data.map_dataset import Loader
+from elastic_runtime.integrations.after_step import AfterStep
+from elastic_runtime.integrations.epochs import Epochs
 from elastic_runtime.integrations.transformers import arguments, models, setup
 from elastic_runtime.integrations.transformers.evaluation import Evaluation
 from elastic_runtime.integrations.transformers.progress import Progress
@@ -51,6 +53,7 @@ class ElasticTrainer(Trainer):
     control: Any
     _created_lr_scheduler: bool
     _progress: Progress
+    _after_step: AfterStep
 
     def __init__(
         self,
@@ -102,12 +105,10 @@ class ElasticTrainer(Trainer):
     ) -> Any:
         self._ignored_keys = ignore_keys_for_eval
         dataloader = self.get_train_dataloader()
+        self._micro_batches = int(self.args.gradient_accumulation_steps) * self._processes
+        batch = self._micro_batches * int(self.args.per_device_train_batch_size)
         self._plan = arguments.Plan(
-            len(dataloader.dataset),
-            int(self.args.gradient_accumulation_steps) * self._processes,
-            int(self.args.per_device_train_batch_size),
-            self.args.num_train_epochs,
-            self.args.max_steps,
+            Epochs(len(dataloader.dataset), batch), self.args.num_train_epochs, self.args.max_steps
         )
         self._begin_state()
         model = self._prepare_model()
@@ -124,7 +125,7 @@ class ElasticTrainer(Trainer):
                 self._compute(model, step, loader)
                 session.commit()
         self._follow_step(session, is_last=True)
-        samples = self._plan.batch * self._plan.steps
+        samples = batch * self._plan.steps
         return self._finalize_training(None, samples, time.time() - self._progress.seconds)
 
     def _steps(self, session: Session) -> Iterator[Step]:
@@ -168,16 +169,16 @@ class ElasticTrainer(Trainer):
 
     def _follow_step(self, session: Session, *, is_last: bool) -> None:
         """What Trainer does after a step, if it has not done it for the last one committed."""
-        if self.state.global_step >= session.step:
+        if self._after_step.step >= session.step:
             return
-        with self._progress.changing():
+        with self._after_step.following(session.step):
             self._progress.add_loss(session.loss)
             self.state.global_step = session.step
-            self.state.epoch = self._plan.epoch(session.step)
+            self.state.epoch = self._plan.epochs.used(session.step)
             self._progress.seconds = time.time() - self._start_time
             self._call("on_step_end")
             self._act_on_control(session)
-            if is_last or self._plan.ends_epoch(session.step):
+            if is_last or self._plan.epochs.ends(session.step):
                 self._call("on_epoch_end")
                 self._act_on_control(session)
                 if not is_last:
@@ -222,6 +223,7 @@ class ElasticTrainer(Trainer):
         self.state.compute_steps(self.args, self._plan.steps)
         self.state.init_training_references(self, self._plan.steps, self._plan.whole_epochs, None)
         self._progress = Progress(self)
+        self._after_step = AfterStep(self._progress.read, self._progress.write)
         self._tr_loss = torch.tensor(0.0, dtype=torch.float64)
         self._total_loss_scalar = 0.0
         self._globalstep_last_logged = 0
@@ -262,7 +264,7 @@ class ElasticTrainer(Trainer):
             )
         loss_only = bool(prediction_loss_only or self.args.prediction_loss_only)
         evaluation = Evaluation(self, dataloader, loss_only=loss_only, ignore_keys=ignore_keys)
-        output = evaluation.run(self.session, metric_key_prefix)
+        output = evaluation.run(metric_key_prefix)
         self._has_metrics = evaluation.is_complete
         # Workers may have been lost meanwhile.
         self._follow_rank(self.session)
@@ -292,7 +294,7 @@ class ElasticTrainer(Trainer):
 
     def _load_best_model(self) -> None:
         if self.state.best_global_step != self.state.global_step:
-            models.load_best(self.model, self._checkpoints, self.state.best_global_step)
+            models.load_best(self)
         if not Path(self.state.best_model_checkpoint).exists():
             # The worker that wrote it was lost. Trainer would compare it with others.
             self.state.best_model_checkpoint = None

@@ -7,6 +7,7 @@ import numpy
 import pytest
 import torch
 
+from elastic_runtime import Session
 from elastic_runtime.data import batch_assignment
 from elastic_runtime.mistake import Mistake
 from elastic_runtime.training.evaluation_sums import RankSums, Sums, total
@@ -73,6 +74,32 @@ def test_texts_are_collected_in_the_order_of_the_micro_batches() -> None:
         assert sums.as_plain_data() == {"a": sums["a"], "b": 21}
 
 
+def test_dicts_with_tensors_are_collected_as_they_are() -> None:
+    """Of any type and shape, also where the same memory is returned twice."""
+    memory = torch.zeros(2, dtype=torch.bfloat16)
+    packed = []
+    for rank in range(2):
+        sums = RankSums(4)
+        for number in batch_assignment.owned(rank, 2, 4):
+            memory.fill_(number)
+            outputs = {"nested": [memory, (torch.ones(number), None)], "name": str(number)}
+            sums.add(number, {"a": outputs, "b": 1})
+        packed.append(sums.pack())
+    collected = total(packed, 4)["a"]
+    assert [outputs["name"] for outputs in collected] == ["0", "1", "2", "3"]
+    for number, outputs in enumerate(collected):
+        tensor, (ones, nothing) = outputs["nested"]
+        assert torch.equal(tensor, torch.full((2,), number, dtype=torch.bfloat16))
+        assert ones.shape == (number,)
+        assert nothing is None
+
+
+def test_a_dict_that_is_no_plain_data_is_a_mistake() -> None:
+    with pytest.raises(Mistake, match="a dict for 'a' that cannot be sent") as error:
+        RankSums(1).add(0, {"a": {"b": [Session]}})
+    assert "\n" not in str(error.value)
+
+
 def test_texts_for_some_micro_batches_only_are_a_mistake() -> None:
     sums = RankSums(2)
     sums.add(0, {"a": "x"})
@@ -100,7 +127,7 @@ def test_the_same_memory_returned_twice_counts_with_its_value_then() -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [(b"1", "bytes"), (None, "NoneType"), (1j, "complex"), ({}, "dict"), (1 << 70, "int")],
+    [(b"1", "bytes"), (None, "NoneType"), (1j, "complex"), (1 << 70, "int")],
 )
 def test_what_is_no_number_is_a_mistake(value: Any, kind: str) -> None:
     with pytest.raises(Mistake, match=rf"returned a {kind} for 'a': return numbers"):

@@ -11,6 +11,7 @@ from elastic_runtime import Session, restore
 from elastic_runtime.checkpointing import best_mark
 from elastic_runtime.checkpointing.best_mark import BestMark
 from elastic_runtime.mistake import Mistake
+from elastic_runtime.training import keep_best
 from tests.builders.sessions import run_passes, small_session
 
 
@@ -49,6 +50,22 @@ def test_the_state_that_was_measured_is_kept_as_it_was(
     assert kept.step == best
     assert torch.equal(restore.load(kept)["model"]["weight"], weights[best])
     assert best_mark.read(tmp_path) == BestMark(best, values[best])
+
+
+def test_the_best_state_is_loaded_whichever_is_the_newest(tmp_path: Path) -> None:
+    session = small_session(checkpoint=tmp_path, save_every=1)
+    weights = train(session, [3.0, 1.0, 2.0])
+    best = keep_best.load_best(session)
+    assert best
+    assert best["step"] == 1
+    assert torch.equal(best["model"]["weight"], weights[1])
+
+
+def test_without_a_mark_there_is_no_best_state(tmp_path: Path) -> None:
+    session = small_session(checkpoint=tmp_path)
+    for step in session.steps(1):
+        run_passes(session, step)
+    assert keep_best.load_best(session) is None
 
 
 def test_higher_may_be_better(tmp_path: Path) -> None:
