@@ -23,8 +23,8 @@ FORKS = forks_of(
 )
 STEPS = 30
 # With doubles, a difference after all steps is a lost sample, and not a sum in another order.
-# A micro-batch takes at least PACE_S, until there is a file `hurry`: so the job does not end before
-# it has been disturbed.
+# Until there is a file `hurry`, each step takes longer than the one before: so the job does not end
+# before it has been disturbed, however slow the machine is.
 SCRIPT = """
 import os, runpy, sys, time
 import torch
@@ -33,17 +33,18 @@ torch.set_default_dtype(getattr(torch, os.environ.get("DTYPE", "float64")))
 from elastic_runtime.training.step import Step
 backward = Step.backward
 
-def slow_backward(*args, **named):
+def slow_backward(step, *args, **named):
     if not os.path.exists("hurry"):
-        time.sleep(float(os.environ.get("PACE_S", "0")))
-    return backward(*args, **named)
+        time.sleep(min(3.0, float(os.environ.get("PACE_S", "0")) * 1.25**step.number))
+    return backward(step, *args, **named)
 
 Step.backward = slow_backward
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-PACE_S = "0.15"
+# Of a micro-batch of the first step.
+PACE_S = "0.03"
 PRECISION = {"float64": 1e-6, "float32": 1e-4}
 
 
