@@ -176,7 +176,7 @@ def check_python(words: list[str]) -> None:
 
 def check_kubectl(words: list[str]) -> None:
     verb = words[1]
-    assert verb in {"apply", "delete", "describe", "get", "explain", "wait"}
+    assert verb in {"annotate", "apply", "delete", "describe", "get", "explain", "wait"}
     files = [words[i + 1] for i, word in enumerate(words) if word == "-f"]
     if "-k" in words:
         assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()
