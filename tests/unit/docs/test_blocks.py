@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel
 
 from cede import cli
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Json
@@ -182,6 +183,8 @@ def check_kubectl(words: list[str]) -> None:
         assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()
     elif files:
         assert not [file for file in files if not (TREE / file).exists()]
+    elif verb == "annotate":
+        assert words[-1].partition("=")[0] in vars(names).values()
     elif verb == "explain":
         assert words[2].split(".")[0] in RESOURCES
     else:
