@@ -170,6 +170,10 @@ def is_controller_forged(request: AdmissionRequest) -> bool:
         return False
     if request.old is not None and get_controller(request.old) == owner:
         return False
+    own_accounts = f"{SERVICE_ACCOUNT_PREFIX}{get_dict(job, 'metadata').get('namespace', '')}:"
+    # Spark's driver makes its executors; members cannot create pods
+    if get_group_kind(job) == owner == POD and request.user.startswith(own_accounts):
+        return False
     return not is_controller_account(request.user, request.team.controller_namespaces)
 
 

@@ -16,6 +16,7 @@ import typer.main
 import yaml
 from pydantic import BaseModel
 
+from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.objects import Json
@@ -181,12 +182,14 @@ def check_python(words: list[str]) -> None:
 
 def check_kubectl(words: list[str]) -> None:
     verb = words[1]
-    assert verb in {"apply", "delete", "describe", "get", "explain", "wait"}
+    assert verb in {"annotate", "apply", "delete", "describe", "get", "explain", "wait"}
     files = [words[i + 1] for i, word in enumerate(words) if word == "-f"]
     if "-k" in words:
         assert (TREE / words[words.index("-k") + 1] / "kustomization.yaml").exists()
     elif files:
         assert not [file for file in files if not (TREE / file).exists()]
+    elif verb == "annotate":
+        assert words[-1].partition("=")[0] in vars(names).values()
     elif verb == "explain":
         assert words[2].split(".")[0] in RESOURCES
     else:

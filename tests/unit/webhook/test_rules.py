@@ -200,6 +200,16 @@ def test_only_a_controller_may_name_a_controller(user: str, was_owned: bool, ref
         assert complaints(AdmissionRequest(job, old, user, TEAM)) == expected
 
 
+def test_a_pod_of_the_team_may_make_pods() -> None:
+    """As Spark's driver makes its executors, also with a priority."""
+    pod = job_of_kind("Pod", pod_spec({}), **{PRIORITY: "sweep"})
+    pod["metadata"] |= {"name": "executor", "namespace": "vision"}
+    executor = with_owner(pod, "v1", "Pod")
+    driver = "system:serviceaccount:vision:spark"
+    assert complaints(AdmissionRequest(executor, user=driver, team=TEAM)) == []
+    assert complaints(AdmissionRequest(executor, user="ada", team=TEAM)) == [OWNER_COMPLAINT]
+
+
 def test_an_admin_names_further_controllers() -> None:
     job = with_owner(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
     team = replace(TEAM, controller_namespaces=frozenset({"ci"}))
