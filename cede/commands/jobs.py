@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 WATCH_INTERVAL_S = 2.0
 WATCH = Annotated[
     bool,
-    typer.Option(
-        "-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"
-    ),
+    typer.Option("-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"),
 ]
 
 
