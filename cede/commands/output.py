@@ -44,14 +44,14 @@ def show(
             plain = json.loads(json.dumps(facts))
             print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), end="", flush=True)
         case "name":
-            print("\n".join(object_names), flush=True)
+            print("".join(f"{name}\n" for name in object_names), end="", flush=True)
         case _:
             _show_text(lines)
 
 
 def _show_text(lines: Iterable[str]) -> None:
     """NO_COLOR is obeyed by rich. What is no terminal gets the lines as they are, of any width."""
-    console = Console(highlighter=States(), theme=Theme(STYLES))
+    console = Console(highlighter=States(), theme=Theme(STYLES), emoji=False)
     if not console.is_terminal:
         print("\n".join(lines), flush=True)
         return

@@ -52,7 +52,7 @@ class JobRow:
 def rows(
     jobs: Iterable[Job], workloads: Iterable[Workload], cessions: Sequence[Cession], now: float
 ) -> list[JobRow]:
-    """A row for each job that has not finished, by namespace and name."""
+    """A row for each job that has not finished, by namespace and name. A guard is no job."""
     by_uid = {job.metadata.uid: job for job in jobs}
     slices = defaultdict[str, list[Workload]](list)
     for workload in workloads:
@@ -62,8 +62,10 @@ def rows(
         _Described(by_uid.get(uid), group, newest_first, now).row() for uid, group in slices.items()
     ]
     result += [_without_workload(job) for uid, job in by_uid.items() if uid not in slices]
-    running = [row for row in result if row.state != "Finished"]
-    return sorted(running, key=lambda row: (row.namespace, row.name))
+    shown = [
+        row for row in result if row.state != "Finished" and row.namespace != names.GUARD_NAMESPACE
+    ]
+    return sorted(shown, key=lambda row: (row.namespace, row.name))
 
 
 def _without_workload(job: Job) -> JobRow:

@@ -1,5 +1,6 @@
 """What is printed: formats for programs, and colours on a terminal only."""
 
+import re
 from enum import StrEnum
 
 import pytest
@@ -30,6 +31,11 @@ def test_formats(output: str, text: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == text
 
 
+def test_no_object_has_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Options(output="name"), [], ["no jobs"], [])
+    assert capsys.readouterr().out == ""
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     show(Options(output="json"), FACTS, LINES)
     assert '"why": "8 → 4"' in capsys.readouterr().out
@@ -42,6 +48,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     return monkeypatch
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("text", ["8 [bold] pods", "team:key:x", "[/]"])
+def test_what_a_terminal_shows_is_what_is_there(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Options(), FACTS, [text])
+    assert re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out) == f"{text}\n"
 
 
 @pytest.mark.usefixtures("terminal")

@@ -138,6 +138,11 @@ def test_finished_jobs_are_left_out() -> None:
     assert rows([replace(job(), status=status)], [], [], NOW) == []
 
 
+def test_a_guard_is_no_job() -> None:
+    guard = replace(ADMISSION, metadata=replace(ADMISSION.metadata, namespace="cede-guard"))
+    assert rows([], [guard], [], NOW) == []
+
+
 def test_a_desired_size_that_is_no_number_is_unknown() -> None:
     [only] = rows([job(desired="many")], [its(ADMISSION)], [], NOW)
     assert only.desired is None
