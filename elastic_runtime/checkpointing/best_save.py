@@ -5,6 +5,7 @@ before the optimizer changes it.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from elastic_runtime.checkpointing.best_mark import BestMark
 log = logging.getLogger(__name__)
 # How long a step waits for the save before, so that the best state is not missed.
 WAIT_S = 10.0
+# How long the other ranks wait for the mark of the last state: the leading rank may be lost.
+MARK_TIMEOUT_S = 10.0
+MARK_POLL_INTERVAL_S = 0.02
 
 
 class BestSave:
@@ -64,6 +68,18 @@ class BestSave:
             self.mark(step)
             return False
         return True
+
+    def wait_for_mark(self) -> None:
+        """Until the leading rank has marked what was requested, if it is the best: then this rank
+        reads the same mark. For the other ranks, when no step follows."""
+        if not self._directory or not self._request:
+            return
+        end = time.monotonic() + MARK_TIMEOUT_S
+        while self._is_better(self._request, self._directory):
+            if time.monotonic() > end:
+                log.info("the best was not marked in time", extra={"step": self._request.step})
+                return
+            time.sleep(MARK_POLL_INTERVAL_S)
 
     def mark(self, step: int) -> None:
         """The checkpoint of `step` is durable: mark it if it is the best. Reports a failure."""

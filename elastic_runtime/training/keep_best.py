@@ -26,7 +26,8 @@ def keep_best(self: SavingSession, value: float, *, lower_is_better: bool = True
     Call it where `evaluate` is called, on all ranks. The state is saved with the commit of the next
     step, in the background; the checkpoint is marked as the best when it is durable, and stays
     until a better one is. Also after a restart a value has to be better than the marked one.
-    `restore.best` finds the checkpoint.
+    `restore.best` finds the checkpoint. Behind the loop, where the state is durable already, it is
+    marked when this returns, on every rank.
 
     Args:
         value: what was measured of the state, such as a loss; NaN is never the best.
@@ -46,7 +47,12 @@ def keep_best(self: SavingSession, value: float, *, lower_is_better: bool = True
         )
     )
     step = parts.state.step
-    parts.saver.best.request(BestMark(step, float(value), lower_is_better))
-    if self._transaction.has_ended and parts.lifecycle.rank == 0:
-        # The last state is saved already.
-        parts.saver.best.is_due(step)
+    best = parts.saver.best
+    best.request(BestMark(step, float(value), lower_is_better))
+    if not self._transaction.has_ended:
+        return
+    # The last state is saved already.
+    if parts.lifecycle.rank == 0:
+        best.is_due(step)
+    else:
+        best.wait_for_mark()

@@ -61,3 +61,29 @@ def test_a_job_that_is_killed_at_any_moment_has_a_mark_of_a_whole_checkpoint(job
         for index in (1, 0):
             job.kill_pod(index)
         check(directory)
+
+
+# The disk of the leading rank is slow when it marks the best.
+AFTER_THE_LOOP = """
+from pathlib import Path
+from elastic_runtime import restore
+from elastic_runtime.checkpointing import best_mark
+write = best_mark.write
+
+def write_slowly(*arguments):
+    time.sleep(1)
+    write(*arguments)
+
+best_mark.write = write_slowly
+session.keep_best(0.5)
+print("the best is step", restore.best(Path("save")).step)
+"""
+
+
+def test_behind_the_loop_all_workers_read_the_same_best(job: Job) -> None:
+    """They load it, and test it together."""
+    (job.directory / "train.py").write_text(SCRIPT + AFTER_THE_LOOP)
+    job.steps = 15
+    job.start(0, 1, 2)
+    assert [pod.wait(120) for pod in job.pods.values()] == [0, 0, 0], job.output()
+    assert job.output().count("the best is step 15") == 3, job.output()

@@ -2,12 +2,13 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from elastic_runtime.checkpointing import best_mark, joint_load, restore
+from elastic_runtime.checkpointing import best_mark, best_save, joint_load, restore
 from elastic_runtime.checkpointing.best_mark import BestMark
 from elastic_runtime.checkpointing.best_save import BestSave
 from elastic_runtime.checkpointing.saver import Saver
@@ -73,6 +74,38 @@ def test_a_step_that_is_durable_already_is_marked_and_not_saved_again(tmp_path: 
     leader.save_and_wait(3, lambda: small_state(3))
     assert not measure(leader, 3, 0.5)
     assert best_mark.read(tmp_path) == BestMark(3, 0.5)
+
+
+def test_the_other_ranks_wait_until_the_last_state_is_marked(tmp_path: Path) -> None:
+    leader, other = saver(tmp_path), saver(tmp_path)
+    leader.save_and_wait(3, lambda: small_state(3))
+    other.best.request(BestMark(3, 0.5))
+    with ThreadPoolExecutor() as pool:
+        waits = pool.submit(other.best.wait_for_mark)
+        assert not waits.done()
+        measure(leader, 3, 0.5)
+        waits.result()
+    assert best_mark.read(tmp_path) == BestMark(3, 0.5)
+
+
+@pytest.mark.parametrize("value", [0.6, 0.5, float("nan")])
+def test_they_do_not_wait_for_a_state_that_is_not_the_best(tmp_path: Path, value: float) -> None:
+    measure(saver(tmp_path), 1, 0.5)
+    other = saver(tmp_path)
+    other.best.request(BestMark(3, value))
+    other.best.wait_for_mark()
+
+
+def test_they_wait_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The leading rank may be lost."""
+    monkeypatch.setattr(best_save, "MARK_TIMEOUT_S", 0.0)
+    caplog.set_level("INFO")
+    other = saver(tmp_path)
+    other.best.request(BestMark(3, 0.5))
+    other.best.wait_for_mark()
+    assert caplog.messages == ["the best was not marked in time"]
 
 
 def test_a_last_save_of_the_measured_step_is_marked(tmp_path: Path) -> None:
