@@ -15,8 +15,8 @@ from elastic_runtime.state.optimizers import Optimizers
 from elastic_runtime.state.state_tree import pack, unpack
 
 LOOP_LEFT_EARLY = (
-    "step %d is not committed: the script left the loop over session.steps(%d) by break, return or "
-    "an error; to end the job early, call session.stop() and let the body run to its end"
+    "step %d is not committed: the script left the loop over session.steps(%d) before its end; to "
+    "end the job early, call session.stop() in place of break, and let the body run to its end"
 )
 NOTHING_TO_DO = (
     "the job has ended already, at step %d, so %s has no steps: pass a larger "

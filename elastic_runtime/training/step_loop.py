@@ -34,12 +34,8 @@ class _Running:
 
     def leave(self) -> None:
         """The script has ended before the loop, or has dropped its session."""
-        # An uncaught exception has its own line.
-        if not hasattr(sys, "last_value"):
-            log.error(
-                script_checks.STEP_LEFT_OPEN if self.step else script_checks.END_NOT_REACHED,
-                self.parts.state.step,
-            )
+        message = script_checks.STEP_LEFT_OPEN if self.step else script_checks.END_NOT_REACHED
+        _log_unless_failed(message, self.parts.state.step)
         self.undo.close()
 
 
@@ -76,7 +72,11 @@ class StepLoop:
                 try:
                     yield step
                 except GeneratorExit:
-                    log.error(script_checks.LOOP_LEFT_EARLY, self._parts.state.step, until)
+                    # By a break, or by an exception, which prints its own lines at the script's
+                    # end: so it is logged then. A script has its model for as long.
+                    message = script_checks.LOOP_LEFT_EARLY
+                    model = self._parts.state.model
+                    weakref.finalize(model, _log_unless_failed, message, step.number, until)
                     raise
                 self._commit()
         finally:
@@ -226,8 +226,15 @@ class StepLoop:
             yield script_checks.UNKNOWN_SCHEDULER
         if any(isinstance(module, torch.nn.SyncBatchNorm) for module in state.model.modules()):
             yield script_checks.SYNC_BATCH_NORM
-        if state.is_last_step(self._until):
+        # A script that only evaluates has no steps.
+        if self._until > 0 and state.is_last_step(self._until):
             yield script_checks.NOTHING_TO_DO % (state.step, _call(self._driver, self._until))
+
+
+def _log_unless_failed(message: str, *numbers: int) -> None:
+    """An exception that ended the script has its own lines."""
+    if not hasattr(sys, "last_value"):
+        log.error(message, *numbers)
 
 
 def _call(name: str, until: int) -> str:

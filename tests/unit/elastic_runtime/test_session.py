@@ -1,5 +1,8 @@
 """A session hands out steps, and reports when the script leaves them."""
 
+import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import torch
 from elastic_runtime import Session, restore
 from tests.builders.sessions import loss_of, run_passes, small_model, small_session
 from tests.harness.local_job import Job
+from tests.paths import TREE
 
 
 def train(session: Session, steps: int) -> None:
@@ -39,16 +43,33 @@ def test_a_second_loop_over_steps_is_reported() -> None:
 
 
 def test_a_loop_that_is_left_early_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    # Sessions of earlier tests wait for the collector.
+    gc.collect()
+    caplog.clear()
     session = small_session()
     for step in session.steps(3):
         run_passes(session, step)
         if step.number == 1:
             break
     assert session.step == 1
-    assert [record.getMessage() for record in caplog.records] == [
-        "step 1 is not committed: the script left the loop over session.steps(3) by break, return "
-        "or an error; to end the job early, call session.stop() and let the body run to its end"
+    del session, step
+    gc.collect()
+    assert caplog.messages == [
+        "step 1 is not committed: the script left the loop over session.steps(3) before its end; "
+        "to end the job early, call session.stop() in place of break, and let the body run to its "
+        "end"
     ]
+
+
+def test_a_script_that_only_evaluates_has_no_steps(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(small_session(checkpoint=tmp_path), steps=2)
+    session = small_session(checkpoint=tmp_path)
+    train(session, steps=0)
+    assert session.step == 2
+    assert session.evaluate(7, lambda indices: {"count": len(indices)}) == {"count": 7}
+    assert "the job has ended already" not in caplog.text
 
 
 def test_a_script_ends_its_job_early_with_the_step_in_flight(tmp_path: Path) -> None:
@@ -178,3 +199,27 @@ def test_a_job_whose_script_ends_before_its_last_step_has_failed(tmp_path: Path)
     job.start(0)
     assert job.pods[0].wait(60) == 1
     assert "the script ended before its last step" in job.output()
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        pytest.param("step.backward(1)", 1, id="a mistake"),
+        # Python's own lines.
+        pytest.param("1 / 0", 4, id="any other error"),
+    ],
+)
+def test_an_error_in_the_body_is_the_only_message(tmp_path: Path, error: str, lines: int) -> None:
+    (tmp_path / "train.py").write_text(ENDS_EARLY.replace("break", error))
+    result = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(TREE)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "not committed" not in result.stderr
+    assert len([line for line in result.stderr.splitlines() if "^^" not in line]) == lines, (
+        result.stderr
+    )
