@@ -7,8 +7,15 @@ from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_defaults import prepare_new, prepare_updated
 from webhook.elastic_job import is_elastic
+from webhook.gentle_stop import give_time_to_save
 from webhook.json_fields import ensure_dict, get_dict, get_group_kind, get_label
-from webhook.kinds import SERVING, get_effective_label, is_controlled_pod, is_in_scope
+from webhook.kinds import (
+    SERVING,
+    get_effective_label,
+    is_child_of_train_job,
+    is_controlled_pod,
+    is_in_scope,
+)
 from webhook.team import Team
 
 
@@ -17,15 +24,18 @@ def apply_defaults(request: AdmissionRequest) -> Json:
 
     The request must have no complaints. Idempotent, and the request's object is not modified.
     """
-    if not is_in_scope(request) or is_controlled_pod(request.object):
+    is_child = is_child_of_train_job(request)
+    if not is_child and (not is_in_scope(request) or is_controlled_pod(request.object)):
         return request.object
     job = deepcopy(request.object)
-    _set_labels(job, request)
+    if not is_child:
+        _set_labels(job, request)
     if is_elastic(job):
         if request.old is None:
             prepare_new(job, request.team)
         else:
             prepare_updated(job, request.old)
+    give_time_to_save(job, request.old, request.team)
     return job
 
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
-from cede.api import durations, sizes
+from cede.api import sizes
 from cede.api.names import (
     CONTROL_SECRET,
     DESIRED_SIZE,
     ELASTIC_JOB,
     ELASTIC_POD,
-    GRACE,
     PEERS_SERVICE,
     POD_JOB_NAME,
     POD_JOB_UID,
@@ -22,6 +21,7 @@ from cede.api.objects import Json
 from elastic_runtime import contract
 from webhook.elastic_job import get_counts, get_desired_size, is_prepared
 from webhook.failure_policy import count_delays_per_index, make_failure_policy, read_exit_codes
+from webhook.gentle_stop import job_grace_s
 from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
 from webhook.team import Team, is_accelerator
 
@@ -148,13 +148,11 @@ def _choose_env(job: Json, team: Team) -> InjectedEnv:
     containers = get_dicts(get_dict(job, "spec", "template", "spec"), "containers")
     with_accelerators = [item for item in containers if _count_accelerators(item, team)]
     container = (with_accelerators or containers)[0]
-    grace = get_annotation(job, GRACE)
-    grace_s = min(durations.parse(grace), team.max_grace_s) if grace else team.grace_s
     return InjectedEnv(
         container=str(container.get("name", "")),
         sizes=",".join(map(str, sizes.parse(get_annotation(job, SIZES)))),
         ranks=str(_count_accelerators(container, team) or 1),
-        grace_s=str(grace_s),
+        grace_s=str(job_grace_s(job, team)),
     )
 
 

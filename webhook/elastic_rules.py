@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from cede.api import durations, sizes
-from cede.api.names import DESIRED_SIZE, GRACE, SIZES
+from cede.api import sizes
+from cede.api.names import DESIRED_SIZE, SIZES
 from cede.api.objects import Json
 from webhook.elastic_job import as_count, get_counts, get_desired_size, is_elastic, is_prepared
 from webhook.json_fields import get_annotation, get_dict, get_dicts
@@ -21,11 +21,6 @@ def job_complaints(job: Json, old: Json | None) -> Iterator[str]:
     """What is wrong with a batch/v1 Job, elastic or not."""
     if get_counts(job)[1] == 0:
         yield "spec.completions is 0, so the job would complete before it starts: set at least 1"
-    if GRACE in get_dict(job, "metadata", "annotations"):
-        try:
-            durations.parse(get_annotation(job, GRACE))
-        except ValueError as error:
-            yield f"metadata.annotations[{GRACE}]: {error}"
     if is_elastic(job):
         yield from _spec_complaints(job)
         yield from _size_complaints(job, old)

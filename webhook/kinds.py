@@ -9,12 +9,13 @@ from webhook.json_fields import get_dict, get_dicts, get_group_kind, get_label, 
 
 JOB = ("batch", "Job")
 POD = ("", "Pod")
+JOB_SET = ("jobset.x-k8s.io", "JobSet")
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob")
 APP_WRAPPER = ("workload.codeflare.dev", "AppWrapper")
 JOBS = frozenset(
     {
         JOB,
-        ("jobset.x-k8s.io", "JobSet"),
+        JOB_SET,
         TRAIN_JOB,
         ("kubeflow.org", "PyTorchJob"),
         ("kubeflow.org", "JAXJob"),
@@ -142,6 +143,12 @@ def is_running(job: Json) -> bool:
 def is_controlled_pod(job: Json) -> bool:
     """True for a pod that a controller created and configures."""
     return get_group_kind(job) == POD and get_controller(job) is not None
+
+
+def is_child_of_train_job(request: AdmissionRequest) -> bool:
+    """True for the JobSet that Trainer makes of a TrainJob, which has no pod template itself."""
+    job = request.object
+    return get_group_kind(job) == JOB_SET and get_controller(job) == TRAIN_JOB
 
 
 def is_controller_forged(request: AdmissionRequest) -> bool:

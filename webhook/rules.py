@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from cede.api.names import GRACE, LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
+from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_rules import change_complaints, job_complaints
+from webhook.gentle_stop import time_complaints
 from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
@@ -52,15 +53,14 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
         # its controller decides everything else
         return
     yield from pod_size_complaints(job, team)
+    yield from time_complaints(job, team)
     if get_group_kind(job) == JOB:
         yield from job_complaints(job, old)
-        return
-    for name in (SIZES, GRACE):
-        if name in get_dict(job, "metadata", "annotations"):
-            yield (
-                f"metadata.annotations[{name}] is supported on a batch/v1 Job only: remove it from "
-                f"this {get_group_kind(job)[1]}"
-            )
+    elif SIZES in get_dict(job, "metadata", "annotations"):
+        yield (
+            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job only: remove it from "
+            f"this {get_group_kind(job)[1]}"
+        )
 
 
 def _priority_complaints(job: Json, team: Team) -> Iterator[str]:

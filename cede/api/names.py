@@ -30,9 +30,15 @@ SIZES = "cede.dev/sizes"
 The user writes it. The webhook and the scheduler read it.
 """
 GRACE = "cede.dev/grace"
-"""Annotation of a Job: how long a save may take, in the grammar of durations.py.
+"""Annotation of a job of any kind: how long it may take to save, in the grammar of durations.py.
 
-The user writes it. The webhook checks it. The scheduler reads it, and the policy limits it.
+The user writes it. The webhook checks it, and gives as much time to the pods. The scheduler reads
+it, and the policy limits it.
+"""
+SAVE_TIME = "cede.dev/save-time"
+"""Annotation of a job of any kind: how long a save takes, in the grammar of durations.py.
+
+The user writes it. The webhook refuses a job that would have less time than that.
 """
 DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.

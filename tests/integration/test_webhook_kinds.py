@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from cede.api import names
 from cede.api.objects import Json
 from deploy.local.binaries import module_folder
 from tests.builders.job_kinds import job_of_kind, jobs_of_every_kind, pod_spec
 from tests.builders.jobs import PRIORITY, QUEUE
 from tests.integration.user import expect_refusal
+from webhook.gentle_stop import RUNTIME_PATCH, TORCHRUN_TIMEOUT
+from webhook.kinds import get_pod_templates
 
 pytestmark = pytest.mark.cluster
 TRAINING_RUNTIME: Json = {
@@ -126,6 +129,30 @@ def has_workload(cluster: Any, team: str, kind: str) -> bool:
         and workload["spec"]["priorityClassRef"]["name"] == "training"
         for workload in workloads
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pods_of_a_kind_get_the_grace_of_the_job(
+    cluster_with_kinds: Any, team: str, kind: str
+) -> None:
+    job = job_of_kind(kind, pod_spec({"cpu": "1"}), team)
+    job["metadata"] |= {"name": "gentle", "annotations": {names.GRACE: "2m"}}
+    file = json.dumps(job)
+    create = ("create", "--dry-run=server", "-f", "-", "-o", "json")
+    output = cluster_with_kinds.until(
+        lambda: cluster_with_kinds.kubectl(*create, stdin=file), f"a {kind}", 30
+    )
+    created = json.loads(output)
+    for _, template in get_pod_templates(created):
+        assert template["spec"]["terminationGracePeriodSeconds"] == 120
+        for container in template["spec"]["containers"]:
+            assert {"name": TORCHRUN_TIMEOUT, "value": "115"} in container["env"]
+    if kind == "TrainJob":
+        # Kueue adds its own
+        patches = {patch["manager"]: patch for patch in created["spec"]["runtimePatches"]}
+        patch = patches[RUNTIME_PATCH]
+        annotations = patch["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
+        assert annotations == {names.GRACE: "2m"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,17 +26,6 @@ def update(old: Json, new: Json, user: str = "ada") -> Json:
     return apply_defaults(AdmissionRequest(new, old, user, TEAM))
 
 
-@pytest.mark.parametrize(
-    ("api_version", "kind"),
-    [("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet"), ("ray.io/v1", "RayJob")],
-)
-def test_a_plain_job_gets_queue_and_priority_and_nothing_else(api_version: str, kind: str) -> None:
-    job = plain_job() | {"apiVersion": api_version, "kind": kind}
-    after = create(job)
-    assert after["metadata"]["labels"] == {QUEUE: "default", PRIORITY: "training"}
-    assert after["spec"] == job["spec"]
-
-
 def test_the_users_own_labels_stay() -> None:
     labels = {QUEUE: "night", PRIORITY: "sweep"}
     assert create(plain_job(labels=labels))["metadata"]["labels"] == labels

@@ -12,6 +12,7 @@ from tests.builders.jobs import PRIORITY, QUEUE, TEAM, with_owner
 from tests.paths import TREE
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
+from webhook.gentle_stop import TORCHRUN_TIMEOUT
 from webhook.kinds import JOBS, POD, SERVING, get_pod_templates, is_in_scope
 from webhook.node_fit import get_pod_requests
 from webhook.rules import complaints
@@ -45,10 +46,15 @@ def test_every_pod_template_is_found_at_its_field_path(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_kind_gets_queue_and_priority_and_nothing_else(kind: str) -> None:
-    job = EVERY_KIND[kind][0]
+def test_a_kind_gets_queue_priority_and_time_to_save_and_nothing_else(kind: str) -> None:
+    job = job_with_gpu(kind)
     defaulted = apply_defaults(AdmissionRequest(job, team=TEAM))
     assert defaulted["metadata"].pop("labels") == {QUEUE: "default", PRIORITY: "training"}
+    for _, template in get_pod_templates(defaulted):
+        pod = template["spec"]
+        assert pod.pop("terminationGracePeriodSeconds") == TEAM.grace_s
+        for container in pod["containers"]:
+            assert [variable["name"] for variable in container.pop("env")] == [TORCHRUN_TIMEOUT]
     assert defaulted == job
 
 

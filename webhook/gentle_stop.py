@@ -1,0 +1,150 @@
+"""PURE. The time to save that pods of every kind have when they are stopped."""
+
+from collections.abc import Iterator
+
+from cede.api import durations
+from cede.api.names import GRACE, SAVE_TIME
+from cede.api.objects import Json
+from webhook.elastic_job import is_elastic
+from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts, get_group_kind
+from webhook.kinds import SERVING, TRAIN_JOB, PodTemplate, get_pod_templates
+from webhook.team import Team
+
+KUBERNETES_GRACE_S = 30
+"""What a pod has that does not say how long it needs."""
+TORCHRUN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+"""Whole seconds after which torchrun kills workers that it told to end; 30 without it (torch:
+distributed/launcher/api.py, LaunchConfig)."""
+TORCHRUN_RESERVE_S = 5
+"""torchrun has this time to end after its workers."""
+RUNTIME_PATCH = "cede.dev/webhook"
+"""Our entry among the patches of a TrainJob's runtime."""
+
+
+# --- what is added --------------------------------------------------------------------------------
+def give_time_to_save(job: Json, old: Json | None, team: Team) -> None:
+    """Raises the grace period of the job's pods to that of the job, and sets torchrun's just below
+    it. Neither is lowered, and nothing that the user chose is changed. An update only gets back
+    what it had: the pods of most kinds cannot be changed any more."""
+    if get_group_kind(job) == TRAIN_JOB:
+        _hand_to_job_set(job, old)
+    old_templates = dict(get_pod_templates(old)) if old else {}
+    for path, template in get_pod_templates(job):
+        if old is None or _has_new_grace(job, old):
+            _raise(template, pod_grace_s(job, template, team))
+        elif path in old_templates:
+            _restore(template, old_templates[path])
+
+
+def _has_new_grace(job: Json, old: Json) -> bool:
+    """Whether an update changes the grace of a kind whose pods can be changed."""
+    return get_group_kind(job) in SERVING and get_annotation(job, GRACE) != get_annotation(
+        old, GRACE
+    )
+
+
+def _raise(template: Json, grace_s: int) -> None:
+    pod = get_dict(template, "spec")
+    if not pod:
+        return
+    if grace_s != _own_grace_s(pod):
+        pod["terminationGracePeriodSeconds"] = grace_s
+    timeout_s = max(1, grace_s - TORCHRUN_RESERVE_S)
+    for container in get_dicts(pod, "containers"):
+        _add_variable(container, {"name": TORCHRUN_TIMEOUT, "value": str(timeout_s)})
+
+
+def _restore(template: Json, old_template: Json) -> None:
+    pod = get_dict(template, "spec")
+    old_pod = get_dict(old_template, "spec")
+    old_grace_s = _own_grace_s(old_pod)
+    if old_grace_s > KUBERNETES_GRACE_S == _own_grace_s(pod):
+        pod["terminationGracePeriodSeconds"] = old_grace_s
+    old_containers = {str(item.get("name")): item for item in get_dicts(old_pod, "containers")}
+    for container in get_dicts(pod, "containers"):
+        old_container = old_containers.get(str(container.get("name")), {})
+        for variable in get_dicts(old_container, "env"):
+            if variable.get("name") == TORCHRUN_TIMEOUT:
+                _add_variable(container, dict(variable))
+
+
+def _add_variable(container: Json, variable: Json) -> None:
+    """Behind the user's own, if none has the name. A list of another shape is left alone: the API
+    server refuses it."""
+    own = container.get("env") or []
+    if not isinstance(own, list) or any(
+        isinstance(item, dict) and item.get("name") == variable["name"] for item in own
+    ):
+        return
+    container["env"] = [*own, variable]
+
+
+def _hand_to_job_set(job: Json, old: Json | None) -> None:
+    """A TrainJob has no pod template. Trainer gives the annotations of its patches to the JobSet
+    that it makes, which is where the webhook finds them (Trainer: pkg/runtime/core/
+    trainingruntime.go, newRuntimeInfo)."""
+    notes = {name: get_annotation(job, name) for name in (GRACE,)}
+    notes = {name: text for name, text in notes.items() if text}
+    spec = ensure_dict(job, "spec")
+    patches = spec.get("runtimePatches") or []
+    if old is not None or not notes or not isinstance(patches, list):
+        return
+    if any(patch.get("manager") == RUNTIME_PATCH for patch in get_dicts(spec, "runtimePatches")):
+        return
+    template = {"metadata": {"annotations": notes}}
+    ours = {"manager": RUNTIME_PATCH, "trainingRuntimeSpec": {"template": template}}
+    spec["runtimePatches"] = [*patches, ours]
+
+
+# --- how much time that is ------------------------------------------------------------------------
+def pod_grace_s(job: Json, template: Json, team: Team) -> int:
+    """What pods of this template get. The policy's default is for those that do not choose."""
+    own_s = _own_grace_s(get_dict(template, "spec"))
+    if own_s != KUBERNETES_GRACE_S and not get_annotation(job, GRACE):
+        return own_s
+    return max(own_s, job_grace_s(job, team))
+
+
+def job_grace_s(job: Json, team: Team) -> int:
+    """The grace of the job, or the policy's default. A grace that cannot be parsed, or that the
+    policy does not allow, counts as what it allows."""
+    requested_s = int(durations.parse_or_zero(get_annotation(job, GRACE)))
+    return min(requested_s or team.grace_s, team.max_grace_s)
+
+
+def _own_grace_s(pod: Json) -> int:
+    own = pod.get("terminationGracePeriodSeconds")
+    if isinstance(own, int) and not isinstance(own, bool):
+        return own
+    return KUBERNETES_GRACE_S
+
+
+# --- what is refused ------------------------------------------------------------------------------
+def time_complaints(job: Json, team: Team) -> Iterator[str]:
+    """Durations that cannot be parsed, and a save that takes longer than the job would have."""
+    is_valid = True
+    for name in (GRACE, SAVE_TIME):
+        if name in get_dict(job, "metadata", "annotations"):
+            try:
+                durations.parse(get_annotation(job, name))
+            except ValueError as error:
+                is_valid = False
+                yield f"metadata.annotations[{name}]: {error}"
+    save_s = durations.parse_or_zero(get_annotation(job, SAVE_TIME))
+    grace_s = _shortest_s(job, team)
+    if not is_valid or save_s <= grace_s:
+        return
+    cure = f"set metadata.annotations[{GRACE}] to at least {save_s:.0f}s"
+    if save_s > team.max_grace_s:
+        cure = f"the policy allows {team.max_grace_s} s at most, so it must save faster"
+    yield (
+        f"metadata.annotations[{SAVE_TIME}] is {get_annotation(job, SAVE_TIME)}, but the job has "
+        f"{grace_s} s to save when it is stopped: {cure}"
+    )
+
+
+def _shortest_s(job: Json, team: Team) -> int:
+    """The time that each of its pods has. An elastic job is asked, and has the grace of the job."""
+    templates: list[PodTemplate] = [] if is_elastic(job) else list(get_pod_templates(job))
+    graces = [pod_grace_s(job, template, team) for _, template in templates]
+    return min(graces, default=job_grace_s(job, team))
