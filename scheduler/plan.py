@@ -83,7 +83,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     advancing = [action for step in steps for action in step.actions]
     actions = (
         # before the record says that the Cession has ended
-        *faults.attempt_all("stopped jobs", run_again, snapshot, still_open),
+        *faults.attempt_all("stopped jobs", run_again, snapshot, still_open, now),
         *advancing,
         *faults.attempt_all("jobs set aside", set_aside_events, advancing, snapshot),
         *opened,
@@ -183,7 +183,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         if not cession.ended
     ]
     actions = (
-        *faults.attempt_all("stopped jobs", run_again, snapshot, ()),
+        *faults.attempt_all("stopped jobs", run_again, snapshot, (), now),
         *chain.from_iterable(ended),
         *faults.attempt_all("reservations", restore, snapshot, ()),
         *faults.attempt_all(

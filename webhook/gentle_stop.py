@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from cede.api import durations
-from cede.api.names import GRACE, SAVE_TIME
+from cede.api.names import AFTER_PREEMPTION, GRACE, REQUEUE, SAVE_TIME, STOP
 from cede.api.objects import Json
 from webhook.elastic_job import is_elastic
 from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts, get_group_kind
-from webhook.kinds import SERVING, TRAIN_JOB, PodTemplate, get_pod_templates
+from webhook.kinds import DEPLOYMENT, SERVING, TRAIN_JOB, PodTemplate, get_pod_templates
 from webhook.team import Team
 
 KUBERNETES_GRACE_S = 30
@@ -17,6 +17,8 @@ TORCHRUN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 distributed/launcher/api.py, LaunchConfig)."""
 TORCHRUN_RESERVE_S = 5
 """torchrun has this time to end after its workers."""
+MAX_SHOWN = 40
+"""Characters of a user's text in a message."""
 RUNTIME_PATCH = "cede.dev/webhook"
 """Our entry among the patches of a TrainJob's runtime."""
 
@@ -30,6 +32,8 @@ def give_time_to_save(job: Json, old: Json | None, team: Team) -> None:
         _hand_to_job_set(job, old)
     old_templates = dict(get_pod_templates(old)) if old else {}
     for path, template in get_pod_templates(job):
+        if old is None:
+            _copy_after_preemption(job, template)
         if old is None or _has_new_grace(job, old):
             _raise(template, pod_grace_s(job, template, team))
         elif path in old_templates:
@@ -54,9 +58,17 @@ def _raise(template: Json, grace_s: int) -> None:
         _add_variable(container, {"name": TORCHRUN_TIMEOUT, "value": str(timeout_s)})
 
 
+def _copy_after_preemption(job: Json, template: Json) -> None:
+    """The scheduler reads it on the pods, which every kind has. An update cannot change it."""
+    if text := get_annotation(job, AFTER_PREEMPTION):
+        ensure_dict(template, "metadata", "annotations")[AFTER_PREEMPTION] = text
+
+
 def _restore(template: Json, old_template: Json) -> None:
     pod = get_dict(template, "spec")
     old_pod = get_dict(old_template, "spec")
+    if text := get_annotation(old_template, AFTER_PREEMPTION):
+        ensure_dict(template, "metadata", "annotations")[AFTER_PREEMPTION] = text
     old_grace_s = _own_grace_s(old_pod)
     if old_grace_s > KUBERNETES_GRACE_S == _own_grace_s(pod):
         pod["terminationGracePeriodSeconds"] = old_grace_s
@@ -83,7 +95,7 @@ def _hand_to_job_set(job: Json, old: Json | None) -> None:
     """A TrainJob has no pod template. Trainer gives the annotations of its patches to the JobSet
     that it makes, which is where the webhook finds them (Trainer: pkg/runtime/core/
     trainingruntime.go, newRuntimeInfo)."""
-    notes = {name: get_annotation(job, name) for name in (GRACE,)}
+    notes = {name: get_annotation(job, name) for name in (GRACE, AFTER_PREEMPTION)}
     notes = {name: text for name, text in notes.items() if text}
     spec = ensure_dict(job, "spec")
     patches = spec.get("runtimePatches") or []
@@ -148,3 +160,22 @@ def _shortest_s(job: Json, team: Team) -> int:
     templates: list[PodTemplate] = [] if is_elastic(job) else list(get_pod_templates(job))
     graces = [pod_grace_s(job, template, team) for _, template in templates]
     return min(graces, default=job_grace_s(job, team))
+
+
+def after_preemption_complaints(job: Json, old: Json | None) -> Iterator[str]:
+    """A word that means nothing, or comes too late."""
+    path = f"metadata.annotations[{AFTER_PREEMPTION}]"
+    text = get_annotation(job, AFTER_PREEMPTION)
+    if AFTER_PREEMPTION in get_dict(job, "metadata", "annotations") and text not in (REQUEUE, STOP):
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+        yield f"{path} is {shown!r}: use {REQUEUE} or {STOP}"
+    if text == STOP and get_group_kind(job) == DEPLOYMENT:
+        yield (
+            f"{path} is {STOP}, but a Deployment makes new pods, which wait in its queue: remove "
+            f"the annotation, or make it a Job"
+        )
+    if old is not None and text != get_annotation(old, AFTER_PREEMPTION):
+        yield (
+            f"{path} cannot be changed, because the pods have it: delete the "
+            f"{get_group_kind(job)[1]} and create it again"
+        )

@@ -11,6 +11,7 @@ JOB = ("batch", "Job")
 POD = ("", "Pod")
 JOB_SET = ("jobset.x-k8s.io", "JobSet")
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob")
+DEPLOYMENT = ("apps", "Deployment")
 APP_WRAPPER = ("workload.codeflare.dev", "AppWrapper")
 JOBS = frozenset(
     {
@@ -35,7 +36,7 @@ with its owner, and the rules do not apply to it."""
 
 SERVING = frozenset(
     {
-        ("apps", "Deployment"),
+        DEPLOYMENT,
         ("apps", "StatefulSet"),
         ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
     }

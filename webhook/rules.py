@@ -6,7 +6,7 @@ from cede.api.names import LOCAL_QUEUE, PRIORITY_CLASS, QUEUE_NAME, SIZES
 from cede.api.objects import Json
 from webhook.admission import AdmissionRequest
 from webhook.elastic_rules import change_complaints, job_complaints
-from webhook.gentle_stop import time_complaints
+from webhook.gentle_stop import after_preemption_complaints, time_complaints
 from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
@@ -54,6 +54,7 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
         return
     yield from pod_size_complaints(job, team)
     yield from time_complaints(job, team)
+    yield from after_preemption_complaints(job, old)
     if get_group_kind(job) == JOB:
         yield from job_complaints(job, old)
     elif SIZES in get_dict(job, "metadata", "annotations"):

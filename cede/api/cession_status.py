@@ -59,6 +59,13 @@ class TargetStatus(BaseModel):
     goneTime: str = Field(
         default="", max_length=32, description="When the pods that were released had ended."
     )
+    endingPods: int = Field(
+        default=0,
+        description=(
+            "How many pods of a job that was stopped have not ended yet, and may still save. The "
+            "pods of the preemptor wait for their nodes."
+        ),
+    )
     forcedTime: str = Field(
         default="",
         max_length=32,
@@ -71,7 +78,15 @@ class TargetStatus(BaseModel):
         default=False,
         description=(
             "True if this Cession stops the job: it sets spec.active of the job's Workload to "
-            "false, and to true again at its end."
+            "false, and to true again at its end, unless staysStopped."
+        ),
+    )
+
+    staysStopped: bool = Field(
+        default=False,
+        description=(
+            "True if the stopped job does not run again by itself, because it has the annotation "
+            "cede.dev/after-preemption: stop."
         ),
     )
 

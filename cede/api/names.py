@@ -40,6 +40,14 @@ SAVE_TIME = "cede.dev/save-time"
 
 The user writes it. The webhook refuses a job that would have less time than that.
 """
+AFTER_PREEMPTION = "cede.dev/after-preemption"
+"""Annotation of a job of any kind, and of its pods: what becomes of it when it was stopped for
+another job. `requeue`, the default: it waits at its old place. `stop`: it stays inactive.
+
+The user writes it. The webhook checks it and copies it to the pods, where the scheduler reads it.
+"""
+REQUEUE = "requeue"
+STOP = "stop"
 DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
 

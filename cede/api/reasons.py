@@ -197,6 +197,11 @@ class SchedulerEvent(Reason):
     )
     CEDED = ("Ceded", "The job released capacity for the Workload of another job.")
     SHRUNK = ("Shrunk", "The job was set to fewer pods.")
+    STAYS_STOPPED = (
+        "StaysStopped",
+        "The job was stopped for another one and does not run again by itself, as its annotation "
+        "cede.dev/after-preemption says; the message says how to start it.",
+    )
     SET_ASIDE = (
         "SetAside",
         "The job waits before one for which capacity is released, and is not active until that one "

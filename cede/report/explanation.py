@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cede.api import durations, names, sizes
 from cede.api.cession import Cession
+from cede.api.cession_status import TargetStatus
 from cede.api.kueue import Admission, ClusterQueue, Job, LocalQueue, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.pods import pod_requests
@@ -259,10 +260,20 @@ def _as_preemptor(cession: Cession, now: float) -> str:
     ).rstrip()
 
 
+def _after_stop(target: TargetStatus) -> str:
+    """What holds once it was stopped; empty if there is nothing to say."""
+    stays = target.staysStopped
+    pods = target.endingPods
+    return (f", and stays so, as its annotation {names.AFTER_PREEMPTION} says" if stays else "") + (
+        f"; {pods} of its pods have not ended, and may still save" if pods else ""
+    )
+
+
 def _as_target(cession: Cession, uid: str) -> str:
     """What this target has done so far."""
     target = cession.target_status(uid)
-    result = "was stopped" if target.stopped else "keeps training"
+    more = _after_stop(target)
+    result = f"was stopped{more}" if target.stopped else "keeps training"
     if target.cededTime:
         return (
             f"It ceded after step {target.step}, with step {target.durableStep} saved, and "
@@ -271,7 +282,7 @@ def _as_target(cession: Cession, uid: str) -> str:
     if target.forcedTime:
         return f"Its grace period passed before it had ceded; it {result}."
     if target.stopped:
-        return "It was stopped without being asked."
+        return f"It was stopped without being asked{more}."
     if target.releasedTime:
         return "It has released the capacity."
     if target.askedTime:

@@ -10,7 +10,7 @@ without harm.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from cede.api.cession import OPEN, Cession
+from cede.api.cession import ENDED, OPEN, Cession
 from cede.api.cession_status import CessionStatus
 from cede.api.objects import unix
 from cede.api.reasons import CessionPhase
@@ -31,6 +31,7 @@ from scheduler.cession.reservation import Reservation, prepare
 from scheduler.cession.stage_times import led_s, once
 from scheduler.cession.target_progress import (
     TargetProgress,
+    ending_reason,
     is_ending,
     is_overdue,
     observe,
@@ -100,9 +101,12 @@ def advance(
         news["shortTime"] = short_since
     status = status.model_copy(update=news)
     is_open = status.phase in OPEN
-    if is_waiting and is_open:
-        contradiction = _contradiction(cession, progress, snapshot, now)
-        status = _with_reasons(status, (contradiction, reservation.message))
+    if status.phase not in ENDED:
+        reasons = [ending_reason(progress, snapshot, now)]
+        if is_waiting and is_open:
+            contradiction = _contradiction(cession, progress, snapshot, now)
+            reasons += [contradiction, reservation.message]
+        status = _with_reasons(status, reasons)
     asked = {target.target.uid for target in progress if target.needed and is_open}
     actions = list[Action]()
     if is_waiting and is_open:

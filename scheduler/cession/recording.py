@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from cede.api import names
 from cede.api.cession import Cession
 from cede.api.cession_status import CessionStatus, TargetStatus
 from cede.api.reasons import CessionPhase, SchedulerEvent
@@ -36,6 +37,14 @@ def end(
     return recording(cession, status, now)
 
 
+def start_again(workload: str) -> str:
+    """How a job that stays stopped is started."""
+    return (
+        f"{names.AFTER_PREEMPTION} is {names.STOP}: delete the job and create it again, or ask an "
+        f"administrator to set spec.active of Workload {workload} to true"
+    )
+
+
 # --- events ---------------------------------------------------------------------------------------
 def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
     """An event on every job that has released capacity since the last pass."""
@@ -53,3 +62,10 @@ def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
                 f"{change} for {preemptor.job or preemptor.workload} of {preemptor.queue}"
                 f"{after_step}: {cession.spec.why}",
             )
+            if now.staysStopped:
+                yield RecordEvent(
+                    (target.namespace, target.job),
+                    target.uid,
+                    SchedulerEvent.STAYS_STOPPED,
+                    start_again(target.workload),
+                )

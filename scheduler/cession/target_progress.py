@@ -10,14 +10,19 @@ Each step follows from what happened, never from a deadline alone:
 Periods count only while this scheduler leads (scheduler/cession/stage_times.py).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
+from cede.api.objects import rfc3339
+from cede.api.short_text import listed
 from elastic_runtime.contract import Status
 from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
 from scheduler.cession.stage_times import led_s, once
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
+from scheduler.snapshot.ending_pods import END_TIMEOUT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -25,6 +30,9 @@ STOP_AFTER_RESIZE_S = 15.0
 """A Job is stopped when it was resized so long ago without effect."""
 EVICTION_TIMEOUT_S = 30.0
 """Kueue has this time, beyond the grace period of the pods, to end a stopped job."""
+
+MAX_NAMES = 200
+"""Characters of the names of jobs in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +83,31 @@ def watch(cession: Cession, target: Target, snapshot: Snapshot, now: float) -> T
     recorded = cession.target_status(target.uid)
     if job is None or _has_shrunk(target, recorded, job):
         # this scheduler or an earlier leader did it, or the job ended by itself
-        return TargetProgress(target, job, _released(recorded, target, job, now), ready=True)
+        status = _released(recorded, target, job, snapshot, now)
+        return TargetProgress(target, job, status, ready=True)
     # a leader that died after it let the job run again had no time to record the stop
     if recorded.stopped and (not job.active or job.is_evicting):
-        status = _with(recorded, releasedTime=once(recorded.releasedTime, now))
+        status = _released(recorded, target, job, snapshot, now)
         return TargetProgress(target, job, status, ready=True)
     return TargetProgress(target, job, recorded)
 
 
 def _released(
-    recorded: TargetStatus, target: Target, job: AdmittedWorkload | None, now: float
+    recorded: TargetStatus,
+    target: Target,
+    job: AdmittedWorkload | None,
+    snapshot: Snapshot,
+    now: float,
 ) -> TargetStatus:
-    news: dict[str, object] = {"releasedTime": once(recorded.releasedTime, now)}
-    if job is None or job.ready_pods <= target.toSize:
+    """The quota of a stopped job is free before its pods have ended."""
+    remaining = max(0, job.ready_pods - target.toSize) if job else 0
+    if recorded.stopped and target.uid in snapshot.ending:
+        remaining = snapshot.ending[target.uid].on_nodes
+    news: dict[str, object] = {
+        "releasedTime": once(recorded.releasedTime, now),
+        "endingPods": remaining if recorded.stopped else 0,
+    }
+    if not remaining:
         news["goneTime"] = once(recorded.goneTime, now)
     return _with(recorded, **news)
 
@@ -171,8 +191,10 @@ def release(
         news["stopped"] = True
         if cession.target_status(status.uid).stopped and job.active:
             news["stopRequestedTime"] = once(status.stopRequestedTime, now)
-            name = cession.metadata.name
-            stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=name)
+            news["staysStopped"] = job.stays_stopped
+            # nobody lets a Workload run again that is not marked
+            mark = "" if job.stays_stopped else cession.metadata.name
+            stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=mark)
             actions = (*actions, stop)
     else:
         news["resizeRequestedTime"] = once(status.resizeRequestedTime, now)
@@ -205,6 +227,20 @@ def is_overdue(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool
     allowed_s = progress.target.graceSeconds + EVICTION_TIMEOUT_S
     led = led_s(progress.status.stopRequestedTime, snapshot.led_since, now)
     return is_ending(progress) and led >= allowed_s
+
+
+def ending_reason(progress: Iterable[TargetProgress], snapshot: Snapshot, now: float) -> str:
+    """Which stopped jobs still save, and how long they may; empty if none does."""
+    jobs = [p.target for p in progress if p.status.endingPods and p.target.uid in snapshot.ending]
+    if not jobs:
+        return ""
+    names = listed([target.job or target.workload for target in jobs], MAX_NAMES)
+    ends_by = max(snapshot.ending[target.uid].ends_by for target in jobs)
+    if ends_by == inf:
+        return f"Pods of {names} have not ended yet."
+    if now >= ends_by + END_TIMEOUT_S:
+        return f"Pods of {names} have not ended, although their grace period is over."
+    return f"Pods of {names} may save until {rfc3339(ends_by)}."
 
 
 def _has_shrunk(target: Target, status: TargetStatus, job: AdmittedWorkload) -> bool:

@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from cede.api import names
 from cede.api.kueue import Pod
-from cede.api.objects import condition, is_true
+from cede.api.objects import condition, is_true, unix
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
 
@@ -26,6 +27,12 @@ class JobPods:
     ready_indexes: frozenset[int] = frozenset()
     # pods for which no node has room
     unplaced: int = 0
+    # pods that are on a node
+    on_nodes: int = 0
+    # True if the job does not come back by itself after it was stopped
+    stays_stopped: bool = False
+    # Unix seconds by which all of these have ended; infinite if one is not being deleted
+    ends_by: float = 0.0
 
 
 NO_PODS = JobPods()
@@ -39,17 +46,23 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     node_of_index = dict[int, str]()
     indexes = set[int]()
     unplaced = 0
+    ends = list[float]()
+    stays_stopped = False
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
         if pod.status.phase not in ("Pending", "Running"):
             continue
         if pod.spec.nodeName:
             requested[pod.spec.nodeName] += pod_requests(pod.spec)
             node_of_index[_index(pod)] = pod.spec.nodeName
+            # Kubernetes: the time of the deletion and the grace period
+            ends.append(unix(pod.metadata.deletionTimestamp) or inf)
         if is_true(pod.status.conditions, names.READY):
             ready += 1
             # the Job controller does not count a pod that is being deleted
             if not pod.metadata.deletionTimestamp:
                 indexes.add(_index(pod))
+        if pod.metadata.annotations.get(names.AFTER_PREEMPTION) == names.STOP:
+            stays_stopped = True
         if _is_unplaced(pod):
             unplaced += 1
         if _is_pod_0(pod):
@@ -61,6 +74,9 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         node_of_index=node_of_index,
         ready_indexes=frozenset(indexes),
         unplaced=unplaced,
+        on_nodes=len(ends),
+        stays_stopped=stays_stopped,
+        ends_by=max(ends, default=0.0),
     )
 
 
@@ -78,6 +94,9 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
         address=next((part.address for part in parts if part.address), ""),
         requested_per_node=dict(requested),
         unplaced=sum(part.unplaced for part in parts),
+        stays_stopped=any(part.stays_stopped for part in parts),
+        on_nodes=sum(part.on_nodes for part in parts),
+        ends_by=max((part.ends_by for part in parts), default=0.0),
     )
 
 

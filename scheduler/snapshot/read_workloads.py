@@ -131,6 +131,7 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         unready_since=unix(ready.lastTransitionTime) if ready.status == "False" else 0.0,
         # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition
         is_recovering=ready.reason == "WaitForRecovery",
+        stays_stopped=pods.stays_stopped or _stays_stopped(workload),
     )
     if job:
         admitted = _with_job(admitted, job, pods)
@@ -138,6 +139,14 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
     if workload.spec.active:
         return admitted
     return replace(admitted, usage=Counter(), counted=Counter())
+
+
+def _stays_stopped(workload: Workload) -> bool:
+    """As its pods say that are not there yet. Kueue copies no annotations of plain pods."""
+    return any(
+        pod_set.template.metadata.annotations.get(names.AFTER_PREEMPTION) == names.STOP
+        for pod_set in workload.spec.podSets
+    )
 
 
 def _assigned(workload: Workload) -> tuple[int, Quota]:

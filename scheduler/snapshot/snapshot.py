@@ -23,9 +23,11 @@ from scheduler.quota.cohort import CohortQuota, Queue
 from scheduler.snapshot.admitted_workloads import AdmittedWorkloads
 from scheduler.snapshot.cluster_quota import read_cohort_quota
 from scheduler.snapshot.disagreement import Count, distrusted, find_disagreements
+from scheduler.snapshot.ending_pods import read_ending
 from scheduler.snapshot.free_capacity import NodeRoom, read_nodes
 from scheduler.snapshot.guards import Guard, read_guards
 from scheduler.snapshot.job_index import JobIndex
+from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts, read_timeouts
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.observations import Observed
@@ -79,6 +81,8 @@ class Snapshot:
     cessions: tuple[Cession, ...] = ()
     # what keeps released capacity for preemptors
     guards: tuple[Guard, ...] = ()
+    # by the identity of a job that was stopped: its pods that have not ended
+    ending: Mapping[str, JobPods] = field(default_factory=dict)
     # on which Kueue places pods by topology
     placed_flavors: frozenset[str] = frozenset()
     # the nodes that are Ready and schedulable
@@ -184,6 +188,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         disagreements=disagreements,
         led_since=objects.led_since,
         guards=read_guards(objects.cluster_queues, of_all_queues, memory.workloads.waiting),
+        ending=read_ending(cessions, (*pending, *admitted), memory.jobs, memory.pods),
         placed_flavors=frozenset(
             flavor.metadata.name for flavor in objects.resource_flavors if flavor.spec.topologyName
         ),

@@ -139,6 +139,8 @@ class AdmittedWorkload:
     missing_pods: tuple[int, ...] = ()
     # how many of its pods find no room on any node
     unplaced_pods: int = 0
+    # True if it does not come back by itself after it was stopped
+    stays_stopped: bool = False
 
     @property
     def identity(self) -> str:

@@ -16,6 +16,7 @@ from elastic_runtime.contract import State, Status
 from scheduler.quota.cohort import CohortQuota, Queue, ResourceGroup, ResourceQuota
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.free_capacity import NodeRoom
+from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.kueue_timeouts import KueueTimeouts
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
@@ -207,6 +208,7 @@ def snapshot(
     timeouts: KueueTimeouts | None = None,
     overdue: frozenset[str] = frozenset(),
     kueue_preempts: bool = False,
+    ending: Mapping[str, JobPods] | None = None,
 ) -> Snapshot:
     """By default the queues use what the admitted Workloads use, and keep capacity for the
     preemptors of open Cessions; that of vision also if `is_reserved`."""
@@ -231,6 +233,7 @@ def snapshot(
         timeouts=timeouts or KueueTimeouts(),
         overdue=overdue,
         kueue_preempts=kueue_preempts,
+        ending=ending or {},
     )
 
 

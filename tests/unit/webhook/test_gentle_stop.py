@@ -121,6 +121,54 @@ def test_a_train_job_without_annotations_is_not_patched() -> None:
     assert "runtimePatches" not in create(job("TrainJob"))["spec"]
 
 
+# --- after a stop ---------------------------------------------------------------------------------
+AFTER = "cede.dev/after-preemption"
+
+
+@pytest.mark.parametrize("kind", WITH_TEMPLATES)
+def test_what_becomes_of_a_job_after_a_stop_is_on_its_pods(kind: str) -> None:
+    live = create(job(kind, {AFTER: "requeue"}))
+    file = job(kind, {AFTER: "requeue"})
+    for made in (live, update(live, file)):
+        for _, template in get_pod_templates(made):
+            assert template["metadata"]["annotations"][AFTER] == "requeue"
+
+
+def test_a_train_job_hands_it_to_its_job_set() -> None:
+    (patch,) = create(job("TrainJob", {AFTER: "stop"}))["spec"]["runtimePatches"]
+    metadata = patch["trainingRuntimeSpec"]["template"]["metadata"]
+    assert metadata["annotations"] == {AFTER: "stop"}
+
+
+@pytest.mark.parametrize(
+    ("made", "complaint"),
+    [
+        pytest.param(
+            job("JobSet", {AFTER: "delete"}),
+            "metadata.annotations[cede.dev/after-preemption] is 'delete': use requeue or stop",
+            id="another word",
+        ),
+        pytest.param(
+            job("Deployment", {AFTER: "stop"}),
+            "metadata.annotations[cede.dev/after-preemption] is stop, but a Deployment makes new "
+            "pods, which wait in its queue: remove the annotation, or make it a Job",
+            id="a Deployment",
+        ),
+    ],
+)
+def test_what_cannot_become_of_a_job_is_refused(made: Json, complaint: str) -> None:
+    assert refusal(made) == [complaint]
+
+
+def test_what_becomes_of_a_job_cannot_be_changed() -> None:
+    live = create(job("JobSet", {AFTER: "stop"}))
+    new = create(job("JobSet"))
+    assert complaints(AdmissionRequest(new, live, "ada", TEAM)) == [
+        "metadata.annotations[cede.dev/after-preemption] cannot be changed, because the pods have "
+        "it: delete the JobSet and create it again"
+    ]
+
+
 # --- updates --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", WITH_TEMPLATES)
 def test_an_update_gets_back_what_it_lacks(kind: str) -> None:

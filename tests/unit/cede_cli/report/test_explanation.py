@@ -208,6 +208,15 @@ def elastic_job(sizes: str = "2-8") -> Job:
             {"stopped": True, "releasedTime": "x"},
             "It was stopped without being asked.",
         ),
+        (
+            {"stopped": True, "releasedTime": "x", "endingPods": 3},
+            "It was stopped without being asked; 3 of its pods have not ended, and may still save.",
+        ),
+        (
+            {"stopped": True, "releasedTime": "x", "staysStopped": True},
+            "It was stopped without being asked, and stays so, as its annotation "
+            "cede.dev/after-preemption says.",
+        ),
         ({"askedTime": "x", "releasedTime": "x"}, "It has released the capacity."),
     ],
 )

@@ -256,7 +256,7 @@ def test_a_stopped_job_is_given_time_to_end_before_its_capacity_is_missed() -> N
     """Its pods may save until the end of their grace period."""
     time = rfc3339(NOW - 20)
     target = {"uid": "job-uid-gpt", "stopped": True, "stopRequestedTime": time}
-    target["releasedTime"] = time
+    target |= {"releasedTime": time, "endingPods": 8}
     record = cession("Released", 0, "Stop", targets=[target], releasedTime=time)
     current = snapshot(admitted=[admitted(active=False)], pending=[pending()], is_reserved=True)
     assert not [a for a in advance(record, current) if isinstance(a, UpdateCession)]

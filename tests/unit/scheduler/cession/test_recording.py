@@ -42,5 +42,14 @@ def test_a_job_gets_one_event_when_it_has_released_its_capacity() -> None:
     assert not [a for a in recording(done, done.status, NOW) if is_event(a)]
 
 
+def test_a_job_that_stays_stopped_has_an_event_that_says_how_to_start_it() -> None:
+    record = cession("Asked", 0, "Stop")
+    target = {"uid": "job-uid-gpt", "releasedTime": TIME, "stopped": True, "staysStopped": True}
+    done = cession("Released", 0, "Stop", targets=[target])
+    _, stays = [a for a in recording(record, done.status, NOW) if isinstance(a, RecordEvent)]
+    assert stays.reason is SchedulerEvent.STAYS_STOPPED
+    assert "set spec.active of Workload job-gpt to true" in stays.note
+
+
 def is_event(action: Action) -> bool:
     return isinstance(action, RecordEvent)

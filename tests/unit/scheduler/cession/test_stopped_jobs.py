@@ -1,20 +1,24 @@
 """A job that was stopped for a preemptor runs again when no open Cession needs that any more."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from scheduler.actions import SetWorkloadActive
 from scheduler.cession.stopped_jobs import run_again, set_aside_events
+from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders.scheduler import admitted, cession, pending, snapshot
+from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from tests.builders.scheduler import NOW, admitted, cession, pending, snapshot
 
 
 def activated(state: Snapshot) -> list[SetWorkloadActive]:
-    return list(run_again(state, [cession for cession in state.cessions if cession.open]))
+    is_open = [cession for cession in state.cessions if cession.open]
+    return list(run_again(state, is_open, NOW))
 
 
-WAITING = pending("gpt", "research", active=False, stopped_for="c-1")
+WAITING = pending("gpt", "research", active=False, stopped_for="c-1", job_uid="job-uid-gpt")
 STOPPING = admitted("gpt", active=False, stopped_for="c-1")
 EVICTED = replace(STOPPING, is_evicted=True)
 
@@ -23,7 +27,11 @@ EVICTED = replace(STOPPING, is_evicted=True)
     "state",
     [
         pytest.param(snapshot(pending=[WAITING]), id="its Cession was deleted"),
-        pytest.param(snapshot(admitted=[EVICTED]), id="and its pods still end"),
+        pytest.param(snapshot(admitted=[EVICTED]), id="Kueue counts it a moment longer"),
+        pytest.param(
+            snapshot(pending=[WAITING], ending={"job-uid-gpt": JobPods(ends_by=NOW - 30)}),
+            id="its pods do not end, and had their time",
+        ),
         pytest.param(
             snapshot(pending=[WAITING], cessions=[cession("Failed")]),
             id="its Cession ended, and the write that followed was lost",
@@ -47,6 +55,21 @@ def test_it_runs_again(state: Snapshot) -> None:
 def test_it_waits_until_kueue_has_evicted_it() -> None:
     """Somebody else may have its quota already."""
     assert not activated(snapshot(admitted=[STOPPING], cessions=[cession("Admitted")]))
+
+
+@pytest.mark.parametrize("job", [EVICTED, WAITING])
+def test_it_waits_until_its_pods_have_ended(job: PendingWorkload | AdmittedWorkload) -> None:
+    """New pods would continue from what the old ones have not saved yet."""
+    waiting = [job] if isinstance(job, PendingWorkload) else []
+    running = [job] if isinstance(job, AdmittedWorkload) else []
+    ending = {job.identity: JobPods(on_nodes=1, ends_by=NOW + 5)}
+    assert not activated(snapshot(pending=waiting, admitted=running, ending=ending))
+
+
+def test_the_pods_of_a_running_job_do_not_hold_up_its_growth() -> None:
+    slice_ = replace(WAITING, job_uid="job-uid-gpt", is_scale_up=True)
+    ending = {"job-uid-gpt": JobPods(on_nodes=1, ends_by=inf)}
+    assert activated(snapshot(pending=[slice_], admitted=[admitted("gpt")], ending=ending))
 
 
 def test_it_waits_while_its_cession_is_open() -> None:

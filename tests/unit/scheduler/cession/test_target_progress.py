@@ -12,10 +12,13 @@ from scheduler.actions import RequestSize, ResizeJob, SetWorkloadActive
 from scheduler.cession.target_progress import (
     STOP_AFTER_RESIZE_S,
     TargetProgress,
+    ending_reason,
     observe,
     ready_s,
     release,
+    watch,
 )
+from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -72,6 +75,34 @@ def test_a_recorded_time_is_kept() -> None:
 def test_a_job_that_ended_or_shrank_is_released() -> None:
     assert progress(None).status.releasedTime == STAMP
     assert progress(admitted(size=4)).status.releasedTime == STAMP
+
+
+@pytest.mark.parametrize("job", [None, admitted(active=False, is_evicting=True)])
+def test_a_stopped_job_is_gone_when_its_pods_have_ended(job: AdmittedWorkload | None) -> None:
+    """Kueue frees its quota at once. Of some kinds it keeps the Workload until then."""
+    record = cession("Released", 0, "Stop", targets=[{"uid": "job-uid-gpt", "stopped": True}])
+    target = record.spec.targets[0]
+    pods = {"job-uid-gpt": JobPods(on_nodes=3, ends_by=NOW + 20)}
+    current = snapshot(admitted=[job] if job else [], ending=pods)
+    saving = watch(record, target, current, NOW)
+    assert (saving.status.releasedTime, saving.status.goneTime) == (STAMP, "")
+    assert saving.status.endingPods == 3
+    assert ending_reason([saving], current, NOW) == (
+        f"Pods of gpt may save until {rfc3339(NOW + 20)}."
+    )
+    assert "although their grace period is over" in ending_reason([saving], current, NOW + 51)
+    ended = watch(record, target, snapshot(), NOW).status
+    assert (ended.goneTime, ended.endingPods) == (STAMP, 0)
+
+
+@pytest.mark.parametrize(("stays", "mark"), [(False, "c-1"), (True, "")])
+def test_a_job_that_stays_stopped_is_not_marked_to_run_again(stays: bool, mark: str) -> None:
+    job = replace(admitted(allowed_sizes=()), stays_stopped=stays)
+    stopped = [{"uid": "job-uid-gpt", "requestedTime": STAMP, "stopped": True}]
+    target = released(job, cession("Asked", 0, "Stop", targets=stopped))
+    (stop,) = target.actions
+    assert isinstance(stop, SetWorkloadActive)
+    assert (stop.active, stop.cession, target.status.staysStopped) == (False, mark, stays)
 
 
 def test_a_job_without_a_runtime_is_ready_at_once() -> None:

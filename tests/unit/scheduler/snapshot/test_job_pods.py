@@ -1,10 +1,12 @@
 """Where the pods of a job run, and how many are ready."""
 
+from math import inf
+
 import msgspec
 
 from cede.api import names
 from cede.api.kueue import Pod
-from cede.api.objects import Json
+from cede.api.objects import Json, unix
 from scheduler.snapshot.job_pods import NO_PODS, combined, read_job_pods
 from tests.builders.scheduler import GPU
 
@@ -19,9 +21,13 @@ def pod(
     phase: str = "Running",
     namespace: str = "research",
     labels: Json | None = None,
+    annotations: Json | None = None,
+    deleted: str | None = None,
 ) -> Pod:
     """A pod of the Job with this uid."""
     metadata = {"name": "p", "namespace": namespace, "labels": labels or {}} | owned("Job", job)
+    metadata |= {"annotations": annotations or {}}
+    metadata |= {"deletionTimestamp": deleted} if deleted else {}
     conditions = [{"type": "Ready", "status": str(ready)}]
     status = {"phase": phase, "podIP": "10.0.0.1", "conditions": conditions}
     spec = {"nodeName": node, "containers": [{"resources": {"requests": {GPU: 1}}}]}
@@ -40,6 +46,24 @@ def test_the_pods_of_a_job_are_counted_by_node() -> None:
 
 def test_pods_that_have_ended_do_not_count() -> None:
     assert read_job_pods([pod("u", phase="Succeeded")]) == NO_PODS
+
+
+def test_when_the_pods_on_nodes_have_ended_is_known_once_all_are_being_deleted() -> None:
+    first, last = "2026-01-02T00:00:05Z", "2026-01-02T00:00:20Z"
+    ending = [pod("u", deleted=last), pod("u", deleted=first), pod("u", node="", ready=False)]
+    shown = read_job_pods(ending)
+    assert (shown.on_nodes, shown.ends_by) == (2, unix(last))
+    assert read_job_pods([*ending, pod("u")]).ends_by == inf
+    together = combined([shown, read_job_pods([pod("v", deleted=first)])])
+    assert (together.on_nodes, together.ends_by) == (3, unix(last))
+
+
+def test_a_job_stays_stopped_if_one_of_its_pods_says_so() -> None:
+    stays = pod("v", annotations={names.AFTER_PREEMPTION: names.STOP})
+    comes_back = pod("u", annotations={names.AFTER_PREEMPTION: names.REQUEUE})
+    assert read_job_pods([stays]).stays_stopped
+    assert not read_job_pods([comes_back]).stays_stopped
+    assert combined([read_job_pods([comes_back]), read_job_pods([stays])]).stays_stopped
 
 
 def test_pod_0_is_where_the_runtime_answers() -> None:

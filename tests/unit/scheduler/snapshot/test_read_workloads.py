@@ -162,6 +162,17 @@ def test_the_pods_that_a_job_misses_and_since_when_kueue_counts() -> None:
 
 
 # --- pending --------------------------------------------------------------------------------------
+def test_a_job_whose_pods_are_not_there_yet_stays_stopped_as_its_template_says() -> None:
+    running = workload("a", 8, assigned=8)
+    notes = Meta(annotations={names.AFTER_PREEMPTION: names.STOP})
+    [pod_set] = running.spec.podSets
+    marked = replace(pod_set, template=replace(pod_set.template, metadata=notes))
+    stays = replace(running, spec=replace(running.spec, podSets=(marked,)))
+    assert read_admitted(stays, None, JobPods()).stays_stopped
+    assert not read_admitted(running, None, JobPods()).stays_stopped
+    assert read_admitted(running, None, JobPods(stays_stopped=True)).stays_stopped
+
+
 def test_a_slice_names_what_it_replaces() -> None:
     assert replaced_slice(workload("b", 8, replaces="a")) == ("research", "a")
     assert replaced_slice(workload("b", 8)) is None

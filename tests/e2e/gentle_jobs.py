@@ -1,0 +1,137 @@
+"""Jobs of several kinds that know nothing of Cede, and what their programs logged."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK
+
+IMAGE = "docker.io/library/cede-training:dev"
+NAMESPACE = "research"
+GRACE_S = 45
+BEGINS_AT_0 = ("begins after step", 0)
+
+
+@dataclass(frozen=True)
+class GentleJob:
+    """A job with four accelerators; `cluster` is the fixture of tests/conftest.py."""
+
+    cluster: Any
+    kind: str
+    launcher: str
+    # how long a save takes
+    save_s: float = 0.5
+    after_preemption: str = names.REQUEUE
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.lower()}-{self.launcher}"
+
+    @property
+    def pod_count(self) -> int:
+        """One where each would be a job of its own, or is large."""
+        return 1 if self.kind == "Deployment" or self.launcher in WITH_FRAMEWORK else 2
+
+    def create(self, run: str) -> None:
+        """A group of pods is made again by its maker when its pods are gone."""
+        self.cluster.kubectl("create", "-f", "-", stdin=_as_list(self._objects(run)))
+
+    def _objects(self, run: str) -> list[Json]:
+        match self.kind:
+            case "Job":
+                counts = {"parallelism": self.pod_count, "completions": self.pod_count}
+                spec = {**counts, "completionMode": "Indexed", "template": {"spec": self._pod(run)}}
+                return [self._object("batch/v1", spec)]
+            case "Deployment":
+                labels = {"app": self.name}
+                template = {"metadata": {"labels": labels}, "spec": self._pod(run)}
+                template["spec"]["restartPolicy"] = "Always"
+                spec = {"selector": {"matchLabels": labels}, "template": template}
+                return [self._object("apps/v1", spec)]
+            case "Pod":
+                return [self._member(run, index) for index in range(self.pod_count)]
+        raise ValueError(self.kind)
+
+    def _object(self, api_version: str, spec: Json) -> Json:
+        annotations = {names.GRACE: f"{GRACE_S}s", names.SAVE_TIME: "40s"}
+        if self.after_preemption != names.REQUEUE:
+            annotations[names.AFTER_PREEMPTION] = self.after_preemption
+        metadata = {"name": self.name, "namespace": NAMESPACE, "annotations": annotations}
+        return {"apiVersion": api_version, "kind": self.kind, "metadata": metadata, "spec": spec}
+
+    def _member(self, run: str, index: int) -> Json:
+        """A pod of a group."""
+        member = self._object("v1", self._pod(run, index))
+        metadata = member["metadata"]
+        metadata["name"] += f"-{index}-{uuid4().hex[:6]}"
+        metadata["labels"] = {names.POD_GROUP: self.name, names.QUEUE_NAME: names.LOCAL_QUEUE}
+        count = "kueue.x-k8s.io/pod-group-total-count"
+        metadata["annotations"][count] = str(self.pod_count)
+        return member
+
+    def _pod(self, run: str, index: int = 0) -> Json:
+        command, program = LAUNCHERS[self.launcher]
+        torch = "/shared/integrations" if self.launcher in WITH_FRAMEWORK else "/torch"
+        env = {
+            "RUN": run,
+            "PROGRAM": program,
+            "SAVE_S": str(self.save_s),
+            "MEMBER": str(index),
+            "PYTHONPATH": torch,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        container = {
+            "name": "train",
+            "image": IMAGE,
+            "command": ["sh", "-c", command],
+            "env": [{"name": name, "value": value} for name, value in env.items()],
+            "resources": {
+                "requests": {"cpu": "20m", "memory": "64Mi"},
+                "limits": {names.GPU: str(4 // self.pod_count)},
+            },
+            "volumeMounts": [
+                {"name": "torch", "mountPath": "/torch", "readOnly": True},
+                {"name": "shared", "mountPath": "/shared"},
+            ],
+        }
+        folders = {"torch": "/var/lib/torch", "shared": "/var/lib/shared"}
+        volumes = [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()]
+        return {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+
+    def pods(self) -> list[Json]:
+        """Its pods that run and are not being deleted."""
+        items = self.cluster.kubectl_json("get", "pods", "-n", NAMESPACE)["items"]
+        return [
+            pod
+            for pod in items
+            if pod["metadata"]["name"].startswith(f"{self.name}-")
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def logs(self, run: str) -> list[str]:
+        """The log of each rank, as any running pod reads it."""
+        pods = self.pods()
+        assert pods, f"no pod of {self.name} runs"
+        show = f"for file in /shared/{run}/log-*; do cat $file; echo; done"
+        name = pods[0]["metadata"]["name"]
+        text = self.cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "sh", "-c", show)
+        return [log for log in text.split("\n\n") if log.strip()]
+
+
+def _as_list(objects: list[Json]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def check_nothing_lost(log: str) -> None:
+    """The program was told to end once, saved its last step, and continued after it."""
+    lines = [line.rpartition(" ") for line in log.splitlines()]
+    events = [(what, int(number)) for what, _, number in lines if what != "step"]
+    steps = [int(number) for what, _, number in lines if what == "step"]
+    saved = events[1][1]
+    assert events == [BEGINS_AT_0, ("saved step", saved), ("begins after step", saved)], log
+    assert steps == list(range(1, len(steps) + 1)), "a step was lost or repeated"
