@@ -140,3 +140,7 @@ LAUNCHERS = {
 Python that gets the signal."""
 WITH_FRAMEWORK = ("accelerate", "trainer", "lightning")
 """Those whose packages are those of `make test-integrations`."""
+
+
+def processes_per_pod(launcher: str) -> int:
+    return 2 if LAUNCHERS[launcher][0] == TORCHRUN else 1
