@@ -143,25 +143,6 @@ def test_clock_that_was_ahead_at_the_start_and_goes_back_refuses_no_new_request(
     assert send_status_request(nonces, "new", NOW) is None
 
 
-def send_order(nonces: Nonces, nonce: str, sent_at: float) -> str | None:
-    headers = contract.sign_request(KEY, "PUT", contract.SIZE_PATH, JOB, nonce, b"{}", sent_at)
-    return nonces.refusal(KEY, "PUT", contract.SIZE_PATH, JOB, headers, b"{}", NOW)
-
-
-def test_an_older_order_is_refused_after_a_newer_one() -> None:
-    """It was held back on its way, and would undo the newer one."""
-    nonces = Nonces(LONG_AGO)
-    assert send_order(nonces, "second", NOW - 1) is None
-    assert send_order(nonces, "first", NOW - 2) == "an order that was sent later was taken before"
-    assert send_order(nonces, "third", NOW) is None
-    assert send_status_request(nonces, "status", NOW - 3) is None, "a question changes nothing"
-
-
-def test_an_order_of_before_a_restart_is_refused() -> None:
-    """A new pod 0 knows no order; what was sent before it started may have been taken."""
-    assert "before this pod started" in (send_order(Nonces(NOW), "captured", NOW - 5) or "")
-
-
 def test_signature_may_be_any_text() -> None:
     headers = {**signed(), contract.SIGNATURE_HEADER: "\u00e9"}
     assert refusal(headers) == "the signature is wrong"
