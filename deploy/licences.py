@@ -30,6 +30,7 @@ _SPELLINGS = {
     "bsd": "BSD-3-Clause",
     "bsd 2-clause license": "BSD-2-Clause",
     "bsd license": "BSD-3-Clause",
+    "isc license (iscl)": "ISC",
     "mit license": "MIT",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
     "python software foundation license": "PSF-2.0",
