@@ -71,37 +71,53 @@ def as_command(function: Command, formats: Sequence[str] = FACTS) -> Callable[..
     command. Its first parameter gets them as Options."""
 
     def call(ctx: typer.Context, **values: Any) -> int:
-        shared = Options(
-            _chosen(ctx, values, "kubeconfig"),
-            _chosen(ctx, values, "context"),
-            _chosen(ctx, values, "output") or formats[0],
-        )
-        if shared.output not in formats:
-            raise BadInput(f"-o {shared.output} is not for this command: {_listed(formats)}")
-        try:
-            return asyncio.run(function(shared, **values))
-        except BrokenPipeError:
-            # the reader has ended, as in `cede status | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return DONE
+        shared = _shared(ctx, values, formats)
+        return _run(function(shared, **values))
 
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    types = {"kubeconfig": KUBECONFIG, "context": CONTEXT, "output": _output(formats)}
-    parameters = [
-        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
-        *(
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-            )
-            for name, annotation in types.items()
-        ),
-    ]
+    parameters = _parameters(function, formats)
     # typer reads the parameters of what it calls from these two
     call.__dict__["__signature__"] = inspect.Signature(parameters)
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__doc__ = function.__doc__
     return call
+
+
+def _run(command: Coroutine[Any, Any, int]) -> int:
+    try:
+        return asyncio.run(command)
+    except BrokenPipeError:
+        # the reader has ended, as in `cede status | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+# --- the shared options ---------------------------------------------------------------------------
+def _parameters(function: Command, formats: Sequence[str]) -> list[inspect.Parameter]:
+    """The context, the command's own, and the shared ones."""
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    shared = {"kubeconfig": KUBECONFIG, "context": CONTEXT, "output": _output(formats)}
+    return [
+        _parameter("ctx", typer.Context, inspect.Parameter.empty),
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        *(_parameter(name, annotation, None) for name, annotation in shared.items()),
+    ]
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+def _shared(ctx: typer.Context, values: dict[str, Any], formats: Sequence[str]) -> Options:
+    """Takes the shared options out of `values`."""
+    chosen = Options(
+        _chosen(ctx, values, "kubeconfig"),
+        _chosen(ctx, values, "context"),
+        _chosen(ctx, values, "output") or formats[0],
+    )
+    if chosen.output not in formats:
+        raise BadInput(f"-o {chosen.output} is not for this command: {_listed(formats)}")
+    return chosen
 
 
 def _output(formats: Sequence[str]) -> Any:

@@ -6,8 +6,12 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import JOBS
+from tests.builders.jobs import TEAM, elastic_job, running_job
 from tests.fakes.api_server import ApiServer
 from tests.unit.cede_cli.conftest import Run
+from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.rules import complaints
 
 
 def put_job(server: ApiServer, **annotations: str) -> None:
@@ -43,6 +47,23 @@ async def test_a_program_gets_both_sizes(cede: Run) -> None:
     _, text, _ = await cede("resize", "gpt", "6", "-n", "vision", "-o", "json")
     facts = json.loads(text)
     assert (facts["desired_before"], facts["desired"], facts["size"]) == (8, 6, 4)
+
+
+@pytest.mark.parametrize("size", ["4", "6"])
+async def test_the_webhook_keeps_the_size_that_was_noted(
+    server: ApiServer, cede: Run, size: str
+) -> None:
+    """Also one that the job has already, which a patch of `parallelism` would not change."""
+    old = running_job(elastic_job(8, "2-8/2"), 4)
+    server.put(JOBS, old)
+    await cede("resize", "gpt", size)
+    new = server.get(JOBS, ("vision", "gpt"))
+    assert new is not None
+    request = AdmissionRequest(new, old, "alice", TEAM)
+    assert complaints(request) == []
+    stored = apply_defaults(request)
+    assert stored["metadata"]["annotations"][names.DESIRED_SIZE] == size
+    assert (stored["spec"]["parallelism"], stored["spec"]["completions"]) == (4, 4)
 
 
 @pytest.mark.parametrize(
