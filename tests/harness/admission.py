@@ -50,7 +50,7 @@ class Judge:
         namespace["metadata"]["labels"] = TEAM if labels is None else labels
         namespace["metadata"]["annotations"] = annotations or {}
         kind = str(obj["kind"]).lower()
-        request = {
+        request: Json = {
             "operation": "UPDATE" if old else "CREATE",
             "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
             "user": user,
