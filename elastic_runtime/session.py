@@ -106,7 +106,7 @@ class Session:
         scaling = LossScaling(grad_scaler)
         script_checks.raise_mistakes(
             [
-                *session_checks.second_session_mistakes(bool(link and link.has_session)),
+                *(link.job_mistakes(micro_batches) if link else ()),
                 *session_checks.session_mistakes(
                     model, optimizer, samples, micro_batches, micro_batch_size, self.strategy
                 ),

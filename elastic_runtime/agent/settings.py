@@ -49,12 +49,17 @@ class PodSettings:
     tee: int = 0
 
 
+def allowed_sizes(env: Mapping[str, str]) -> list[int]:
+    """In pods, ascending. A local job has no list: only 1."""
+    return [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
+
+
 def from_environment(env: Mapping[str, str]) -> PodSettings:
     """Raises KeyError or OSError that names what is missing."""
     index = int(env.get(contract.INDEX_ENV, "0"))
     job = env[contract.JOB_ENV]
     port = int(env.get(contract.PORT_ENV, contract.PORT))
-    sizes = [int(size) for size in env.get(contract.SIZES_ENV, "1").split(",")]
+    sizes = allowed_sizes(env)
     key = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE))
     local_host = env.get(LOCAL_HOST_ENV)
     default = Patience()

@@ -6,10 +6,16 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from elastic_runtime import contract, messages, script_checks
-from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_HOST_ENV, LOCAL_RANK_ENV
+from elastic_runtime import contract, messages, script_checks, session_checks
+from elastic_runtime.agent.settings import (
+    AGENT_FD_ENV,
+    LOCAL_HOST_ENV,
+    LOCAL_RANK_ENV,
+    allowed_sizes,
+)
 from elastic_runtime.distributed.gloo import open_store
 from elastic_runtime.distributed.group import Group
 from elastic_runtime.launchers import launcher_mistakes
@@ -40,6 +46,7 @@ def connect() -> "AgentLink | None":
         script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
     _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
+    _link.largest = max(allowed_sizes(os.environ)) * _link.ranks_per_pod
     report_failures(_link.send)
     return _link
 
@@ -62,7 +69,7 @@ def number_on_machine() -> int:
 class AgentLink:
     """`record`: the newest record received. `save_requests`: how many saves were requested.
 
-    `has_session`: a session uses this link.
+    `has_session`: a session uses this link. `largest`: of the allowed sizes, in workers.
     """
 
     def __init__(self, descriptor: int, local_rank: int, ranks_per_pod: int) -> None:
@@ -73,6 +80,7 @@ class AgentLink:
         self.record = Record()
         self.save_requests = 0
         self.has_session = False
+        self.largest = 1
         self._socket = socket.socket(fileno=descriptor)
         self._changed = threading.Condition()
         self._sending = threading.Lock()
@@ -86,6 +94,12 @@ class AgentLink:
             message = without_secrets(message)
         with self._sending:
             self._socket.sendall(encode_line(message))
+
+    def job_mistakes(self, micro_batches: int) -> Iterator[str]:
+        """Of a session that is to be created for this job."""
+        return session_checks.job_mistakes(
+            micro_batches, self.largest, has_session=self.has_session
+        )
 
     def wait_for_newer(self, generation: int) -> Record:
         """The first record above `generation` that this rank can act on.
