@@ -10,7 +10,7 @@ from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.save_format import Checkpoint
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.state.destination import Destination, Saved, WholeTensors
-from elastic_runtime.state.state_tree import State, named_tensors
+from elastic_runtime.state.state_tree import State, named_tensors, without_aliases
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class SavedState:
         For the leading rank. Tensors are loaded into those of the live state where they fit. None
         if there is no checkpoint. Raises LookupError if there are some and none is intact.
         """
-        live = dict(named_tensors(live_state()))
+        live = dict(without_aliases(named_tensors(live_state())))
         collected = self._collected
         if self._local and collected:
             loaded = None

@@ -3,8 +3,6 @@
 The skeleton and the tensors' names go first, then the tensors.
 """
 
-from collections.abc import Iterable, Iterator
-
 import torch
 
 from elastic_runtime.distributed.group import Group
@@ -16,6 +14,7 @@ from elastic_runtime.state.state_tree import (
     pack,
     unflatten,
     unpack,
+    without_aliases,
 )
 
 
@@ -46,7 +45,7 @@ def receive(group: Group, source: int, live: State | None = None) -> State:
     header = torch.empty(int(length), dtype=torch.uint8)
     group.receive([header], source)
     skeleton, layout = unpack(header.numpy().tobytes())
-    live_tensors = dict(enumerate(_without_aliases(named_tensors(live or {}))))
+    live_tensors = dict(enumerate(without_aliases(named_tensors(live or {}))))
     tensors = [
         _receive_buffer(live_tensors.get(number), name, shape, dtype)
         for number, (name, shape, dtype) in enumerate(layout)
@@ -56,19 +55,6 @@ def receive(group: Group, source: int, live: State | None = None) -> State:
     group.receive(data, source, first_tag=1)
     state: State = unflatten(skeleton, tensors)
     return state
-
-
-def _without_aliases(
-    tensors: Iterable[tuple[str, torch.Tensor]],
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """The same, with an empty name for a tensor that shares its memory with an earlier one.
-
-    Two names may receive different values, so they must not share a buffer.
-    """
-    addresses = set[int]()
-    for name, tensor in tensors:
-        yield ("" if tensor.data_ptr() in addresses else name), tensor
-        addresses.add(tensor.data_ptr())
 
 
 def _receive_buffer(

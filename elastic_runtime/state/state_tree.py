@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,6 +63,19 @@ def named_tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
     elif isinstance(state, (list, tuple)):
         for number, value in enumerate(state):
             yield from named_tensors(value, (*path, str(number)))
+
+
+def without_aliases(
+    tensors: Iterable[tuple[str, torch.Tensor]],
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same, with an empty name for a tensor that shares its memory with an earlier one.
+
+    Two names may be given different values, so they must not share a buffer.
+    """
+    addresses = set[int]()
+    for name, tensor in tensors:
+        yield ("" if tensor.data_ptr() in addresses else name), tensor
+        addresses.add(tensor.data_ptr())
 
 
 def digest(state: State) -> bytes:

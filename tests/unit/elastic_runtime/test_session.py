@@ -183,6 +183,29 @@ def test_a_stream_that_is_given_to_the_loader_is_refused() -> None:
         small_session().loader(generator())  # type: ignore[arg-type]
 
 
+class TwoRows:
+    """Both are one tensor until the first is written anew."""
+
+    def __init__(self) -> None:
+        self.a = self.b = torch.zeros(3)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"a": self.a, "b": self.b}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.a, self.b = state["a"], state["b"]
+
+
+def test_what_shares_memory_when_a_job_starts_is_loaded_apart(tmp_path: Path) -> None:
+    rows = TwoRows()
+    rows.a = torch.ones(3)
+    train(small_session(checkpoint=tmp_path, stateful=[rows]), steps=1)
+    again = TwoRows()
+    train(small_session(checkpoint=tmp_path, stateful=[again]), steps=1)
+    assert torch.equal(again.a, torch.ones(3))
+    assert torch.equal(again.b, torch.zeros(3))
+
+
 ENDS_EARLY = """
 import torch
 from elastic_runtime import Session
@@ -202,14 +225,13 @@ def test_a_job_whose_script_ends_before_its_last_step_has_failed(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("error", "lines"),
+    ("error", "begins"),
     [
-        pytest.param("step.backward(1)", 1, id="a mistake"),
-        # Python's own lines.
-        pytest.param("1 / 0", 4, id="any other error"),
+        pytest.param("step.backward(1)", "elastic_runtime: train.py, line 7: ", id="a mistake"),
+        pytest.param("1 / 0", "Traceback", id="any other error"),
     ],
 )
-def test_an_error_in_the_body_is_the_only_message(tmp_path: Path, error: str, lines: int) -> None:
+def test_an_error_in_the_body_is_the_only_message(tmp_path: Path, error: str, begins: str) -> None:
     (tmp_path / "train.py").write_text(ENDS_EARLY.replace("break", error))
     result = subprocess.run(
         [sys.executable, "train.py"],
@@ -219,7 +241,5 @@ def test_an_error_in_the_body_is_the_only_message(tmp_path: Path, error: str, li
         text=True,
     )
     assert result.returncode == 1
+    assert result.stderr.startswith(begins)
     assert "not committed" not in result.stderr
-    assert len([line for line in result.stderr.splitlines() if "^^" not in line]) == lines, (
-        result.stderr
-    )
