@@ -233,3 +233,20 @@ def test_what_is_named_in_place_of_another_argument_is_none_itself() -> None:
     names = [name for others in session_checks.OTHER_NAMES.values() for name in others]
     assert not {*names} & {*inspect.signature(Session).parameters}
     assert len(names) == len({*names})
+
+
+@pytest.mark.parametrize(
+    ("micro_batches", "largest", "is_refused"),
+    [
+        pytest.param(8, 8, False, id="one for each worker"),
+        pytest.param(7, 8, True, id="one worker would have none"),
+        pytest.param(1, 1, False, id="a local job, or one of a single worker"),
+        pytest.param(0, 8, False, id="another mistake, which is reported by itself"),
+        pytest.param("7", 8, False, id="no number"),
+    ],
+)
+def test_each_worker_of_the_largest_size_needs_a_micro_batch(
+    micro_batches: Any, largest: int, is_refused: bool
+) -> None:
+    messages = [*session_checks.job_mistakes(micro_batches, largest, has_session=False)]
+    assert ["the job may have 8 workers" in message for message in messages] == [True] * is_refused
