@@ -175,7 +175,7 @@ def sparse_mistakes(model: torch.nn.Module, by_name: Mapping[str, Any]) -> Itera
 def job_mistakes(micro_batches: Any, largest: int, *, has_session: bool) -> Iterator[str]:
     """`largest`: how many workers the allowed sizes may give the job. `has_session`: this worker
     has had a session already."""
-    if isinstance(micro_batches, Integral) and 0 < micro_batches < largest:
+    if isinstance(micro_batches, Integral) and 0 < int(micro_batches) < largest:
         yield (
             f"micro_batches is {micro_batches}, but the job may have {largest} workers, and those "
             f"without a micro-batch would do nothing: give {largest} or more, or leave the larger "

@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elastic_runtime import contract, messages, script_checks, session_checks
@@ -46,7 +46,7 @@ def connect() -> "AgentLink | None":
         script_checks.raise_mistakes(launcher_mistakes(os.environ, script))
         return None
     _link = AgentLink(int(descriptor), *_local_rank_and_ranks())
-    _link.largest = max(allowed_sizes(os.environ)) * _link.ranks_per_pod
+    _link.largest = most_workers(os.environ, _link.ranks_per_pod)
     report_failures(_link.send)
     return _link
 
@@ -55,6 +55,12 @@ def _local_rank_and_ranks() -> tuple[int, int]:
     """This process among those of its pod, and how many they are."""
     environment = os.environ
     return int(environment.get(LOCAL_RANK_ENV, "0")), int(environment.get(contract.RANKS_ENV, "1"))
+
+
+def most_workers(environment: Mapping[str, str], ranks_per_pod: int) -> int:
+    """Of the allowed sizes; 1 for a local job, whose size is whatever its user starts."""
+    is_local = LOCAL_HOST_ENV in environment
+    return 1 if is_local else max(allowed_sizes(environment)) * ranks_per_pod
 
 
 def number_on_machine() -> int:

@@ -96,7 +96,7 @@ def test_a_job_that_is_disturbed_trains_and_logs_as_one_that_is_not(
 def pair(tmp_path: Path) -> Iterator[Job]:
     """A job that begins when it has two workers."""
     job = make_job(tmp_path)
-    job.env[contract.SIZES_ENV] = "2"
+    job.env[contract.SIZES_ENV] = "2,8"
     yield job
     job.kill()
 

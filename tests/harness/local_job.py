@@ -82,7 +82,7 @@ class Job:
             contract.JOB_UID_ENV: "uid",
             contract.KEY_FILE_ENV: str(directory / "key"),
             contract.PORT_ENV: str(self.port),
-            contract.SIZES_ENV: str(smallest),
+            contract.SIZES_ENV: f"{smallest},8",
             contract.GRACE_ENV: "20",
             "CEDE_LOCAL": "127.0.0.1",
             "PYTHONPATH": str(TREE),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from elastic_runtime import contract
 from tests.harness.local_job import SCRIPT, Job
 
 pytestmark = pytest.mark.processes
@@ -59,15 +58,6 @@ def test_workers_without_a_micro_batch_are_in_the_status(tmp_path: Path) -> None
         job.until(lambda s: s.size == 1 and s.message == "")
     finally:
         job.kill()
-
-
-def test_fewer_micro_batches_than_the_sizes_allow_workers_are_one_error(tmp_path: Path) -> None:
-    job = Job(tmp_path, SCRIPT.replace("micro_batches=10", "micro_batches=3"))
-    job.env |= {contract.SIZES_ENV: "1,2", contract.RANKS_ENV: "2"}
-    job.start(0)
-    assert job.pods[0].wait(120) == 1
-    assert "micro_batches is 3, but the job may have 4 workers" in job.output()
-    assert "Traceback" not in job.output()
 
 
 # Pod 1 fails as soon as it has imported us.

@@ -98,6 +98,20 @@ def test_a_script_without_an_agent_has_no_link(monkeypatch: pytest.MonkeyPatch) 
     assert agent_link.connect() is None
 
 
+@pytest.mark.parametrize(
+    ("environment", "workers"),
+    [
+        pytest.param({"CEDE_SIZES": "1,2,4"}, 8, id="two in each pod of the largest size"),
+        pytest.param({}, 2, id="a job of one size"),
+        pytest.param({"CEDE_SIZES": "1,8", "CEDE_LOCAL": "127.0.0.1"}, 1, id="a local job"),
+    ],
+)
+def test_a_job_may_have_the_workers_of_its_largest_size(
+    environment: dict[str, str], workers: int
+) -> None:
+    assert agent_link.most_workers(environment, ranks_per_pod=2) == workers
+
+
 def test_a_link_answers_pings_and_counts_requested_saves(agent: Agent) -> None:
     agent.send(messages.SaveRequested())
     agent.send(messages.SaveRequested())
