@@ -5,7 +5,7 @@ draws the same numbers in the same order, so they are the same at every size of 
 """
 
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,10 @@ from elastic_runtime.mistake import Mistake
 from elastic_runtime.state.reshard_plan import Shard
 from elastic_runtime.strategies import fsdp2_internals
 
+# Buffers, each as its module and its name there.
+Places = Sequence[tuple[nn.Module, str]]
+# It begins behind the last row of every tensor.
+NO_ROWS = Shard(1, 1)
 # Called with each module, as by `model.apply`.
 Initialize = Callable[[nn.Module], object]
 
@@ -104,17 +108,34 @@ class FirstValues:
             self._visit(self._model, shard, rows)
         return rows
 
-    def draw_buffers(self) -> None:
-        """Give values to the buffers that no checkpoint has."""
+    def draw_buffers(self, seed: int) -> None:
+        """Give the buffers that no checkpoint has the values that `draw` gives them.
+
+        Users expect those of the first start, and that a checkpoint has what `state_dict` has.
+        """
         saved = {id(tensor) for tensor in self._model.state_dict(keep_vars=True).values()}
-        with self._drawing(seed=0):
-            for module in self._model.modules():
-                buffers = module.buffers(recurse=False)
-                if any(buffer.is_meta and id(buffer) not in saved for buffer in buffers):
-                    self._allocate([module])
-                    self._call(module)
-                    self._check_values([module])
-                    fsdp2_internals.drop_parameters([module])
+        places = [
+            (module, name)
+            for module in self._model.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+            if buffer.is_meta and id(buffer) not in saved
+        ]
+        first, second = (self._buffers_drawn(places, trial) for trial in range(2))
+        if not all(map(torch.equal, first, second)):
+            # At random: the values depend on all draws before, also on those of parameters.
+            _drop_buffers(places)
+            self.draw(seed, NO_ROWS)
+
+    def _buffers_drawn(self, places: Places, seed: int) -> list[torch.Tensor]:
+        """By place, after the modules that have them were initialized, and no others."""
+        _drop_buffers(places)
+        with self._drawing(seed):
+            for module in dict.fromkeys(module for module, _ in places):
+                self._allocate([module])
+                self._call(module)
+                self._check_values([module])
+                fsdp2_internals.drop_parameters([module])
+        return [module.get_buffer(name) for module, name in places]
 
     @contextmanager
     def _drawing(self, seed: int) -> Iterator[None]:
@@ -182,6 +203,12 @@ class FirstValues:
             return bool(tensor.isnan().all())
         allocated, version = self._unwritten.get(id(tensor), (None, 0))
         return allocated is tensor and tensor._version == version
+
+
+def _drop_buffers(places: Places) -> None:
+    """Afterwards they are on the meta device."""
+    for module, name in places:
+        module._buffers[name] = torch.empty_like(module.get_buffer(name), device="meta")
 
 
 def _allocate_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

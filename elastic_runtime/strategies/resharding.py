@@ -127,7 +127,7 @@ class Resharding:
         if self._model.is_from_meta:
             if saved == Saved.NOWHERE:
                 return self._model.first_shard(group, self._state.seed), self._state.extra_state()
-            self._model.draw_buffers()
+            self._model.draw_buffers(group, self._state.seed)
         if saved == Saved.NOWHERE:
             return self._shard_what_was_built(group)
         if saved == Saved.COLLECTED:

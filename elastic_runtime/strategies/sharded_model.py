@@ -1,6 +1,6 @@
 """A model under FSDP2, and its optimizers: read, unwrapped, and wrapped again for another group."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -80,22 +80,22 @@ class ShardedModel:
 
     def first_shard(self, group: Group, seed: int) -> ShardState:
         """This rank's rows of the values that a model from the meta device begins with."""
+        shard = shard_of(group, group.rank)
+        rows = self._first_values(group).draw(seed, shard)
+        whole = self.read(Shard(0, 1))
+        tensors = [rows[name] for name, _ in whole.table.keys]
+        return ShardState(shard, whole.table, tensors, whole.unsplit)
+
+    def draw_buffers(self, group: Group, seed: int) -> None:
+        """Give those of a model from the meta device that no checkpoint has their first values."""
+        self._first_values(group).draw_buffers(seed)
+
+    def _first_values(self, group: Group) -> FirstValues:
         fsdp2_internals.unwrap(self.model)
         # Only to learn what its blocks are.
         self._wrap(self.model, fsdp2_internals.make_mesh(group, self.device.type))
         blocks = fsdp2_internals.wrapped_modules(self.model)
         fsdp2_internals.unwrap(self.model)
-        shard = shard_of(group, group.rank)
-        rows = self._first_values(blocks).draw(seed, shard)
-        whole = self.read(Shard(0, 1))
-        tensors = [rows[name] for name, _ in whole.table.keys]
-        return ShardState(shard, whole.table, tensors, whole.unsplit)
-
-    def draw_buffers(self) -> None:
-        """Give values to those of a model from the meta device that no checkpoint has."""
-        self._first_values([]).draw_buffers()
-
-    def _first_values(self, blocks: Iterable[Any]) -> FirstValues:
         return FirstValues(self.model, blocks, self._initialize, self.device)
 
     def unwrap_empty(self) -> None:

@@ -165,10 +165,41 @@ def test_a_write_to_a_block_that_is_not_there_is_a_mistake() -> None:
 
 def test_only_buffers_that_no_checkpoint_has_are_drawn_for_one() -> None:
     model: Any = build_on_meta()
-    first_values(model).draw_buffers()
+    first_values(model).draw_buffers(SEED)
     assert torch.equal(model[2].scale, torch.arange(8.0))
     assert model[1].norm.running_mean.is_meta
     assert all(p.is_meta for p in model.parameters())
+
+
+class RandomFeatures(nn.Module):
+    """With a buffer that is drawn at random, and that no checkpoint has."""
+
+    frequencies: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.empty(8))
+        self.register_buffer("frequencies", torch.empty(8), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.gain)
+        self.frequencies.normal_()
+
+
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+def test_random_buffers_that_no_checkpoint_has_are_those_of_the_first_start(seed: int) -> None:
+    """Whatever is drawn before them, and on however many workers."""
+
+    def build_random() -> Any:
+        with torch.device("meta"):
+            return nn.Sequential(nn.Linear(8, 8), RandomFeatures(), nn.Linear(8, 3))
+
+    first, again = build_random(), build_random()
+    FirstValues(first, [first[0]], None, CPU).draw(seed, Shard(1, 3))
+    FirstValues(again, [again[0]], None, CPU).draw_buffers(seed)
+    assert torch.equal(first[1].frequencies, again[1].frequencies)
+    assert all(p.is_meta for p in again.parameters())
 
 
 # --- mistakes -------------------------------------------------------------------------------------
