@@ -235,4 +235,4 @@ def test_no_start_from_a_save_while_others_have_the_state() -> None:
     job = replace(view([outside(0), *BEHIND[1:]], wanted=1), record=Record(4))
     assert plan(job, NOW, LIMITS).record is None
     alone = replace(job, members={0: outside(0)})
-    assert plan(alone, NOW, LIMITS).record == Record(5, (0,), ("life-0",))
+    assert plan(alone, NOW, LIMITS).record == Record(5, (0,), ("life-0",), epoch=1)
