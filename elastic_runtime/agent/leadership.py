@@ -169,15 +169,17 @@ class Leadership:
     async def _ask(self) -> None:
         """Ask whom others follow, and take in what they answer."""
         asked = self._peers_to_ask()
+        led = self.coordinator is not None
         answers = await self._exchange(asked)
         silent = [
             peer.index
             for peer, answer in zip(asked, answers, strict=True)
             if answer is Silence.UNKNOWN
         ]
-        self._answers = Answers(
-            tuple(answer for answer in answers if isinstance(answer, Standing)), frozenset(silent)
-        )
+        standings = [answer for answer in answers if isinstance(answer, Standing)]
+        if not led:
+            # A coordinator has not asked all.
+            self._answers = Answers(tuple(standings), frozenset(silent))
         await asyncio.sleep(retry_delay_s(self.client.heartbeat_s))
 
     def _peers_to_ask(self) -> list[Peer]:
@@ -291,6 +293,7 @@ class Leadership:
         log.info("resigns", extra={"epoch": self.client.epoch})
         self.client.epoch = max(self.client.epoch, self.coordinator.reported_epoch)
         self.client.coordinator = None
+        self._asking_since = NEVER
         self.client.lose()
         for task in self._leading:
             task.cancel()

@@ -103,6 +103,9 @@ class Pod:
         if self.view:
             self.epoch = max(self.epoch, self.reported_epoch)
             self.view = None
+            # A coordinator has not asked all.
+            self.answers = None
+            self.asking_since = self.asked_until = NEVER
             self.lose()
 
     def follow(self, leader: Leader) -> None:
