@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from elastic_runtime.agent import succession
-from elastic_runtime.agent.coordination import Ballot, Candidacy, Leader, Standing
+from elastic_runtime.agent.coordination import (
+    Ballot,
+    Candidacy,
+    CoordinatorState,
+    Leader,
+    Standing,
+)
 from elastic_runtime.agent.membership_view import Limits
 from elastic_runtime.agent.succession import Answers, Knowledge, Reason
 from elastic_runtime.messages import Record
@@ -196,3 +202,37 @@ def test_an_election_is_above_what_pod_0_begins_meanwhile(epoch: int) -> None:
 def test_the_table_has_every_reason() -> None:
     table = succession.rule_table()
     assert all(reason.sentence in table for reason in Reason)
+
+
+def test_a_coordinator_begins_with_what_its_agent_knows() -> None:
+    kept = CoordinatorState(wanted=3, cession="c", ordered_at=7.0)
+    view = succession.inherited(member(1), kept, 9, smallest=1, largest=6)
+    assert (view.record, view.epoch, view.heard) == (RECORD, 9, RECORD.order)
+    assert (view.wanted, view.cession, view.ordered_at) == (3, "c", 7.0)
+    assert view.astray == {0, 2, 3, 4, 5}, "they may follow another until they report"
+
+
+def test_a_coordinator_does_not_continue_an_older_record_than_others_know() -> None:
+    newer = replace(standing(2), generation=4)
+    view = succession.inherited(
+        member(0, answers=Answers((newer,))), CoordinatorState(), 9, smallest=1, largest=4
+    )
+    assert (view.record, view.heard) == (Record(), (1, 4))
+
+
+def test_members_before_elect_too_while_they_may_not_know_the_new_ones() -> None:
+    record = replace(
+        RECORD,
+        members=(1,),
+        incarnations=("b.1",),
+        electors=(0, 1, 2),
+        elector_lives=("a", "b", "c"),
+    )
+    candidate = candidacy().candidate
+    candidate = replace(candidate, life="b")
+    granted = {2: Ballot(True, "", Standing(2, "c"))}
+    assert not succession.is_elected(record, candidate, {})
+    assert succession.is_elected(record, candidate, granted)
+    assert succession.is_voter(record, 2, "c")
+    left_out = Standing(1, "b", members=1, is_member=True, electors=3, is_elector=True)
+    assert not succession._may_elect([left_out])
