@@ -25,6 +25,27 @@ class Record:
     abrupt: bool = False
     # No pod continues: save the state, then park.
     stop: bool = False
+    # Of the coordinator that made it. A record is newer by its epoch, then by its generation.
+    epoch: int = 0
+    # The members before, by index, and the lives of their agents, as long as they could elect a
+    # coordinator that does not know this record. Until then no worker acts on it.
+    electors: tuple[int, ...] = ()
+    elector_lives: tuple[str, ...] = ()
+    # Earlier epochs that this record continues, and the last generation of each that it does.
+    earlier_epochs: tuple[int, ...] = ()
+    earlier_generations: tuple[int, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.epoch, self.generation
+
+    def continues(self, epoch: int, generation: int) -> bool:
+        """Whether what was trained in that generation is part of what this record continues."""
+        earlier = zip(self.earlier_epochs, self.earlier_generations, strict=True)
+        known = [*earlier, self.order]
+        return generation == 0 or any(
+            epoch == known_epoch and generation <= last for known_epoch, last in known
+        )
 
 
 @dataclass(frozen=True, slots=True)

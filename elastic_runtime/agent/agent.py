@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from elastic_runtime import messages
-from elastic_runtime.agent import control_server
-from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent import control_server, peers
 from elastic_runtime.agent.coordinator_client import CoordinatorClient
+from elastic_runtime.agent.hang_detection import PausableClock
+from elastic_runtime.agent.leadership import DECISION_INTERVAL_S, Leadership
+from elastic_runtime.agent.request_router import RequestRouter
 from elastic_runtime.agent.settings import PodSettings
 from elastic_runtime.agent.worker_pool import WorkerPool
 from elastic_runtime.agent.worker_process import WorkerProcess, py_spy_dump
@@ -22,12 +24,12 @@ log = logging.getLogger(__name__)
 # Of the grace period, for the last report and the end of the process.
 GRACE_RESERVE_S = 2.0
 LAST_REPORT_S = 2.0
-# A pod 0 that is terminated stays so long: the others may be terminated next, and without pod 0
-# they could not agree on a last save.
+# A coordinator that is terminated stays so long: the others may be terminated next, and have to
+# agree on a last save.
 LINGER_S = 10.0
 # Between two looks for the launcher of a local job.
 LAUNCHER_INTERVAL_S = 0.5
-# Of an agent to pod 0, and files and connections for all else.
+# Of an agent to the coordinator, and files and connections for all else.
 CONNECTIONS_PER_POD = 2
 OWN_FILES = 512
 
@@ -46,7 +48,11 @@ class Agent:
         self.settings = settings
         self.code = 0
         self.pool = WorkerPool(settings, script, self.end, self._log_hang)
-        self.client = CoordinatorClient(settings, self.pool, self.end)
+        # After this process itself was frozen, no coordinator counts as lost.
+        clock = PausableClock(time.monotonic, 10 * DECISION_INTERVAL_S)
+        self.client = CoordinatorClient(settings, self.pool, self.end, clock)
+        self.leadership = Leadership(settings, self.pool, self.client, clock)
+        self.router = RequestRouter(self.leadership)
         self.over = asyncio.Event()
         # Until when a terminating pod may stay, by the monotonic clock.
         self._leave_by = 0.0
@@ -57,12 +63,13 @@ class Agent:
         Returns the exit code.
         """
         server = control_server.Server(
-            self.settings.key, self.settings.job_uid, self.client.serve, self.metrics
+            self.settings.key, self.settings.job_uid, self.router.serve, self.metrics
         )
+        # Any agent may have to coordinate.
+        allow_connections(self.settings.largest)
         port = await server.start(self.settings.port, self.settings.host)
-        if self.settings.index == 0:
-            allow_connections(self.settings.largest)
-            self.client.coordinator = Coordinator(self.settings.smallest)
+        self.client.port = port
+        peers.publish_port(self.settings, port)
         log.info("pod up", extra={"index": self.settings.index, "port": port})
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,14 +92,7 @@ class Agent:
         return self.code
 
     def _start_tasks(self) -> list[asyncio.Task[None]]:
-        loops = [
-            self.client.send_reports(),
-            self.client.receive_replies(),
-            self.pool.run_workers(),
-            self.pool.watch(),
-        ]
-        if self.client.coordinator:
-            loops.append(self.client.coordinator.run())
+        loops = [self.leadership.run(), self.pool.run_workers(), self.pool.watch()]
         if self.settings.host:
             loops.append(self._leave_with_launcher())
         return [asyncio.create_task(work) for work in loops]
@@ -108,7 +108,7 @@ class Agent:
         return (coordinator.metrics() if coordinator else "") + self.pool.metrics()
 
     async def _log_hang(self, worker: WorkerProcess) -> None:
-        """Log the stacks of this pod's processes and, through pod 0, of all other pods'."""
+        """Log the stacks of this pod's processes and, by the coordinator, of all other pods'."""
         # Not awaited: others wait until the worker that hangs is killed.
         self.client.request_stacks()
         await self.pool.log_stacks()
@@ -144,12 +144,17 @@ class Agent:
         self.end(EXIT_LEFT_ON_REQUEST)
 
     async def _send_last_report(self) -> None:
-        """Report the end. Pod 0 waits until the others have reported theirs."""
+        """Report the end. A coordinator waits until the others have reported theirs.
+
+        One that the requested size leaves out does not: its quota is needed, the others elect.
+        """
+        coordinator = self.client.coordinator
+        is_released = bool(coordinator and coordinator.releases(self.settings.index))
         linger_s = 0.0
-        if self.pool.state.leaving:
+        if self.pool.state.leaving and not is_released:
             linger_s = min(self._leave_by - time.monotonic(), LINGER_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(LAST_REPORT_S, linger_s)):
                 await self.client.send_report()
-                if self.client.coordinator:
-                    await self.client.coordinator.wait_for_last_reports()
+                if coordinator and not is_released:
+                    await coordinator.wait_for_last_reports(self.settings.index)

@@ -1,8 +1,15 @@
-"""PURE. The messages between agents and pod 0, as JSON, through the signed control port.
+"""PURE. The messages between agents, as JSON, through the signed control port.
+
+The coordinator answers:
 
     POST /v1/member            MemberReport → {}               at every change, and as a heartbeat
     GET  /v1/record?after=N    → CoordinatorReply              held open until revision N is old
     POST /v1/stacks            → StacksReply                   every pod logs its ranks' stacks
+
+Every agent answers:
+
+    POST /v1/standing          Standing → Standing             whom each of the two follows
+    POST /v1/vote              Candidacy → Ballot              may this pod coordinate?
 
 All pods run the same image, so messages carry no version.
 """
@@ -14,6 +21,13 @@ from elastic_runtime.messages import Progress, Record, StoreOpened
 MEMBER_PATH = "/v1/member"
 RECORD_PATH = "/v1/record"
 STACKS_PATH = "/v1/stacks"
+STANDING_PATH = "/v1/standing"
+VOTE_PATH = "/v1/vote"
+
+
+def life_of(incarnation: str) -> str:
+    """The life of the agent that started these processes."""
+    return incarnation.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +41,13 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """What a replaced pod 0 cannot derive: every agent keeps a copy and reports it."""
+    """What a new coordinator cannot derive: every agent keeps a copy and reports it."""
 
     # The size last requested, by which Cession; None if no size was ever requested.
     wanted: int | None = None
     cession: str = ""
+    # When its sender signed that request, in Unix seconds: an older one is not obeyed any more.
+    ordered_at: float = 0.0
     # The newest checkpoint, as in `Progress`; step 0 if none is known.
     durable_step: int = 0
     digest: str = ""
@@ -43,12 +59,15 @@ class MemberReport:
     """The state of one pod, as its agent sees it."""
 
     index: int
-    # Changes whenever the pod's processes are started again.
+    # Changes whenever the pod's processes are started again: the agent's life, and a number.
     incarnation: str
-    # Where the other pods reach this one.
+    # Where the other pods reach this one, and its agent's control port.
     address: str = ""
+    port: int = 0
+    # The highest epoch that this pod follows or voted for.
+    epoch: int = 0
     # The generation that its ranks train in, 0 for none, and its members: only in the first report
-    # on a connection, from which a replaced pod 0 learns whom to wait for.
+    # on a connection, from which a new coordinator learns whom to wait for.
     generation: int = 0
     members: tuple[int, ...] = ()
     step: int = 0
@@ -61,8 +80,14 @@ class MemberReport:
     finished: bool = False
     # The newest generation that failed here.
     broken: int = 0
-    # The newest generation known here: a replaced pod 0 continues above it.
+    # The newest generation known here: a new coordinator continues above it.
     newest_generation: int = 0
+    # Epoch and number of the generation in which its ranks trained last, and of the newest record
+    # that its agent knows.
+    trained_epoch: int = 0
+    trained_generation: int = 0
+    record_epoch: int = 0
+    record_generation: int = 0
     # A rank has finished its part of the step in flight and waits for others.
     waits: bool = False
     # How long its ranks take for their own part of a step, in seconds; 0 if unknown.
@@ -75,14 +100,17 @@ class MemberReport:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorReply:
-    """The state of the job, as pod 0 decided it."""
+    """The state of the job, as its coordinator decided it."""
 
     # Grows with every change.
     revision: int = 0
-    # Names the coordinator: a replaced one counts from 0 again.
+    # Names the coordinator: a new one counts from 0 again.
     coordinator: str = ""
+    epoch: int = 0
     # None if it is the one that was sent before.
     record: Record | None = None
+    # With a record: host:port of its members' agents, each empty if unknown.
+    addresses: tuple[str, ...] = ()
     # How many checkpoints were requested of this coordinator, and how often the stacks of all pods.
     saves_requested: int = 0
     stacks_requested: int = 0
@@ -102,3 +130,67 @@ class StacksReply:
 
     # `CoordinatorReply.stacks_requested`, this request included.
     stacks_requested: int = 0
+
+
+# --- who coordinates ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The pod that coordinates in an epoch."""
+
+    index: int
+    # Of its agent.
+    life: str
+    # host:port of its agent.
+    address: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one pod knows of the job's leadership."""
+
+    index: int
+    life: str
+    # The highest epoch that this pod follows or voted for.
+    epoch: int = 0
+    # Whom it follows; None if that one has not answered lately.
+    leader: Leader | None = None
+    # Order and size of its newest record, and whether this pod, in this life, is a member of it.
+    record_epoch: int = 0
+    generation: int = 0
+    members: int = 0
+    is_member: bool = False
+    # The same of the members before, while they may still elect.
+    electors: int = 0
+    is_elector: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.record_epoch, self.generation
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """A pod asks for a vote."""
+
+    candidate: Leader
+    # Order of its record.
+    record_epoch: int
+    generation: int
+    # False: only whether the vote would be granted.
+    is_binding: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.record_epoch, self.generation
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    is_granted: bool
+    # Why not; empty if it is granted.
+    reason: str
+    # Of the voter.
+    standing: Standing

@@ -1,4 +1,4 @@
-"""The agent of pod 0 keeps the job's membership. A replaced pod 0 rebuilds it from the reports."""
+"""One agent keeps the job's membership. A new coordinator continues from what others keep."""
 
 import asyncio
 import heapq
@@ -10,7 +10,15 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 
 from elastic_runtime import contract, json_codec
-from elastic_runtime.agent import coordination, job_status, membership, metrics
+from elastic_runtime.agent import (
+    absentees,
+    coordination,
+    job_status,
+    membership,
+    membership_view,
+    metrics,
+    size_orders,
+)
 from elastic_runtime.agent.coordination import (
     CoordinatorReply,
     CoordinatorState,
@@ -19,12 +27,7 @@ from elastic_runtime.agent.coordination import (
 )
 from elastic_runtime.agent.hang_detection import PausableClock
 from elastic_runtime.agent.job_progress import JobProgress
-from elastic_runtime.agent.membership_view import (
-    Limits,
-    View,
-    heartbeat_s,
-    merge_report,
-)
+from elastic_runtime.agent.membership_view import Limits, View, heartbeat_s, merge_report
 from elastic_runtime.contract import SizeRequest, Status
 from elastic_runtime.messages import Record
 
@@ -38,23 +41,41 @@ LONG_POLL_S = 1.0
 # long the silence of a pod is waited for.
 LAST_REPORT_INTERVAL_S = 0.5
 LAST_REPORT_TIMEOUT_S = 1.0
+# The answer to an agent that should ask another coordinator, and to a size that was requested
+# before the one that was obeyed last.
+MISDIRECTED = 421
+CONFLICT = 409
 log = logging.getLogger(__name__)
 
 
 class Coordinator:
     def __init__(
-        self, smallest: int, limits: Limits | None = None, clock: Callable[[], float] | None = None
+        self,
+        smallest: int,
+        limits: Limits | None = None,
+        clock: Callable[[], float] | None = None,
+        *,
+        inherited: View | None = None,
+        kept: CoordinatorState | None = None,
     ) -> None:
+        """`inherited` and `kept`: what its own agent knows of the last coordinator."""
         # After this process itself was frozen, no pod counts as silent.
         self._clock = PausableClock(
             clock or asyncio.get_running_loop().time, 5 * DECISION_INTERVAL_S
         )
         self.limits = limits or Limits()
         now = self._clock()
-        self.view = View(smallest=smallest, started_at=now, changed_at=now)
+        kept = kept or CoordinatorState()
+        inherited = inherited or View(smallest=smallest)
+        self.view = replace(inherited, started_at=now, changed_at=now)
+        # Until it makes a generation, agents may know more of the last coordinator than it does.
+        self._inherits = True
+        # The highest epoch in a report: above its own, another coordinator is or will be elected.
+        self.reported_epoch = self.view.epoch
         self.revision = 0
         self.name = secrets.token_hex(6)
         self.progress = JobProgress()
+        self.progress.recover(kept)
         self.saves_requested = 0
         self.stacks_requested = 0
         # Pods in which a process waits for others in the step in flight.
@@ -74,19 +95,29 @@ class Coordinator:
 
     # --- requests ---------------------------------------------------------------------------------
 
-    async def handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        """Answer a controller or an agent: (status, body). Raises ValueError for a bad body."""
+    async def handle(
+        self, method: str, path: str, body: bytes, sent_at: float = 0.0
+    ) -> tuple[int, bytes]:
+        """Answer a controller or an agent: (status, body). Raises ValueError for a bad body.
+
+        `sent_at`: when a controller signed the request, in Unix seconds.
+        """
         route, _, query = path.partition("?")
         match method, route:
             case "PUT", contract.SIZE_PATH:
-                await self._resize(contract.decode_size(body))
+                if refusal := await self._resize(contract.decode_size(body), sent_at):
+                    return CONFLICT, json_codec.dump({"message": refusal})
             case "POST", contract.CHECKPOINT_PATH:
                 self.saves_requested += 1
                 await self._publish()
             case "GET", contract.STATUS_PATH:
                 pass
             case "POST", coordination.MEMBER_PATH:
-                await self._receive(json_codec.decode(MemberReport, body))
+                report = json_codec.decode(MemberReport, body)
+                self.reported_epoch = max(self.reported_epoch, report.epoch)
+                if report.epoch > self.view.epoch:
+                    return MISDIRECTED, json_codec.dump({"message": "it coordinates no more"})
+                await self._receive(report)
                 return 200, b"{}"
             case "POST", coordination.STACKS_PATH:
                 self.stacks_requested += 1
@@ -100,22 +131,15 @@ class Coordinator:
                 return 404, json_codec.dump({"message": f"no such call: {method} {route}"})
         return 200, contract.encode(self.status())
 
-    async def _resize(self, request: SizeRequest) -> None:
-        if request.size and request.size < self.view.smallest:
-            raise ValueError(
-                f"size is {request.size}: the smallest allowed is {self.view.smallest}, "
-                f"or 0 to stop"
-            )
-        if (request.size, request.cession) != (self.view.wanted, self.view.cession):
+    async def _resize(self, request: SizeRequest, sent_at: float) -> str:
+        """Obey the request, unless it is older than the last one: then the reason why not."""
+        order = size_orders.obey(self.view, request, sent_at, self._clock())
+        self.view = order.view
+        if order.is_new:
             log.info("size requested", extra={"size": request.size, "cession": request.cession})
-            self.view = replace(
-                self.view,
-                wanted=request.size,
-                cession=request.cession,
-                changed_at=self._clock() if request.size else self.view.changed_at,
-            )
             await self._publish()
         self._reported.set()
+        return order.refusal
 
     async def _receive(self, report: MemberReport) -> None:
         before = self.view.record
@@ -124,16 +148,15 @@ class Coordinator:
             self.waiting.add(report.index)
         else:
             self.waiting.discard(report.index)
-        if not before.generation:
+        if self._inherits:
             self.progress.recover(report.kept)
+            self.progress.finished |= report.finished
         known = (self.progress.finished, self.progress.durable_step)
         self.progress.own_s[report.index] = report.own_s
         self.progress.add(report.index, report.done, report.progress, before.members, before.abrupt)
         # Pods that wait outside may end when the job has finished. Every pod keeps what is durable.
-        if (
-            self.view.record != before
-            or (self.progress.finished, self.progress.durable_step) != known
-        ):
+        is_new = (self.progress.finished, self.progress.durable_step) != known
+        if is_new or self.view.record != before:
             await self._publish()
         self._reported.set()
 
@@ -160,7 +183,9 @@ class Coordinator:
         return CoordinatorReply(
             revision=self.revision,
             coordinator=self.name,
+            epoch=self.view.epoch,
             record=record,
+            addresses=membership_view.addresses(self.view, record) if record else (),
             saves_requested=self.saves_requested,
             stacks_requested=self.stacks_requested,
             finished=self.progress.finished,
@@ -170,11 +195,20 @@ class Coordinator:
             kept=CoordinatorState(
                 wanted=self.view.wanted,
                 cession=self.view.cession,
+                ordered_at=self.view.ordered_at,
                 durable_step=self.progress.durable_step,
                 digest=self.progress.digest,
                 save_s=self.progress.save_s,
             ),
         )
+
+    def misses_majority(self) -> bool:
+        return absentees.misses_majority(self.view, self._clock(), self.present_limits)
+
+    def mark_gone(self, index: int) -> None:
+        """A member's pod does not run any more: nobody listens where its agent was."""
+        self.view = absentees.without(self.view, index)
+        self._reported.set()
 
     # --- decisions --------------------------------------------------------------------------------
 
@@ -198,19 +232,21 @@ class Coordinator:
                     await self._reported.wait()
 
     async def _decide(self) -> None:
+        before = self.view.record
+        self.view = absentees.confirm(self.view, self._clock(), self.present_limits)
+        if self.view.record is not before:
+            await self._publish()
         decision = membership.plan(self.view, self._clock(), self.present_limits)
         if decision.record is None:
             return
-        log.info(
-            "new generation",
-            extra={
-                "record": asdict(decision.record),
-                "reason": decision.reason.name,
-                "why": decision.reason.sentence,
-            },
-        )
-        self.view = replace(self.view, record=decision.record, broke_at=None)
+        reason = decision.reason
+        facts = {"record": asdict(decision.record), "reason": reason.name, "why": reason.sentence}
+        log.info("new generation", extra=facts)
+        self._inherits = False
+        self.view = absentees.announce(self.view, decision.record)
         await self._publish()
+        # The members before may be no more, or be this pod alone.
+        self._reported.set()
 
     async def _publish(self) -> None:
         """Answer every agent that waits for news."""
@@ -221,27 +257,24 @@ class Coordinator:
                 self._record_revision = self.revision
             self._revised.notify_all()
 
-    async def wait_for_last_reports(self) -> None:
-        """Until every other pod has reported its end or is silent.
+    def releases(self, index: int) -> bool:
+        """Whether the requested size, which is not 0, leaves this pod out."""
+        return bool(self.view.wanted) and index >= (self.view.wanted or 0)
+
+    async def wait_for_last_reports(self, own_index: int) -> None:
+        """Until every pod other than `own_index` has reported its end or is silent.
 
         The end is `finished`, or `parked` if the job itself has not finished.
         """
         # As it is now: a job that finishes meanwhile does not make parked pods awaited again.
         job_finished = self.progress.finished
-        while self._awaits_last_report(job_finished):
+        while membership_view.awaits_last_report(
+            self.view, own_index, self._clock() - LAST_REPORT_TIMEOUT_S, job_finished=job_finished
+        ):
             self._reported.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_REPORT_INTERVAL_S):
                     await self._reported.wait()
-
-    def _awaits_last_report(self, job_finished: bool) -> bool:
-        reported_after = self._clock() - LAST_REPORT_TIMEOUT_S
-        others = [member for member in self.view.members.values() if member.index]
-        return any(
-            not (member.finished or (member.parked and not job_finished))
-            and member.reported_at > reported_after
-            for member in others
-        )
 
     # --- status -----------------------------------------------------------------------------------
 

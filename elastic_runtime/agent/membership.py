@@ -15,6 +15,7 @@ from elastic_runtime.agent.membership_decisions import (
     resize,
     restart,
     start,
+    succeeds,
     take_over,
     take_survey,
     training,
@@ -68,6 +69,18 @@ START_REASONS = (
 )
 RULES = (
     Rule(
+        Situation.SUCCEEDING,
+        succeeds,
+        lambda _: wait(Reason.MEMBERS_UNKNOWN),
+        (Reason.MEMBERS_UNKNOWN,),
+    ),
+    Rule(
+        Situation.ANNOUNCING,
+        lambda survey: bool(survey.view.record.electors),
+        lambda _: wait(Reason.UNANNOUNCED),
+        (Reason.UNANNOUNCED,),
+    ),
+    Rule(
         Situation.TAKING_OVER,
         lambda survey: survey.view.record.generation == 0 and bool(training(survey)),
         take_over,
@@ -91,6 +104,7 @@ RULES = (
         recover,
         (
             Reason.LOSS_UNKNOWN,
+            Reason.CUT_OFF,
             Reason.HAND_OVER_UNKNOWN,
             Reason.SURVIVORS_CONTINUE,
             Reason.STATE_LOST,

@@ -1,8 +1,10 @@
-"""PURE. What pod 0 decides in each situation of the job's membership, and why."""
+"""PURE. What the coordinator decides in each situation of the job's membership, and why."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from elastic_runtime.agent.absentees import may_be_cut_off
+from elastic_runtime.agent.coordination import life_of
 from elastic_runtime.agent.membership_reasons import Reason
 from elastic_runtime.agent.membership_view import Limits, Member, View
 from elastic_runtime.messages import Record
@@ -68,8 +70,20 @@ def new_generation(
         incarnations=tuple(member.incarnation for member in ordered),
         abrupt=abrupt,
         stop=stop,
+        epoch=survey.view.epoch,
     )
     return Decision(record, reason)
+
+
+# --- the coordinator was elected ------------------------------------------------------------------
+
+
+def succeeds(survey: Survey) -> bool:
+    """Whether members of the record, which is an earlier coordinator's, have yet to report."""
+    view = survey.view
+    members = zip(view.record.members, map(life_of, view.record.incarnations), strict=True)
+    is_unknown = any(index not in view.members and life not in view.gone for index, life in members)
+    return is_unknown and survey.now - view.started_at < survey.limits.silent_after_break_s
 
 
 # --- no generation is known -----------------------------------------------------------------------
@@ -83,17 +97,29 @@ def training(survey: Survey) -> list[Member]:
 def take_over(survey: Survey) -> Decision:
     """The members of the newest generation that trains continue."""
     trainers = training(survey)
-    newest = max(trainers, key=lambda member: member.generation)
+    newest = max(trainers, key=lambda member: (member.trained_epoch, member.generation))
     # Pod 0's own processes were lost with it.
     missing = set(newest.members) - survey.view.members.keys() - {0}
-    if missing and survey.now - survey.view.started_at < survey.limits.gather_s:
+    is_early = survey.now - survey.view.started_at < survey.limits.gather_s
+    if (missing and is_early) or _awaits_newest(survey):
         return wait(Reason.MEMBERS_MISSING)
-    members = [member for member in trainers if member.generation == newest.generation]
+    members = [
+        pod
+        for pod in trainers
+        if (pod.trained_epoch, pod.generation) == (newest.trained_epoch, newest.generation)
+    ]
     return new_generation(survey, Reason.TRAINING_CONTINUES, members, abrupt=True)
 
 
+def _awaits_newest(survey: Survey) -> bool:
+    """Whether no pod reports that knows the newest generation, of which pod 0 has heard."""
+    known = [(pod.record_epoch, pod.record_generation) for pod in survey.alive.values()]
+    is_early = survey.now - survey.view.started_at < survey.limits.cut_off_s
+    return is_early and max(known, default=(0, 0)) < survey.view.heard
+
+
 def start(survey: Survey) -> Decision:
-    if survey.now - survey.view.started_at < survey.limits.settle_s:
+    if survey.now - survey.view.started_at < survey.limits.settle_s or _awaits_newest(survey):
         return wait(Reason.GATHERING)
     return start_from_save(survey)
 
@@ -148,6 +174,7 @@ def loss_is_certain(survey: Survey) -> bool:
 def recover(survey: Survey) -> Decision:
     """The present members continue, and those that were about to leave with this generation."""
     present = survey.present
+    reporting_since = survey.now - survey.limits.silent_s
     broke_at = survey.view.broke_at
     if broke_at is not None:
         reporting = {
@@ -156,9 +183,12 @@ def recover(survey: Survey) -> Decision:
         is_any_silent = len(reporting) < len(present)
         if is_any_silent and survey.now - broke_at >= survey.limits.silent_after_break_s:
             present = reporting
+            reporting_since = broke_at
         elif is_any_silent and not loss_is_certain(survey):
             # The loss is known as soon as all others, or the agent of the lost one, have reported.
             return wait(Reason.LOSS_UNKNOWN)
+    if _may_be_cut_off(survey, reporting_since):
+        return wait(Reason.CUT_OFF)
     since = _loss_at(survey)
     behind = [pod for pod in _behind(survey) if pod.index not in present]
     hand_over_is_open = any(pod.broken != survey.view.record.generation for pod in behind)
@@ -171,6 +201,13 @@ def recover(survey: Survey) -> Decision:
     if not survivors:
         return new_generation(survey, Reason.STATE_LOST, ())
     return new_generation(survey, Reason.SURVIVORS_CONTINUE, survivors, abrupt=True)
+
+
+def _may_be_cut_off(survey: Survey, reporting_since: float) -> bool:
+    """Whether members that were silent since then may follow another coordinator."""
+    pods = survey.view.members.values()
+    reporting = {pod.index for pod in pods if pod.reported_at >= reporting_since}
+    return may_be_cut_off(survey.view, reporting, survey.now, survey.limits.cut_off_s)
 
 
 def _loss_at(survey: Survey) -> float:

@@ -1,4 +1,4 @@
-"""PURE. The situations of a job's membership, and the reasons for what pod 0 decides in each."""
+"""PURE. The situations of a job's membership, and the reasons for each decision."""
 
 from enum import Enum
 
@@ -12,6 +12,8 @@ STOP = "last generation: save and park"
 class Situation(Enum):
     """In the order of the rules: the first situation whose condition holds is the job's."""
 
+    SUCCEEDING = "the coordinator was elected a moment ago"
+    ANNOUNCING = "members of the generation before could elect without the newest one"
     TAKING_OVER = "pod 0 was replaced while the job trains"
     STARTING = "no pod trains, and this coordinator has made no generation"
     FINISHING = "a pod has finished the last step"
@@ -25,8 +27,12 @@ class Situation(Enum):
 
 
 class Reason(Enum):
-    """Why pod 0 makes a new generation or waits."""
+    """Why the coordinator makes a new generation or waits."""
 
+    # SUCCEEDING
+    MEMBERS_UNKNOWN = "Members have not reported to the new coordinator yet.", WAIT
+    # ANNOUNCING
+    UNANNOUNCED = "No pod acts on a generation that another coordinator may never know.", WAIT
     # TAKING_OVER
     MEMBERS_MISSING = "Members that others name have not reported to the new pod 0 yet.", WAIT
     TRAINING_CONTINUES = "The members that train continue under the new pod 0.", AT_ONCE
@@ -42,6 +48,7 @@ class Reason(Enum):
     FINISHED = "The other members are about to finish too.", WAIT
     # RECOVERING
     LOSS_UNKNOWN = "A member has not reported since the break: it may be the lost one.", WAIT
+    CUT_OFF = "Most members are silent: they may train under another coordinator.", WAIT
     HAND_OVER_UNKNOWN = "A leaving pod has not reported yet whether it handed over.", WAIT
     SURVIVORS_CONTINUE = "The pods that have the state continue without the lost one.", AT_ONCE
     STATE_LOST = "No pod has the state any more.", FROM_SAVE

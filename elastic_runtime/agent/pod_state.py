@@ -10,7 +10,7 @@ from elastic_runtime.agent.coordination import CoordinatorState, MemberReport, W
 from elastic_runtime.agent.job_progress import MAX_STEPS
 from elastic_runtime.agent.status_text import shorten
 from elastic_runtime.agent.worker_process import WorkerProcess
-from elastic_runtime.messages import Progress, StoreOpened, WorkerMessage
+from elastic_runtime.messages import Progress, Record, StoreOpened, WorkerMessage
 
 
 @dataclass
@@ -110,14 +110,22 @@ class PodState:
         index: int,
         address: str,
         *,
-        known_generation: int,
+        port: int,
+        epoch: int,
+        record: Record,
+        trained: tuple[int, int],
         done: WorkDone,
         kept: CoordinatorState,
     ) -> MemberReport:
-        """`known_generation`: of the newest record that this pod received."""
+        """`port`: of the agent. `epoch`: the highest that this pod follows or voted for.
+        `record`: the newest that it received. `trained`: epoch and number of the generation that
+        its ranks trained in last.
+        """
         return MemberReport(
             index=index,
             address=address,
+            port=port,
+            epoch=epoch,
             incarnation=self.incarnation,
             generation=self.generation,
             members=self.members,
@@ -127,7 +135,11 @@ class PodState:
             parked=self.parked,
             finished=self.finished,
             broken=self.broken,
-            newest_generation=max(self.newest_generation, known_generation),
+            newest_generation=max(self.newest_generation, record.generation),
+            trained_epoch=trained[0],
+            trained_generation=trained[1],
+            record_epoch=record.epoch,
+            record_generation=record.generation,
             waits=self.waits,
             own_s=self.own_s,
             store=self.store,

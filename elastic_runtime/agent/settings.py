@@ -9,6 +9,8 @@ from elastic_runtime.agent.hang_detection import Patience
 
 # Host of pod 0 when all pods run on one machine.
 LOCAL_HOST_ENV = "CEDE_LOCAL"
+# Beside the key of a local job: a file for each pod, with its control port.
+PORTS = "ports"
 # An agent writes these three for its workers. The descriptor of the socket to the agent; a script
 # that runs without an agent does not have it.
 AGENT_FD_ENV = "CEDE_AGENT_FD"
@@ -28,13 +30,17 @@ class PodSettings:
     key: bytes
     # Where the other pods reach this one.
     address: str
-    # Host and control port of pod 0.
-    coordinator: str
-    coordinator_port: int
+    # Host and control port of pod 0, which every agent asks first for the coordinator.
+    first_host: str
+    first_port: int
     # Of this pod's control server; 0 takes a free one.
     port: int
     # Where it listens; None: at all addresses.
     host: str | None = None
+    # The domain of the pods' names; empty if all pods run on this machine.
+    peers: str = ""
+    # On one machine: the folder where each pod writes its control port.
+    ports: Path | None = None
     # Of the allowed sizes.
     smallest: int = 1
     largest: int = 1
@@ -69,10 +75,12 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         job_uid=env[contract.JOB_UID_ENV],
         key=key.read_bytes().strip(),
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"),
-        coordinator=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
-        coordinator_port=port,
+        first_host=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
+        first_port=port,
         port=port if index == 0 or not local_host else 0,
         host=local_host,
+        peers="" if local_host else env.get(contract.PEERS_ENV, ""),
+        ports=key.parent / PORTS if local_host else None,
         smallest=min(sizes),
         largest=max(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")),

@@ -37,9 +37,17 @@ class WorkerPool:
         self.settings = settings
         self.script = script
         self.workers: list[WorkerProcess] = []
+        # Of this agent: its votes count as long as it runs, whatever becomes of its workers.
+        self.life = secrets.token_hex(6)
+        self._starts = 0
         self.state = PodState()
         # The newest record that this pod received.
         self.record = Record()
+        # Epoch and number of the generation that its ranks trained in last; epochs by number.
+        self.trained = 0, 0
+        self._epochs = dict[int, int]()
+        # The workers are started again because another coordinator continued without them.
+        self._is_overruled = False
         # A rank in another pod waits for the step in flight.
         self.others_wait = False
         self.done = WorkDone()
@@ -75,7 +83,8 @@ class WorkerPool:
         self._end(code)
 
     async def _start(self) -> None:
-        self.state = PodState(incarnation=secrets.token_hex(6), leaving=self.state.leaving)
+        self.state = PodState(incarnation=self._next_incarnation(), leaving=self.state.leaving)
+        self.trained = 0, 0
         if self._last_failure:
             failure = f"started its workers again: {self._last_failure.reason}"
             self.state.add_progress(messages.Progress(failure=failure))
@@ -86,6 +95,10 @@ class WorkerPool:
         # If the last workers died, the others must know at once.
         self.changed.set()
         self._send_record()
+
+    def _next_incarnation(self) -> str:
+        self._starts += 1
+        return f"{self.life}.{self._starts}"
 
     async def _wait_for_exit(self) -> int | None:
         """Until all workers have ended; if one fails, the others are killed. Its exit code."""
@@ -113,6 +126,9 @@ class WorkerPool:
         """The exit code of the pod; None to start the workers again."""
         left_early = False
         is_final = False
+        if self._is_overruled and not self.state.leaving:
+            self._is_overruled = False
+            return None
         if failed is None:
             self.state.finished = all(worker.finished for worker in self.workers)
             left_early = any(
@@ -134,7 +150,7 @@ class WorkerPool:
         )
         if failed is not None and code is not None:
             # For the last report: the workers that trained have ended.
-            self.state = PodState(incarnation=secrets.token_hex(6), leaving=leaving)
+            self.state = PodState(incarnation=self._next_incarnation(), leaving=leaving)
             reason = self._last_failure.reason if self._last_failure else how_it_ended(failed)
             self.state.add_progress(messages.Progress(failure=f"gave up: {reason}"))
         return code
@@ -156,9 +172,8 @@ class WorkerPool:
         self._deaths += 1
         self.all_deaths += 1
         self._died_at_step = self.state.step
-        log.warning(
-            "rank died", extra={"index": self.settings.index, "code": code, "deaths": self._deaths}
-        )
+        facts = {"index": self.settings.index, "code": code, "deaths": self._deaths}
+        log.warning("rank died", extra=facts)
 
     def kill(self) -> None:
         for worker in self.workers:
@@ -176,10 +191,23 @@ class WorkerPool:
         return self.record.members[:1] == (self.settings.index,)
 
     def set_record(self, record: Record) -> None:
+        """A newer one, which may have a lower number than one of a coordinator that was lost."""
+        self.state.newest_generation = max(self.state.newest_generation, self.record.generation)
         self.record = record
+        if record.generation and not record.continues(*self.trained):
+            log.warning("trains again as a member", extra={"trained": self.trained})
+            self._is_overruled = True
+            self.kill()
         self._send_record()
+        if record.electors:
+            # The coordinator waits until enough pods know it.
+            self.changed.set()
 
     def _send_record(self) -> None:
+        """To the workers, unless members before could elect a coordinator that does not know it."""
+        if self.record.electors:
+            return
+        self._epochs[self.record.generation] = self.record.epoch
         self.send(messages.NewRecord(self.record, self.settings.index))
 
     async def _receive_all(self, worker: WorkerProcess) -> None:
@@ -204,6 +232,7 @@ class WorkerPool:
         match message:
             case messages.Formed():
                 self._samples = message.samples
+                self.trained = (self._epochs.get(message.generation, 0), message.generation)
             case messages.StepCommitted():
                 # A pod that fails at the same step again and again makes no progress.
                 if message.step > self._died_at_step:
@@ -261,13 +290,11 @@ class WorkerPool:
             log.info("stacks", extra={"rank": rank, "step": self.state.step, "stacks": stacks})
 
     def metrics(self) -> str:
-        slowest_answer_s = max(
-            (worker.pulse().slowest_answer_s for worker in self.workers), default=0.0
-        )
+        answers = [worker.pulse().slowest_answer_s for worker in self.workers]
         return metrics.format_pod(
             self.state.step,
             self.all_deaths,
             self.hangs,
-            slowest_answer_s=slowest_answer_s,
+            slowest_answer_s=max(answers, default=0.0),
             own_s=self.state.own_s,
         )

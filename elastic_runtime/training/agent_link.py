@@ -24,9 +24,9 @@ from elastic_runtime.messages import (
     Record,
     WorkerMessage,
     decode_agent_message,
-    encode_line,
 )
 from elastic_runtime.training.failure_report import report_failures, without_secrets
+from elastic_runtime.training.outbox import Outbox
 
 # A process has one agent, and one socket to it.
 _link: "AgentLink | None" = None
@@ -89,7 +89,7 @@ class AgentLink:
         self.largest = 1
         self._socket = socket.socket(fileno=descriptor)
         self._changed = threading.Condition()
-        self._sending = threading.Lock()
+        self._outbox = Outbox(self._socket)
         self._group: Group | None = None
         # Generation → the store where its ranks meet, if this rank holds it.
         self._stores: dict[int, Any] = {}
@@ -98,8 +98,7 @@ class AgentLink:
     def send(self, message: WorkerMessage) -> None:
         if isinstance(message, messages.Progress):
             message = without_secrets(message)
-        with self._sending:
-            self._socket.sendall(encode_line(message))
+        self._outbox.send(message)
 
     def job_mistakes(self, micro_batches: int) -> Iterator[str]:
         """Of a session that is to be created for this job."""

@@ -10,6 +10,7 @@ from elastic_runtime.agent.coordination import (
     MEMBER_PATH,
     RECORD_PATH,
     CoordinatorReply,
+    Leader,
     MemberReport,
 )
 from elastic_runtime.agent.coordinator import Coordinator
@@ -28,22 +29,31 @@ def pod_settings(index: int = 0, coordinator_port: int = 0, ranks: int = 1) -> P
         JOB,
         KEY,
         HOST,
-        coordinator=HOST,
-        coordinator_port=coordinator_port,
+        first_host=HOST,
+        first_port=coordinator_port,
         port=0,
         ranks=ranks,
     )
 
 
 def agent(index: int, coordinator_port: int = 0) -> Agent:
-    """An agent that is not running."""
-    return Agent(pod_settings(index, coordinator_port), [])
+    """An agent that is not running, and follows pod 0 at this port."""
+    pod = Agent(pod_settings(index, coordinator_port), [])
+    if coordinator_port:
+        pod.leadership.leader = first_leader(coordinator_port)
+        pod.client.follow(pod.leadership.leader.address, pod.leadership.leader.epoch)
+    return pod
+
+
+def first_leader(port: int) -> Leader:
+    """Pod 0 in the first epoch."""
+    return Leader(0, "first", f"{HOST}:{port}", epoch=1)
 
 
 @asynccontextmanager
 async def listening(pod: Agent) -> AsyncIterator[int]:
     """The pod's control port."""
-    server = control_server.Server(KEY, JOB, pod.client.serve, pod.metrics)
+    server = control_server.Server(KEY, JOB, pod.router.serve, pod.metrics)
     try:
         yield await server.start(0, HOST)
     finally:

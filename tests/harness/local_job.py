@@ -23,11 +23,14 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
+from elastic_runtime.agent.settings import PORTS
 from elastic_runtime.contract import SizeRequest, State, Status
 from tests.paths import TREE
 
 KEY = b"0" * 64
 FOREVER = 1_000_000
+# A frozen pod does not answer: another one is asked then.
+CALL_TIMEOUT_S = 2.0
 SCRIPTS = TREE / "tests" / "processes" / "scripts"
 LOST = (SCRIPTS / "lost.py").read_text()
 SCRIPT = (SCRIPTS / "train.py").read_text()
@@ -110,9 +113,27 @@ class Job:
         self.pods[index].wait()
 
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
-        return contract.decode_status(
-            asyncio.run(control_client.call("127.0.0.1", self.port, key, "uid", method, path, body))
+        """The answer of pod 0, or of the first other pod that answers.
+
+        Raises OSError if none does, and control_client.Refused if the last one refuses.
+        """
+        *ports, last = [self.port_of(index) for index in sorted(self.pods)] or [self.port]
+        for port in ports:
+            with suppress(OSError, control_client.Refused):
+                return self._call_port(port, method, path, body, key)
+        return self._call_port(last, method, path, body, key)
+
+    def _call_port(self, port: int, method: str, path: str, body: bytes, key: bytes) -> Status:
+        call = control_client.call(
+            "127.0.0.1", port, key, "uid", method, path, body, timeout_s=CALL_TIMEOUT_S
         )
+        return contract.decode_status(asyncio.run(call))
+
+    def port_of(self, index: int) -> int:
+        """The control port of a pod; that of pod 0 is known before it runs."""
+        with suppress(OSError):
+            return int((self.directory / PORTS / str(index)).read_text())
+        return self.port
 
     def metrics(self) -> dict[str, float]:
         """The metrics that pod 0 publishes, without the prefix of their names."""
@@ -139,8 +160,12 @@ class Job:
                 if condition(status):
                     return status
             except OSError:
-                # Pod 0 does not run yet.
+                # No pod runs yet.
                 pass
+            except control_client.Refused as refused:
+                # No coordinator is known, or the one that is known does not answer.
+                if refused.status < 500:
+                    raise
             time.sleep(0.05)
         raise AssertionError(f"not within {seconds} s; last: {status}\n{self.output()}")
 

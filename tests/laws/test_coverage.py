@@ -94,6 +94,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/webhook/test_server.py",
         "bodies that are too large, too deep or never end are sent there",
     ),
+    "elastic_runtime/agent/election.py": (
+        "tests/unit/elastic_runtime/agent/test_leadership.py",
+        "agents elect there over their control ports",
+    ),
+    "elastic_runtime/agent/peers.py": (
+        "tests/unit/elastic_runtime/agent/test_leadership.py",
+        "agents find and ask each other there",
+    ),
+    "elastic_runtime/agent/request_router.py": (
+        "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
+        "every pod answers or forwards there",
+    ),
     "elastic_runtime/mistake.py": (
         "tests/unit/elastic_runtime/training/test_failure_report.py",
         "an exception without code; what becomes of it is checked there",

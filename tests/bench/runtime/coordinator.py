@@ -109,6 +109,8 @@ class SimulatedPod:
             self.report = replace(self.report, store=StoreOpened(record.generation, 1))
         elif record.store:
             self.report = replace(self.report, generation=record.generation)
+        epoch, generation = record.order
+        self.report = replace(self.report, record_epoch=epoch, record_generation=generation)
         self._changed.set()
 
 

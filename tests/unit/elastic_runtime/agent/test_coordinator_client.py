@@ -70,10 +70,12 @@ async def test_every_pod_returns_the_refusal_of_pod_0() -> None:
     ("method", "path"),
     [("POST", MEMBER_PATH), ("GET", f"{RECORD_PATH}?after=0"), ("POST", STACKS_PATH)],
 )
-async def test_calls_of_agents_are_answered_by_pod_0_only(method: str, path: str) -> None:
+async def test_calls_of_agents_are_answered_by_the_coordinator_only(method: str, path: str) -> None:
     async with three_pods() as (_, *others):
         for port in others:
-            with pytest.raises(control_client.Refused, match=r"404: .* is answered by pod 0 only"):
+            with pytest.raises(
+                control_client.Refused, match=r"421: .* is answered by the coordinator"
+            ):
                 await control_client.call(HOST, port, KEY, JOB, method, path, b"{}")
 
 
@@ -120,7 +122,7 @@ async def test_pods_keep_what_the_coordinator_was_asked_last() -> None:
         saved = Progress(durable_step=step, digest=f"digest-{step}", save_s=1.0)
         await report_to(job, replace(trains(0), progress=saved))
         pod.client.apply(await reply_of(job))
-    assert pod.client.kept == CoordinatorState(1, "", 9, "digest-9", 1.0)
+    assert pod.client.kept == CoordinatorState(1, durable_step=9, digest="digest-9", save_s=1.0)
 
 
 async def test_finished_job_ends_a_pod_that_is_in_no_generation() -> None:
@@ -150,7 +152,7 @@ async def test_a_pod_reports_as_often_as_pod_0_asks() -> None:
 async def test_a_reply_without_a_record_leaves_that_of_the_pod() -> None:
     pod = agent(1)
     record = Record(3, (0, 1), ("a", "b"), "here")
-    pod.client.apply(CoordinatorReply(1, "c", record))
+    pod.client.apply(CoordinatorReply(1, "c", record=record))
     pod.client.apply(CoordinatorReply(2, "c", saves_requested=1))
     assert pod.pool.record == record
 

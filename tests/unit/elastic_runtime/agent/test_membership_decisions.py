@@ -235,4 +235,30 @@ def test_no_start_from_a_save_while_others_have_the_state() -> None:
     job = replace(view([outside(0), *BEHIND[1:]], wanted=1), record=Record(4))
     assert plan(job, NOW, LIMITS).record is None
     alone = replace(job, members={0: outside(0)})
-    assert plan(alone, NOW, LIMITS).record == Record(5, (0,), ("life-0",))
+    assert plan(alone, NOW, LIMITS).record == Record(5, (0,), ("life-0",), epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("newest", "started_at", "members"),
+    [
+        pytest.param(3, NOW - LIMITS.gather_s, None, id="none that knows generation 5 reports"),
+        pytest.param(5, NOW - LIMITS.gather_s, (1, 2), id="one reports"),
+        pytest.param(3, NOW - LIMITS.cut_off_s, (1, 2), id="none reports for long"),
+    ],
+)
+def test_replaced_pod_0_waits_for_the_newest_generation_that_it_heard_of(
+    newest: int, started_at: float, members: tuple[int, ...] | None
+) -> None:
+    pods = [member(index, members=(1, 2)) for index in (1, 2)]
+    pods[1] = replace(pods[1], record_epoch=1, record_generation=newest)
+    job = replace(new_coordinator(pods, started_at=started_at), heard=(1, 5))
+    assert next_members(job) == members
+    nobody = replace(new_coordinator([outside(0)], started_at=started_at), heard=(1, 5))
+    assert (next_members(nobody) is None) == (started_at > NOW - LIMITS.cut_off_s)
+
+
+def test_no_decision_before_a_generation_is_announced() -> None:
+    job = view(FOUR, wanted=2)
+    unknown = replace(job.record, electors=(0, 1), elector_lives=("life-0", "life-1"))
+    assert plan(replace(job, record=unknown), NOW, LIMITS).reason is Reason.UNANNOUNCED
+    assert plan(job, NOW, LIMITS).reason is Reason.RESIZED

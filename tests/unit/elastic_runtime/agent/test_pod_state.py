@@ -11,7 +11,7 @@ from elastic_runtime.agent.coordination import CoordinatorState, WorkDone
 from elastic_runtime.agent.hang_detection import Pulse
 from elastic_runtime.agent.pod_state import PodState, merged
 from elastic_runtime.agent.worker_process import WorkerProcess
-from elastic_runtime.messages import Progress, WorkerMessage
+from elastic_runtime.messages import Progress, Record, WorkerMessage
 
 PROGRESS = st.builds(
     Progress,
@@ -143,8 +143,18 @@ def test_report_holds_the_whole_state() -> None:
     pod.receive(1, messages.CommandEnded())
     done = WorkDone(1, 2, 3.0)
     kept = CoordinatorState(wanted=2)
-    report = pod.state.report(1, "10.0.0.1", known_generation=9, done=done, kept=kept)
-    assert (report.index, report.address, report.incarnation) == (1, "10.0.0.1", "life-1")
+    report = pod.state.report(
+        1,
+        "10.0.0.1",
+        port=80,
+        epoch=2,
+        record=Record(9, epoch=1),
+        trained=(1, 8),
+        done=done,
+        kept=kept,
+    )
+    assert (report.index, report.incarnation) == (1, "life-1")
+    assert (report.address, report.port, report.epoch) == ("10.0.0.1", 80, 2)
     assert (report.generation, report.members, report.step) == (3, (1, 2), 7)
     assert report.newest_generation == 9
     assert report.store == messages.StoreOpened(3, 1234)

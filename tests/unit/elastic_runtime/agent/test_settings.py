@@ -33,7 +33,7 @@ def test_pod_of_a_cluster(env: dict[str, str]) -> None:
     pod = from_environment(env)
     assert (pod.index, pod.address, pod.key) == (3, "10.0.0.3", b"secret")
     assert (pod.smallest, pod.largest) == (2, 8)
-    assert (pod.coordinator, pod.coordinator_port) == ("train-0.train-peers", contract.PORT)
+    assert (pod.first_host, pod.first_port) == ("train-0.train-peers", contract.PORT)
     assert (pod.port, pod.host) == (contract.PORT, None)
     assert pod.patience == Patience(liveness_timeout_s=2.5, step_timeout_s=600.0)
 
@@ -54,7 +54,7 @@ def test_only_pod_0_of_a_local_job_uses_its_port(
         contract.INDEX_ENV: str(index),
     }
     pod = from_environment(env)
-    assert (pod.coordinator, pod.coordinator_port, pod.port) == ("127.0.0.1", 7000, port)
+    assert (pod.first_host, pod.first_port, pod.port) == ("127.0.0.1", 7000, port)
     assert pod.host == "127.0.0.1", "nobody else can reach it"
 
 

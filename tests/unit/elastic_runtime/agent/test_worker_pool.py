@@ -11,7 +11,15 @@ import pytest
 from elastic_runtime.agent import worker_pool
 from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.agent.worker_process import MAX_BYTES
-from elastic_runtime.messages import Failed, Finished, Record, StepCommitted, encode_line
+from elastic_runtime.messages import (
+    Failed,
+    Finished,
+    Formed,
+    NewRecord,
+    Record,
+    StepCommitted,
+    encode_line,
+)
 from tests.fakes.agents import agent
 
 FAILS = f"""
@@ -127,6 +135,55 @@ async def test_a_step_is_reported_at_once_by_the_leading_pod(
         assert pool.changed.is_set() == is_reported
     finally:
         await pool._wait_for_exit()
+
+
+MEMBERS = Record(3, (0, 1), ("a", "b"), "here", epoch=1)
+
+
+async def test_no_worker_acts_on_a_record_that_other_coordinators_may_never_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = agent(1).pool
+    sent = list[object]()
+    monkeypatch.setattr(pool, "send", sent.append)
+    unknown = replace(MEMBERS, electors=(0, 1), elector_lives=("a", "b"))
+    pool.set_record(unknown)
+    assert pool.changed.is_set(), "the coordinator waits until enough pods know it"
+    assert sent == []
+    pool.set_record(MEMBERS)
+    assert sent == [NewRecord(MEMBERS, 1)]
+
+
+@pytest.mark.parametrize(
+    ("winner", "is_overruled"),
+    [
+        pytest.param(
+            replace(MEMBERS, generation=5, epoch=9, earlier_epochs=(1,), earlier_generations=(2,)),
+            True,
+            id="the other coordinator did not continue it",
+        ),
+        pytest.param(
+            replace(MEMBERS, generation=5, epoch=9, earlier_epochs=(1,), earlier_generations=(3,)),
+            False,
+            id="it did",
+        ),
+    ],
+)
+async def test_what_another_coordinator_does_not_continue_is_forgotten(
+    winner: Record, is_overruled: bool
+) -> None:
+    pool = agent(1).pool
+    pool.script = ["-c", "import time; time.sleep(60)"]
+    await pool._start()
+    pool.set_record(MEMBERS)
+    pool._receive(pool.workers[0], Formed(3, (0, 1), 7))
+    assert pool.trained == (1, 3)
+    pool.set_record(winner)
+    if not is_overruled:
+        pool.kill()
+    code = pool._decide_after_exit(await pool._wait_for_exit())
+    # A pod that is overruled starts its workers again, which is no death.
+    assert (code, pool.all_deaths) == (None, 0 if is_overruled else 1)
 
 
 LEAVES_A_CHILD = f"""

@@ -1,0 +1,300 @@
+"""An agent's part in who coordinates the job: it follows a coordinator, votes, or is one itself."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Coroutine, Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from elastic_runtime.agent import election, peers, succession
+from elastic_runtime.agent.coordination import Ballot, Candidacy, Leader, Standing
+from elastic_runtime.agent.coordinator import Coordinator
+from elastic_runtime.agent.coordinator_client import CoordinatorClient, retry_delay_s
+from elastic_runtime.agent.hang_detection import PausableClock
+from elastic_runtime.agent.peers import MAX_CALLS, Peer, Silence
+from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.succession import NEVER, Act, Answers, Knowledge, Reason
+from elastic_runtime.agent.worker_pool import WorkerPool
+
+log = logging.getLogger(__name__)
+DECISION_INTERVAL_S = 0.05
+# A pod that is neither pod 0 nor a coordinator asks so many others in a round, besides pod 0.
+ASKED = 2
+
+
+def chance() -> int:
+    """For a new epoch."""
+    return 1 + secrets.randbelow(succession.CHANCES)
+
+
+class Leadership:
+    def __init__(
+        self,
+        settings: PodSettings,
+        pool: WorkerPool,
+        client: CoordinatorClient,
+        clock: PausableClock,
+    ) -> None:
+        self.settings = settings
+        self.client = client
+        # None if no coordinator was ever found.
+        self.leader: Leader | None = None
+        self._pool = pool
+        self._clock = clock
+        self._voted_at = NEVER
+        self._asking_since = NEVER
+        self._answers: Answers | None = None
+        self._reason: Reason | None = None
+        # A round of questions, and one of votes; the coordinator's loops, and those of its member.
+        self._rounds = dict[Act, asyncio.Task[None]]()
+        self._leading = list[asyncio.Task[None]]()
+        self._following = list[asyncio.Task[None]]()
+
+    @property
+    def coordinator(self) -> Coordinator | None:
+        return self.client.coordinator
+
+    @property
+    def address(self) -> str:
+        return f"{self.settings.address}:{self.client.port}"
+
+    # --- decisions --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow, elect or be the job's coordinator, until cancelled."""
+        try:
+            while True:
+                self._clock.tick()
+                self._decide()
+                for task in [*self._leading, *self._following]:
+                    if task.done():
+                        # Only a defect ends a loop: raise it.
+                        task.result()
+                await asyncio.sleep(DECISION_INTERVAL_S)
+        finally:
+            tasks = [*self._leading, *self._following, *self._rounds.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def knowledge(self) -> Knowledge:
+        coordinator = self.coordinator
+        return Knowledge(
+            self.settings.index,
+            self._pool.life,
+            self._pool.record if coordinator is None else coordinator.view.record,
+            epoch=self.client.epoch,
+            leads=coordinator is not None,
+            misses_majority=coordinator.misses_majority() if coordinator else False,
+            misses_pods=bool(coordinator and coordinator.view.astray),
+            answered_at=self.client.answered_at,
+            voted_at=self._voted_at,
+            asking_since=self._asking_since,
+            answers=self._answers,
+        )
+
+    def _decide(self) -> None:
+        coordinator = self.coordinator
+        if coordinator and coordinator.reported_epoch > self.client.epoch:
+            self.resign()
+        now = self._clock()
+        reason = succession.plan(self.knowledge(), now, self.client.limits)
+        if reason is not self._reason:
+            self._reason = reason
+            log.info("coordinator", extra={"act": reason.act.value, "why": reason.sentence})
+        match reason.act:
+            case Act.FOLLOW | Act.LEAD:
+                self._asking_since = NEVER
+                self._answers = None
+            case Act.ASK:
+                if self._asking_since == NEVER:
+                    self._asking_since = now
+                self._begin(reason.act, self._ask())
+            case Act.STAND:
+                self._begin(reason.act, self._stand())
+            case Act.SUCCEED:
+                answers = self._answers or Answers()
+                heard = [standing.epoch for standing in answers.standings]
+                epoch = succession.successor_epoch(max([self.client.epoch, *heard]), chance())
+                self._lead(epoch)
+
+    def _begin(self, act: Act, work: Coroutine[Any, Any, None]) -> None:
+        """Start a round, unless one of its kind is under way."""
+        last = self._rounds.get(act)
+        if last and not last.done():
+            work.close()
+            return
+        if last:
+            last.result()
+        self._rounds[act] = asyncio.create_task(work)
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def standing(self) -> Standing:
+        has_answered = self._clock() - self.client.answered_at < self.client.limits.leaderless_s
+        is_followed = has_answered or self.coordinator
+        return succession.standing_of(self.knowledge(), self.leader if is_followed else None)
+
+    def receive(self, other: Standing) -> Standing:
+        """Take in what another agent knows. Returns what this one knows then."""
+        leader = self.leader
+        if other.leader and other.leader.life != self._pool.life:
+            self._follow(other.leader)
+        elif leader and other.index == leader.index and other.life != leader.life:
+            # The pod that coordinated was replaced.
+            self.client.lose()
+        elif self.coordinator and other.epoch > self.client.epoch:
+            self.resign()
+        return self.standing()
+
+    def _note(self, peer: Peer, answer: Standing | Silence) -> None:
+        if isinstance(answer, Standing):
+            self.receive(answer)
+        elif answer is Silence.ABSENT and self.coordinator:
+            self.coordinator.mark_gone(peer.index)
+
+    async def _exchange(self, asked: Iterable[Peer]) -> list[Standing | Silence]:
+        """What these answer to what this pod knows, which it takes in."""
+        turns = asyncio.Semaphore(MAX_CALLS)
+
+        async def exchange(peer: Peer) -> Standing | Silence:
+            async with turns:
+                answer = await peers.exchange(self.settings, peer, self.standing())
+            self._note(peer, answer)
+            return answer
+
+        return await asyncio.gather(*map(exchange, asked))
+
+    async def _ask(self) -> None:
+        """Ask whom others follow, and take in what they answer."""
+        asked = self._peers_to_ask()
+        led = self.coordinator is not None
+        answers = await self._exchange(asked)
+        silent = [
+            peer.index
+            for peer, answer in zip(asked, answers, strict=True)
+            if answer is Silence.UNKNOWN
+        ]
+        standings = [answer for answer in answers if isinstance(answer, Standing)]
+        if not led:
+            # A coordinator has not asked all.
+            self._answers = Answers(tuple(standings), frozenset(silent))
+        await asyncio.sleep(retry_delay_s(self.client.heartbeat_s))
+
+    def _peers_to_ask(self) -> list[Peer]:
+        """A coordinator asks those that it misses, pod 0 without one all, others 0 and any two."""
+        own, settings = self.settings.index, self.settings
+        if self.coordinator:
+            astray = self.coordinator.view.astray
+            return self._members() if self._reason is Reason.ALONE else [*map(self._peer, astray)]
+        indexes = {*range(settings.largest), *self._pool.record.members} - {own}
+        if own != 0:
+            generator = secrets.SystemRandom()
+            chosen = generator.sample(sorted(indexes - {0}), min(ASKED, len(indexes - {0})))
+            indexes = {0, *chosen}
+        return [self._peer(index) for index in sorted(indexes)]
+
+    def _members(self) -> list[Peer]:
+        """The other pods that elect, and pod 0."""
+        record = self.knowledge().record
+        indexes = {0, *record.members, *record.electors} - {self.settings.index}
+        return [self._peer(index) for index in sorted(indexes)]
+
+    def _peer(self, index: int) -> Peer:
+        """A member by its address, where it is known: names are slow, and may be wrong for long."""
+        address = self.client.addresses.get(index, "")
+        is_member = index in self._pool.record.members
+        if index and is_member and address:
+            return Peer(index, address)
+        return peers.find(self.settings, index)
+
+    # --- votes ------------------------------------------------------------------------------------
+
+    def vote(self, candidacy: Candidacy) -> Ballot:
+        """The vote of this pod. A binding one it keeps for as long as it runs."""
+        now = self._clock()
+        reason = succession.refusal(self.knowledge(), candidacy, now, self.client.limits)
+        if candidacy.is_binding and not reason:
+            self.resign()
+            self.client.epoch = candidacy.candidate.epoch
+            self._voted_at = now
+        return Ballot(not reason, reason, self.standing())
+
+    async def _stand(self) -> None:
+        """Ask for the members' votes: first whether they would, so that none is spent in vain."""
+        record = self._pool.record
+        candidate = Leader(
+            self.settings.index,
+            self._pool.life,
+            self.address,
+            succession.election_epoch(self.client.epoch, chance()),
+        )
+        candidacy = Candidacy(candidate, record.epoch, record.generation)
+        self._voted_at = self._clock()
+        if not await self._hold_election(candidacy):
+            return
+        if candidate.epoch <= self.client.epoch or self.coordinator:
+            # It voted for another meanwhile.
+            return
+        self.client.epoch = candidate.epoch
+        is_elected = await self._hold_election(replace(candidacy, is_binding=True))
+        is_current = (self.client.epoch, self._pool.record.order) == (candidate.epoch, record.order)
+        if is_elected and is_current:
+            # The members have elected it for what it knows.
+            self._answers = None
+            self._lead(candidate.epoch)
+
+    async def _hold_election(self, candidacy: Candidacy) -> bool:
+        record = self._pool.record
+        members = self._members()
+        return await election.hold(self.settings, record, candidacy, members, self.receive)
+
+    # --- the coordinator --------------------------------------------------------------------------
+
+    def _follow(self, leader: Leader) -> None:
+        """Follow this coordinator, unless this pod follows or voted for a higher epoch."""
+        is_followed = self.leader is not None and leader.epoch <= self.leader.epoch
+        if is_followed or leader.epoch < self.client.epoch:
+            return
+        self.resign()
+        log.info("follows", extra=asdict(leader))
+        self._set_leader(leader, leader.address)
+
+    def _lead(self, epoch: int) -> None:
+        """Coordinate, from what this agent knows, and let the others know."""
+        leader = Leader(self.settings.index, self._pool.life, self.address, epoch)
+        kept, smallest, largest = self.client.kept, self.settings.smallest, self.settings.largest
+        view = succession.inherited(self.knowledge(), kept, epoch, smallest, largest)
+        log.info("leads", extra=asdict(leader) | {"generation": view.record.generation})
+        coordinator = Coordinator(smallest, inherited=view, kept=kept)
+        self.client.coordinator = coordinator
+        self._set_leader(leader, "")
+        announcing = self._announce()
+        self._leading = [asyncio.create_task(work) for work in (coordinator.run(), announcing)]
+
+    async def _announce(self) -> None:
+        await self._exchange(self._members())
+
+    def _set_leader(self, leader: Leader, address: str) -> None:
+        self.leader = leader
+        self._answers = None
+        self._asking_since = NEVER
+        for task in self._following:
+            task.cancel()
+        self.client.follow(address, leader.epoch)
+        loops = (self.client.send_reports(), self.client.receive_replies())
+        self._following = [asyncio.create_task(work) for work in loops]
+
+    def resign(self) -> None:
+        """Coordinate no more, if it does; another is or will be elected."""
+        if self.coordinator is None:
+            return
+        log.info("resigns", extra={"epoch": self.client.epoch})
+        self.client.epoch = max(self.client.epoch, self.coordinator.reported_epoch)
+        self.client.coordinator = None
+        self._asking_since = NEVER
+        self.client.lose()
+        for task in self._leading:
+            task.cancel()
+        self._leading = []

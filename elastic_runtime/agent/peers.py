@@ -1,0 +1,90 @@
+"""Where the agents of the other pods answer, before anybody has told: by name, or by their files.
+
+Also what the end of a call says about the pod that was called.
+"""
+
+import secrets
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from elastic_runtime import json_codec
+from elastic_runtime.agent.control_client import Refused, call
+from elastic_runtime.agent.coordination import STANDING_PATH, Standing
+from elastic_runtime.agent.settings import PodSettings
+
+# For the answer of an agent that runs: it computes nothing for it.
+STANDING_TIMEOUT_S = 1.0
+# That are under way together, of one agent.
+MAX_CALLS = 256
+
+
+class Silence(Enum):
+    """Why a pod has not answered."""
+
+    # Its name does not exist, or nobody listens: it does not run.
+    ABSENT = "absent"
+    # It may run behind a link that is cut, or frozen.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    index: int
+    # host:port of its agent; empty if there is none.
+    address: str
+
+
+def publish_port(settings: PodSettings, port: int) -> None:
+    """On one machine: let the other pods find this one. It replaces a file of an earlier pod."""
+    if settings.ports is None:
+        return
+    settings.ports.mkdir(parents=True, exist_ok=True)
+    draft = settings.ports / f".{settings.index}.{secrets.token_hex(4)}"
+    draft.write_text(str(port))
+    draft.replace(settings.ports / str(settings.index))
+
+
+def find(settings: PodSettings, index: int) -> Peer:
+    """The pod by its stable name."""
+    if index == 0:
+        return Peer(index, f"{settings.first_host}:{settings.first_port}")
+    if settings.ports is None:
+        return Peer(index, f"{settings.job}-{index}.{settings.peers}:{settings.first_port}")
+    with suppress(OSError, ValueError):
+        port = int((settings.ports / str(index)).read_text())
+        return Peer(index, f"{settings.first_host}:{port}")
+    return Peer(index, "")
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of an address, which may be of IPv6."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:
+    """Send this pod's standing to the other one: its own standing, or why there is none."""
+    if not peer.address:
+        return Silence.ABSENT
+    try:
+        body = await call(
+            *split(peer.address),
+            settings.key,
+            settings.job_uid,
+            "POST",
+            STANDING_PATH,
+            json_codec.encode(own),
+            timeout_s=STANDING_TIMEOUT_S,
+        )
+        standing = json_codec.decode(Standing, body)
+    except ConnectionRefusedError:
+        return Silence.ABSENT
+    except socket.gaierror as error:
+        # Without an answer of the name server nobody knows whether the name exists.
+        return Silence.UNKNOWN if error.errno == socket.EAI_AGAIN else Silence.ABSENT
+    except (OSError, Refused, ValueError):
+        return Silence.UNKNOWN
+    # Another pod may have got the address of one that ended.
+    return standing if standing.index == peer.index else Silence.ABSENT

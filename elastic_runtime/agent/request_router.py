@@ -1,0 +1,59 @@
+"""Which agent answers a signed request: this one, or the coordinator that it follows."""
+
+from collections.abc import Mapping
+
+from elastic_runtime import contract, json_codec
+from elastic_runtime.agent.control_client import Refused, forward
+from elastic_runtime.agent.coordination import STANDING_PATH, VOTE_PATH, Candidacy, Standing
+from elastic_runtime.agent.coordinator import MISDIRECTED
+from elastic_runtime.agent.leadership import Leadership
+from elastic_runtime.agent.peers import split
+
+# For a controller's call. Controllers wait 2 s, and then try another pod.
+FORWARD_TIMEOUT_S = 3.0
+UNAVAILABLE = 503
+
+
+class RequestRouter:
+    def __init__(self, leadership: Leadership) -> None:
+        self._leadership = leadership
+
+    async def serve(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        """(status, body). Raises ValueError for a bad body."""
+        leadership = self._leadership
+        match method, path:
+            case "POST", value if value == STANDING_PATH:
+                standing = leadership.receive(json_codec.decode(Standing, body))
+                return 200, json_codec.encode(standing)
+            case "POST", value if value == VOTE_PATH:
+                return 200, json_codec.encode(leadership.vote(json_codec.decode(Candidacy, body)))
+        if coordinator := leadership.coordinator:
+            sent_at = float(headers[contract.TIME_HEADER])
+            return await coordinator.handle(method, path, body, sent_at)
+        leader = leadership.standing().leader
+        if path not in contract.PATHS:
+            address = leader.address if leader else "nobody that this pod knows"
+            return MISDIRECTED, json_codec.dump(
+                {"message": f"{method} {path} is answered by the coordinator: {address}"}
+            )
+        if leader is None:
+            return UNAVAILABLE, json_codec.dump(
+                {"message": "no coordinator of this job is known at present: ask again"}
+            )
+        # With the caller's signature: with a nonce of our own, the coordinator would take a
+        # replayed request for a new one.
+        try:
+            reply = await forward(
+                *split(leader.address),
+                leadership.settings.key,
+                method,
+                path,
+                headers,
+                body,
+                timeout_s=FORWARD_TIMEOUT_S,
+            )
+        except Refused as refused:
+            return refused.status or 502, json_codec.dump({"message": refused.message})
+        return 200, reply

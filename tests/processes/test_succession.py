@@ -1,0 +1,69 @@
+"""Pod 0 may die like any other: the members choose another coordinator, and train on."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from elastic_runtime.contract import Status
+from tests.harness import local_job
+from tests.harness.local_job import Job, check_exactly_once
+
+pytestmark = pytest.mark.processes
+SCRIPT = local_job.SCRIPT
+# From the loss of pod 0 to the next step of the others.
+GOAL_S = 5.0
+
+
+def last_step(job: Job) -> int:
+    """Of all pods, by their journals."""
+    return max((line["step"] for line in job.lines("steps-*")), default=0)
+
+
+def seconds_until_next_generation_trains(job: Job, before: Status) -> float:
+    """Until a step is committed in a later generation than before, by the journals alone."""
+    began = time.monotonic()
+    while not any(line["generation"] > before.generation for line in job.lines("steps-*")):
+        assert time.monotonic() < began + 60, f"training stands still\n{job.output()}"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def test_members_train_on_when_pod_0_is_killed_and_it_comes_back_as_a_member(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    job.start(0, 1, 2, 3)
+    before = job.trains(4)
+    job.resize(4)
+    job.kill_pod(0)
+    assert seconds_until_next_generation_trains(job, before) < GOAL_S
+    without = job.trains(3)
+    assert (without.wanted, without.cession) == (4, "c1")
+    job.start(0)
+    back = job.trains(4)
+    assert back.generation > without.generation
+    second_life = (job.directory / "pod-0.txt").read_text().rpartition("pod up")[2]
+    assert "follows" in second_life
+    assert "leads" not in second_life
+    # Pods beyond the size leave, whichever pod coordinates.
+    job.resize(3)
+    job.trains(3)
+    job.stop()
+    check_exactly_once(job, undisturbed)
+
+
+def test_members_train_on_while_the_agent_of_pod_0_is_frozen(
+    job: Job, undisturbed: Callable[[int], list[float]]
+) -> None:
+    job.start(0, 1, 2, 3)
+    before = job.trains(4)
+    os.kill(job.pods[0].pid, signal.SIGSTOP)
+    seconds_until_next_generation_trains(job, before)
+    without = job.trains(3, beyond=20)
+    os.kill(job.pods[0].pid, signal.SIGCONT)
+    back = job.trains(4)
+    assert back.generation > without.generation
+    job.stop()
+    check_exactly_once(job, undisturbed)

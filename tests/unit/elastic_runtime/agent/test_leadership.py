@@ -1,0 +1,108 @@
+"""Agents find, elect and depose their coordinator over their control ports."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from elastic_runtime.agent import peers
+from elastic_runtime.agent.agent import Agent
+from elastic_runtime.agent.coordination import Leader, Standing
+from elastic_runtime.agent.succession import TERM
+from elastic_runtime.messages import Record
+from tests.fakes.agents import HOST, agent, listening
+
+MEMBERS = (0, 1, 2, 3)
+
+
+@asynccontextmanager
+async def members(*lost: int, fresh: int | None = None) -> AsyncIterator[list[Agent]]:
+    """Agents of generation 3, which pod 0 made in epoch 1. Those that are `lost` do not run; one
+    that is `fresh` is a replaced pod."""
+    pods = [agent(index) for index in MEMBERS]
+    lives = tuple(f"{pod.pool.life}.1" for pod in pods)
+    record = Record(3, MEMBERS, lives, "here", epoch=1)
+    if fresh is not None:
+        pods[fresh] = agent(fresh)
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(TemporaryDirectory()))
+        for pod in pods:
+            server = await stack.enter_async_context(AsyncExitStack())
+            pod.client.port = await server.enter_async_context(listening(pod))
+            if pod.settings.index in lost:
+                # Nobody listens at its port any more.
+                await server.aclose()
+        ports = [pod.client.port for pod in pods]
+        leader = Leader(0, lives[0].partition(".")[0], f"{HOST}:{ports[0]}", 1)
+        for pod in pods:
+            settings = replace(
+                pod.settings, first_port=ports[0], ports=directory, largest=len(MEMBERS)
+            )
+            peers.publish_port(settings, pod.client.port)
+            pod.settings = pod.leadership.settings = pod.client.settings = settings
+            pod.client.addresses = {index: f"{HOST}:{ports[index]}" for index in MEMBERS}
+            if pod.settings.index != fresh:
+                state = pod.pool.state
+                state.incarnation = f"{pod.pool.life}.1"
+                state.generation, state.members, state.ready = 3, MEMBERS, True
+                pod.pool.record = record
+                pod.leadership.leader = leader
+                pod.client.follow(leader.address, 1)
+                # It was lost a moment ago.
+                pod.client.lose()
+        running = [pod for pod in pods if pod.settings.index not in lost]
+        tasks = [asyncio.create_task(pod.leadership.run()) for pod in running]
+        try:
+            yield running
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for pod in pods:
+                pod.client.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def leaders(pods: Sequence[Agent]) -> list[Agent]:
+    return [pod for pod in pods if pod.leadership.coordinator]
+
+
+async def test_a_majority_of_the_members_elects_one_coordinator() -> None:
+    async with members(0) as pods:
+        await until(lambda: all(pod.pool.record.epoch > TERM for pod in pods))
+        [leader] = leaders(pods)
+        assert {pod.leadership.leader for pod in pods} == {leader.leadership.leader}
+        assert len({pod.client.epoch for pod in pods}) == 1
+
+
+async def test_a_replaced_pod_0_follows_the_coordinator_that_the_others_elect() -> None:
+    async with members(fresh=0) as pods:
+        first = pods[0]
+        await until(lambda: min(pod.client.epoch for pod in pods) > TERM)
+        assert first.leadership.coordinator is None
+
+
+async def test_half_of_the_members_elect_none() -> None:
+    async with members(0, 1) as pods:
+        await until(lambda: all(pod.leadership._voted_at > 0 for pod in pods))
+        assert not leaders(pods)
+        assert {pod.client.epoch for pod in pods} == {1}, "no vote is spent in vain"
+
+
+async def test_a_deposed_coordinator_follows_the_next_one() -> None:
+    async with members(0) as pods:
+        await until(lambda: len(leaders(pods)) == 1)
+        [deposed] = leaders(pods)
+        next_one = Leader(7, "next", "127.0.0.1:1", 3 * TERM)
+        deposed.leadership.receive(Standing(7, "next", epoch=3 * TERM, leader=next_one))
+        assert deposed.leadership.coordinator is None
+        assert deposed.leadership.leader == next_one
+        # What the first one sends counts no more.
+        assert deposed.client.epoch == 3 * TERM
