@@ -58,7 +58,7 @@ class Training:
     def obey_record(self, pod: Pod, now: float) -> None:
         record, workers = pod.record, pod.workers
         is_new = record.generation > workers.tried and not record.electors
-        if workers.ready_at or not is_new or record.stop or not record.members:
+        if workers.ready_at or not is_new or record.stop:
             return
         if pod.index not in record.members:
             workers.tried = record.generation
