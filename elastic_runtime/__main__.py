@@ -14,30 +14,19 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from elastic_runtime import contract
-from elastic_runtime.agent import external_command, job_report, local_job, settings
+from elastic_runtime.agent import (
+    external_command,
+    job_report,
+    local_job,
+    restarted_rank,
+    settings,
+)
 from elastic_runtime.agent.agent import Agent
 from elastic_runtime.agent.console import CONSOLE, ConsoleHandler
+from elastic_runtime.arguments import WORDS, make_parser, make_request_parser
 from elastic_runtime.contract import SizeRequest, Status
 from elastic_runtime.json_logging import JsonLineFormatter, log_to
 from elastic_runtime.launchers import launcher_mistakes
-
-EXAMPLES = """\
-on this machine:
-  python -m elastic_runtime --local 4 train.py --epochs 3   four "pods"; Ctrl-C saves and stops
-                                                            them, the same command resumes
-and then, in the same directory of another terminal:
-  python -m elastic_runtime status          state, size, step, loss, ...; as JSON with `-o json`
-  python -m elastic_runtime resize 2        train on with two pods; `resize 4` brings two back
-  python -m elastic_runtime save            save now, while the job trains
-  python -m elastic_runtime verify save     check the checkpoints in the folder `save`
-  python -m elastic_runtime saves save      list them, with the best
-in a pod of an elastic Job (cede.dev/sizes), in place of torchrun:
-  python -m elastic_runtime train.py --epochs 3
-  python -m elastic_runtime -m package.train --epochs 3
-a command that cannot be changed, asked to save by SIGUSR1 before it is stopped:
-  python -m elastic_runtime --signal USR1 --done saved.txt -- any command
-
-How to port a script: docs/porting.md in Cede's repository."""
 
 
 def verify(directory: Path, *, as_json: bool) -> int:
@@ -68,90 +57,6 @@ def list_saves(directory: Path, *, as_json: bool) -> int:
     listed = save_listing.saves(directory)
     print(save_listing.as_json(listed) if as_json else save_listing.table(listed, directory))
     return 0 if listed else 1
-
-
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m elastic_runtime",
-        description="Run a training script whose job can change size while it runs.",
-        usage="%(prog)s [options] [-m] train.py ...",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "-m",
-        "--module",
-        action="store_true",
-        help="the script is the name of a module, as with `python -m`",
-    )
-    parser.add_argument(
-        "--local",
-        type=int,
-        metavar="N",
-        help="run N pods on this machine instead of one in a cluster",
-    )
-    parser.add_argument(
-        "--port", type=int, default=contract.PORT, help="control port of a local job"
-    )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(".elastic_runtime"),
-        help="where a local job keeps its key",
-    )
-    parser.add_argument(
-        "--log-dir",
-        type=Path,
-        metavar="DIR",
-        help="each worker's output goes to DIR/POD/stdout.log and stderr.log",
-    )
-    parser.add_argument(
-        "-t",
-        "--tee",
-        type=int,
-        choices=[1, 2, 3],
-        default=0,
-        help="what of it also goes to the console, with the pod before each line: 1 stdout, "
-        "2 stderr, 3 both",
-    )
-    parser.add_argument(
-        "--signal",
-        metavar="NAME",
-        help="run any command, and ask it to stop by this signal, such as USR1",
-    )
-    parser.add_argument(
-        "--done",
-        metavar="FILE",
-        help="with --signal: the command has saved when it touches this file, or ends",
-    )
-    parser.add_argument(
-        "script",
-        nargs=argparse.REMAINDER,
-        metavar="train.py ...",
-        help="the script and its arguments, or one of the words below",
-    )
-    return parser
-
-
-def make_request_parser() -> argparse.ArgumentParser:
-    """Of the words that are no script, and their options."""
-    options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    options.add_argument("-o", "--output", choices=["json"], help="for programs")
-    options.add_argument("--port", type=int, help="control port of the local job")
-    options.add_argument("--directory", type=Path, help="where the local job keeps its key")
-    parser = argparse.ArgumentParser(prog="python -m elastic_runtime")
-    words = parser.add_subparsers(dest="word", required=True)
-    words.add_parser("status", parents=[options], help="state, size, step, loss, ...")
-    words.add_parser("save", parents=[options], help="save now, while the job trains")
-    resize = words.add_parser("resize", parents=[options], help="train on with so many pods")
-    resize.add_argument("pods", nargs="*")
-    for word, purpose in (("verify", "check the checkpoints"), ("saves", "list the checkpoints")):
-        reader = words.add_parser(word, parents=[options], help=purpose)
-        reader.add_argument("checkpoints", type=Path, metavar="DIRECTORY")
-    return parser
-
-
-WORDS = ("status", "resize", "save", "verify", "saves")
 
 
 def request(args: argparse.Namespace) -> int:
@@ -221,7 +126,7 @@ def run_agent(
             f"cede.dev/sizes on the Job"
         )
     pod = replace(pod, log_dir=args.log_dir, tee=args.tee)
-    if args.signal:
+    if args.signal and not args.restart:
         # One process per pod. A command that fails may not be started twice.
         pod = replace(pod, ranks=1, max_restarts=0)
     try:
@@ -244,6 +149,8 @@ def pod_options(args: argparse.Namespace) -> list[str]:
         options += ["--log-dir", str(args.log_dir)]
     if args.tee:
         options += ["--tee", str(args.tee)]
+    if args.restart:
+        options.append("--restart")
     if args.signal:
         options += ["--signal", args.signal, "--done", args.done or ""]
     return options
@@ -261,8 +168,10 @@ def main() -> int:
             f"pods run on Linux only, not on {sys.platform}: here `python train.py` trains as a "
             "job of one"
         )
-    if args.module and args.signal:
+    if args.module and args.signal and not args.restart:
         parser.error("-m is for training scripts; with --signal write `-- python -m ...`")
+    if args.restart and args.done:
+        parser.error("--done is for --signal alone: with --restart a script saves, and then ends")
     script = args.script[1:] if args.script[0] == "--" else args.script
     options = ["-m"] if args.module else []
     if args.log_dir:
@@ -274,15 +183,18 @@ def main() -> int:
         # A pod's own environment may hold anything, and its agent is one process.
         for mistake in launcher_mistakes(os.environ, " ".join([*options, *script])):
             parser.error(mistake)
-    is_script = not (args.signal or script[0].startswith("-"))
+    is_command = args.signal and not args.restart
+    is_script = not (is_command or script[0].startswith("-"))
     if is_script and (reason := missing_script(script[0], is_module=args.module)):
         parser.error(reason)
     script = [*options, *script]
-    if args.signal:
-        try:
+    try:
+        if args.restart:
+            script = restarted_rank.script(args.signal or "TERM", script)
+        elif args.signal:
             script = external_command.script(args.signal, args.done or "", script)
-        except ValueError as error:
-            parser.error(str(error))
+    except ValueError as error:
+        parser.error(str(error))
     if args.local:
         arguments = [*pod_options(args), *args.script]
         return local_job.run(

@@ -35,6 +35,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/test_release.py",
         "it calls the steps, which are checked there by the command line",
     ),
+    "elastic_runtime/arguments.py": (
+        "tests/unit/elastic_runtime/test_main.py",
+        "every argument is given there to the program",
+    ),
+    "elastic_runtime/agent/command_worker.py": (
+        "tests/unit/elastic_runtime/agent/test_restarted_rank.py",
+        "both of its workers go through it there, and in test_external_command.py",
+    ),
     "elastic_runtime/agent/coordination.py": (
         "tests/unit/elastic_runtime/agent/test_coordinator_client.py",
         "messages only; both ends are checked there",

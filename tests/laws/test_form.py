@@ -24,6 +24,8 @@ BANNED_NAMES = frozenset(
 ENVIRONMENT_READERS = {
     "elastic_runtime/agent/worker_process.py": "passes its environment on to a worker",
     "elastic_runtime/agent/external_command.py": "passes its environment on to a command",
+    "elastic_runtime/agent/restarted_rank.py": "passes its environment on to a script",
+    "elastic_runtime/restart.py": "reads what torchrun gives",
     "elastic_runtime/distributed/gloo.py": "a variable of gloo's, which it reads for other groups",
     "elastic_runtime/training/agent_link.py": "what the agent gave this worker",
     "elastic_runtime/training/failure_report.py": "the same, and what may not be sent",

@@ -22,7 +22,7 @@ from cede.api.cession import Cession
 from cede.api.objects import Json
 from cede.api.policy import ClusterPolicy
 from cede.commands.app import app
-from elastic_runtime.__main__ import WORDS, make_parser, make_request_parser
+from elastic_runtime.arguments import WORDS, make_parser, make_request_parser
 from scheduler.__main__ import read_flags
 from scheduler.simulate import cli as simulation
 from tests.builders.jobs import TEAM

@@ -1,0 +1,167 @@
+"""Runs one rank of a script that was written for torchrun, and restarts it at each new size.
+
+    python -m elastic_runtime --restart -- train.py
+
+All ranks of a generation are told at once: each gets the signal, saves and ends, and is started
+again with the environment of the next generation. When a member is lost, or a script fails, all are
+killed and started again; they load their newest checkpoint. The pods and their agents stay.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from elastic_runtime import contract, messages
+from elastic_runtime.agent.command_worker import CommandWorker, exit_code, signal_named
+from elastic_runtime.agent.rank_environment import is_loss, rank_environment, without
+from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV, MAX_RESTARTS
+from elastic_runtime.agent.worker_process import NCCL_DEFAULTS
+from elastic_runtime.messages import Record
+
+log = logging.getLogger(__name__)
+# A script that has run for so long has made progress: earlier failures no longer count.
+GOOD_RUN_S = 300.0
+
+
+def script(signal_name: str, command: Sequence[str]) -> list[str]:
+    """The worker process that an agent starts. Raises ValueError for an unknown signal."""
+    name = signal_named(signal_name).name
+    return ["-m", "elastic_runtime.agent.restarted_rank", name, *command]
+
+
+class RestartedRank(CommandWorker):
+    """`grace_s`: how long the script may take to save and end; then it is killed."""
+
+    def __init__(
+        self,
+        stop_signal: signal.Signals,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        local_rank: int,
+        ranks: int,
+        grace_s: float,
+    ) -> None:
+        super().__init__()
+        self.stop_signal = stop_signal
+        self.command = command
+        self.env = env
+        self.local_rank = local_rank
+        self.ranks = ranks
+        self.grace_s = grace_s
+        # Of the generation that the script runs in, or that this rank is parked for.
+        self._settled = Record()
+        # The script that runs was asked to end, or killed.
+        self._asked = False
+        self._opened: tuple[int, int] = (0, 0)
+        self._starts = 0
+        self._started_at = 0.0
+        # Since the last good run. `_failure`: how the script ended last, if it failed.
+        self._failures = 0
+        self._failure: int | None = None
+
+    async def react(self) -> int | None:
+        is_newer = self.record.order > self._settled.order
+        if self.process and not self.runs and not (is_newer or self._asked):
+            return self._end_by_itself(self.process.returncode or 0)
+        if not is_newer:
+            return None
+        if self.runs:
+            self._stop(abrupt=self.record.abrupt)
+        elif not self.is_member:
+            self._settled = self.record
+            self.process = None
+            self.send(messages.Parked(step=0, generation=self.record.generation))
+        elif self.record.store:
+            return await self._begin()
+        elif self.position == 0 and self.local_rank == 0 and self._opened != self.record.order:
+            self._opened = self.record.order
+            self.send(messages.StoreOpened(self.record.generation, _free_port()))
+        return None
+
+    def _end_by_itself(self, returncode: int) -> int | None:
+        if returncode == 0:
+            self.send(messages.Finished())
+            return 0
+        log.warning("script failed", extra={"code": returncode, "rank": self.local_rank})
+        if time.monotonic() - self._started_at > GOOD_RUN_S:
+            self._failures = 0
+        self._failure = exit_code(returncode)
+        self.process = None
+        # Perhaps because a peer was lost: the coordinator knows soon.
+        self.send(messages.Broken(self._settled.generation))
+        return None
+
+    def _stop(self, *, abrupt: bool) -> None:
+        """Ask once. After a loss the script waits for a peer that does not answer: kill it."""
+        assert self.process
+        if abrupt:
+            self._asked = True
+            self.process.kill()
+        elif not self._asked:
+            self._asked = True
+            log.info("script asked to stop", extra={"signal": self.stop_signal.name})
+            self.process.send_signal(self.stop_signal)
+            asyncio.get_running_loop().call_later(self.grace_s, self._kill, self.process)
+
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            log.error("script did not end in its grace period", extra={"grace_s": self.grace_s})
+            process.kill()
+
+    async def _begin(self) -> int | None:
+        """Start the script in the newest generation, unless it fails again and again."""
+        if self._failure is not None and not is_loss(self._settled, self.record):
+            self._failures += 1
+            if self._failures > MAX_RESTARTS:
+                return self._give_up(self._failure)
+        self._failure = None
+        self._settled = self.record
+        self._asked = False
+        self._started_at = time.monotonic()
+        ranks = rank_environment(
+            self.record,
+            self.position,
+            self.local_rank,
+            self.ranks,
+            self.env.get(contract.JOB_ENV, ""),
+            self._starts,
+        )
+        self._starts += 1
+        await self.start(self.command, {**self.env, **ranks})
+        self.send(messages.Formed(self.record.generation, self.record.members, step=0))
+        return None
+
+    def _give_up(self, code: int) -> int:
+        reason = f"the script failed {self._failures} times in a row, with exit code {code}"
+        self.send(messages.Failed(f"{reason}: see the pod's log", is_mistake=True))
+        return code
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def main(signal_name: str, *command: str) -> int:
+    env = without(os.environ, NCCL_DEFAULTS)
+    descriptor = int(env.pop(AGENT_FD_ENV))
+    worker = RestartedRank(
+        signal.Signals[signal_name],
+        [sys.executable, "-u", *command],
+        env,
+        int(env.pop(LOCAL_RANK_ENV)),
+        int(env.get(contract.RANKS_ENV, "1")),
+        float(env.get(contract.GRACE_ENV, "30")),
+    )
+    return asyncio.run(worker.run(descriptor))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,167 @@
+"""One rank of a script that is restarted: when it is told, killed, started again, or given up."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from elastic_runtime import messages
+from elastic_runtime.agent import restarted_rank
+from elastic_runtime.agent.restarted_rank import RestartedRank
+from elastic_runtime.messages import Record, decode_worker_message, encode_line
+
+# Writes its rank, waits for the signal, and "saves".
+SAVES = """
+echo "$RANK of $WORLD_SIZE" >> log
+trap "echo saved >> log; exit 0" TERM
+while :; do sleep 0.01; done
+"""
+IGNORES = 'echo began >> log; trap "" TERM; while :; do sleep 0.01; done'
+PAIR = Record(1, (0, 1), ("a", "b"), store="127.0.0.1:4242")
+
+
+class Agent:
+    """The agent's end of the socket to one rank in pod 1, or another."""
+
+    def __init__(self, directory: Path, command: str, grace_s: float, index: int) -> None:
+        self.log = directory / "log"
+        self.index = index
+        here, there = socket.socketpair()
+        shell = ["sh", "-c", f"cd {directory}; {command}"]
+        self.rank = RestartedRank(signal.SIGTERM, shell, {"PATH": "/usr/bin:/bin"}, 0, 1, grace_s)
+        self.end = asyncio.create_task(self.rank.run(there.detach()))
+        self._socket = here
+
+    async def open(self) -> None:
+        self.reader, self.writer = await asyncio.open_connection(sock=self._socket)
+        assert await self.answer() == messages.Ready()
+
+    def tell(self, record: Record) -> None:
+        self.writer.write(encode_line(messages.NewRecord(record, self.index)))
+
+    async def answer(self) -> messages.WorkerMessage:
+        async with asyncio.timeout(30):
+            return decode_worker_message(await self.reader.readline())
+
+    async def until_log(self, *lines: str) -> None:
+        async with asyncio.timeout(30):
+            # Nothing notifies of a line.
+            while not (self.log.exists() and self.log.read_text().splitlines() == [*lines]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        if self.rank.process and self.rank.runs:
+            self.rank.process.kill()
+            await self.rank.process.wait()
+        self.end.cancel()
+        self.writer.close()
+        await asyncio.gather(self.end, return_exceptions=True)
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[object]:
+    agents = list[Agent]()
+
+    async def make(command: str, grace_s: float = 30.0, index: int = 1) -> Agent:
+        agent = Agent(tmp_path, command, grace_s, index)
+        agents.append(agent)
+        await agent.open()
+        return agent
+
+    yield make
+    for agent in agents:
+        await agent.close()
+
+
+async def test_at_a_new_size_the_script_saves_and_starts_again_with_its_new_rank(make) -> None:
+    agent = await make(SAVES)
+    agent.tell(PAIR)
+    assert await agent.answer() == messages.Formed(1, (0, 1), step=0)
+    await agent.until_log("1 of 2")
+    # All are told before the ranks know where to meet.
+    agent.tell(Record(2, (1, 2, 3), ("b", "c", "d")))
+    await agent.until_log("1 of 2", "saved")
+    opened = await agent.answer()
+    assert isinstance(opened, messages.StoreOpened)
+    assert opened.generation == 2
+    assert opened.port > 0
+    agent.tell(Record(2, (1, 2, 3), ("b", "c", "d"), store="127.0.0.1:4243"))
+    assert await agent.answer() == messages.Formed(2, (1, 2, 3), step=0)
+    await agent.until_log("1 of 2", "saved", "0 of 3")
+
+
+async def test_a_pod_that_is_no_member_saves_and_is_parked(make) -> None:
+    agent = await make(SAVES)
+    agent.tell(PAIR)
+    await agent.answer()
+    await agent.until_log("1 of 2")
+    agent.tell(Record(2, (0,), ("a",), store="127.0.0.1:4243"))
+    assert await agent.answer() == messages.Parked(step=0, generation=2)
+    await agent.until_log("1 of 2", "saved")
+
+
+async def test_after_a_loss_a_script_that_waits_for_a_peer_is_killed(make) -> None:
+    agent = await make(IGNORES)
+    agent.tell(PAIR)
+    await agent.answer()
+    await agent.until_log("began")
+    agent.tell(Record(2, (1,), ("b",), store="127.0.0.1:4243", abrupt=True))
+    assert await agent.answer() == messages.Formed(2, (1,), step=0)
+    await agent.until_log("began", "began")
+
+
+async def test_a_script_that_does_not_end_in_its_grace_period_is_killed(make) -> None:
+    agent = await make(IGNORES, grace_s=0.2)
+    agent.tell(PAIR)
+    await agent.answer()
+    await agent.until_log("began")
+    agent.tell(Record(2, (0,), ("a",), store="127.0.0.1:4243"))
+    assert await agent.answer() == messages.Parked(step=0, generation=2)
+
+
+async def test_a_loss_in_the_grace_period_ends_it(make) -> None:
+    agent = await make(IGNORES)
+    agent.tell(PAIR)
+    await agent.answer()
+    await agent.until_log("began")
+    agent.tell(Record(2, (0, 1, 2), ("a", "b", "c")))
+    agent.tell(Record(3, (1,), ("b",), store="127.0.0.1:4243", abrupt=True))
+    assert await agent.answer() == messages.Formed(3, (1,), step=0)
+
+
+async def test_the_end_of_the_script_is_the_end_of_the_pod(make) -> None:
+    agent = await make("exit 0")
+    agent.tell(PAIR)
+    assert await agent.answer() == messages.Formed(1, (0, 1), step=0)
+    assert await agent.answer() == messages.Finished()
+    assert await agent.end == 0
+
+
+async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make) -> None:
+    agent = await make("exit 9")
+    agent.tell(Record(1, (0, 1), ("a.0", "b"), store="127.0.0.1:4242"))
+    generation = 1
+    # Each time the other pod was restarted.
+    for generation in range(2, 8):
+        assert isinstance(await agent.answer(), messages.Formed)
+        assert await agent.answer() == messages.Broken(generation - 1)
+        lives = (f"a.{generation}", "b")
+        agent.tell(Record(generation, (0, 1), lives, store="127.0.0.1:4242", abrupt=True))
+    for generation in range(8, 8 + restarted_rank.MAX_RESTARTS + 1):
+        assert isinstance(await agent.answer(), messages.Formed)
+        assert await agent.answer() == messages.Broken(generation - 1)
+        agent.tell(Record(generation, (0, 1), lives, store="127.0.0.1:4242", abrupt=True))
+    failed = await agent.answer()
+    assert isinstance(failed, messages.Failed)
+    assert failed.is_mistake
+    assert "failed 4 times in a row, with exit code 9" in failed.reason
+    assert await agent.end == 9
+
+
+async def test_it_ends_when_the_agent_has_ended(make) -> None:
+    agent = await make(SAVES)
+    agent.writer.close()
+    assert await agent.end == 1
