@@ -71,6 +71,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/frameworks/test_transformers.py",
         "needs transformers; a job that is started again continues with it there",
     ),
+    "elastic_runtime/integrations/transformers/restart_callback.py": (
+        "tests/frameworks/test_transformers_restart.py",
+        "needs transformers, so it is tried in the environment of the frameworks",
+    ),
     "elastic_runtime/integrations/transformers/setup.py": (
         "tests/frameworks/test_transformers.py",
         "needs transformers; every job there is set up by it",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from elastic_runtime import contract
-from tests.harness.local_job import SCRIPTS, Job, children
+from tests.harness.local_job import SCRIPTS, Job, children, free_port
 
 pytestmark = pytest.mark.processes
 
@@ -55,7 +55,7 @@ def undisturbed_steps(job: Job, last: int) -> dict[int, float]:
     subprocess.run(
         [sys.executable, "../train.py", str(last), "0"],
         cwd=alone,
-        env=job.env | ranks | {"MASTER_PORT": str(job.port)},
+        env=job.env | ranks | {"MASTER_PORT": str(free_port())},
         check=True,
     )
     return {line["step"]: line["loss"] for line in steps_in(alone)}

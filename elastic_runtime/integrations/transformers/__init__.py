@@ -1,19 +1,20 @@
-"""`from elastic_runtime.integrations.transformers import ElasticTrainer`.
+"""`from elastic_runtime.integrations.transformers import ElasticTrainer`, or RestartCallback.
 
-The import waits for the first use (PEP 562): the package has modules that need no framework.
+The imports wait for the first use (PEP 562): the package has modules that need no framework.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ElasticTrainer"]
+__all__ = ["ElasticTrainer", "RestartCallback"]
 
 if TYPE_CHECKING:
+    from elastic_runtime.integrations.transformers.restart_callback import RestartCallback
     from elastic_runtime.integrations.transformers.trainer import ElasticTrainer
 else:
+    _MODULE_OF = {"ElasticTrainer": "trainer", "RestartCallback": "restart_callback"}
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from elastic_runtime.integrations.transformers.trainer import ElasticTrainer
-
-        return ElasticTrainer
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
