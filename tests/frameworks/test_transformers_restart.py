@@ -1,6 +1,8 @@
 """The Trainer as it is, restarted in its pods at each new size."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,9 +14,14 @@ import pytest
 
 pytest.importorskip("transformers", reason="run make test-integrations")
 
-from elastic_runtime import contract
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
+
+from elastic_runtime import contract, restart
+from tests.frameworks import tiny
 from tests.harness.local_job import FOREVER, Job
 from tests.paths import TREE
+from tests.unit.docs.pages import blocks_of
 
 pytestmark = pytest.mark.processes
 SCRIPT = (TREE / "tests" / "frameworks" / "scripts" / "transformers_restart.py").read_text()
@@ -60,3 +67,22 @@ def test_a_planned_resize_repeats_no_step_and_changes_no_loss(job: Job) -> None:
     subprocess.run(command, cwd=alone, env=job.env, check=True)
     expected = [line["loss"] for line in steps_in(alone)]
     assert [line["loss"] for line in lines] == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(restart, "_signals", None)
+    before = signal.getsignal(signal.SIGTERM)
+    loop, trainer = blocks_of("docs/torchrun.md", "python")
+    saved, shares = list[int](), list[int]()
+    names: dict[str, Any] = {"step": 0, "steps": 250, "train_one_step": shares.append}
+    try:
+        exec(loop.text, names | {"save": saved.append})
+        assert saved == [100, 200]
+        assert {*shares} == {16}
+        given = {"model": tiny.model(), "dataset": tiny.Tokens(64), "os": os}
+        given |= {"Trainer": Trainer, "TrainingArguments": TrainingArguments}
+        exec(trainer.text, given | {"get_last_checkpoint": get_last_checkpoint})
+        assert get_last_checkpoint("out")
+    finally:
+        signal.signal(signal.SIGTERM, before)

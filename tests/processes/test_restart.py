@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from elastic_runtime import contract
-from tests.harness.local_job import SCRIPTS, Job, children, free_port
+from tests.harness.local_job import Job, children, free_port
+from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
 
-TORCHRUN_SCRIPT = (SCRIPTS / "torchrun_train.py").read_text()
+SCRIPT = (TREE / "examples" / "porting" / "restarted.py").read_text()
 STEPS_PER_CHECKPOINT = 10
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    job = Job(tmp_path, TORCHRUN_SCRIPT)
+    job = Job(tmp_path, SCRIPT)
     job.command = ["--restart", "--", "train.py", "1000000", "0.005"]
     yield job
     job.kill()

@@ -35,7 +35,7 @@ from webhook.rules import complaints
 LANGUAGES = {"python", "sh", "yaml", "text", "mermaid"}
 PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
 # They need packages that are not in the environment of the other tests.
-FRAMEWORK_PAGES = {"docs/transformers.md"}
+FRAMEWORK_PAGES = {"docs/transformers.md", "docs/torchrun.md"}
 
 
 def test_every_block_has_a_language_that_is_checked() -> None:
@@ -172,7 +172,7 @@ def check_python(words: list[str]) -> None:
         if parsed.script[0] in WORDS:
             make_request_parser().parse_args(parsed.script)
         else:
-            assert parsed.local or parsed.signal
+            assert parsed.local or parsed.signal or parsed.restart
     elif words[2:4] == ["scheduler", "simulate"]:
         simulation.parser().parse_args(words[4:])
     else:

@@ -1,5 +1,9 @@
-"""A script as it is written for torchrun: DDP, a checkpoint by rank 0, and no word of Cede but two
-functions. `torchrun_train.py STEPS SECONDS`; its journal has each step once it is committed."""
+"""A script for torchrun that `python -m elastic_runtime --restart` restarts at each new size.
+
+Of Cede it has two functions: one for the number of micro-batches, so that the batch stays, and one
+that tells all ranks to save and end after the same step. `restarted.py STEPS SECONDS`: how many
+steps, and how long a micro-batch takes at least.
+"""
 
 import json
 import os
