@@ -137,8 +137,12 @@ class RestartedRank(CommandWorker):
         return None
 
     def _give_up(self, code: int) -> int:
-        reason = f"the script failed {self._failures} times in a row, with exit code {code}"
-        self.send(messages.Failed(f"{reason}: see the pod's log", is_mistake=True))
+        reason = (
+            f"the script failed {self._failures} times in a row, with exit code {code}: see the "
+            "pod's log"
+        )
+        print(f"elastic_runtime: {reason}", file=sys.stderr)
+        self.send(messages.Failed(reason, is_mistake=True))
         return code
 
 

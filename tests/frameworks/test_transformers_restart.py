@@ -77,12 +77,12 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     saved, shares = list[int](), list[int]()
     names: dict[str, Any] = {"step": 0, "steps": 250, "train_one_step": shares.append}
     try:
-        exec(loop.text, names | {"save": saved.append})
+        exec(loop.text, names | {"save": saved.append})  # noqa: S102
         assert saved == [100, 200]
         assert {*shares} == {16}
         given = {"model": tiny.model(), "dataset": tiny.Tokens(64), "os": os}
         given |= {"Trainer": Trainer, "TrainingArguments": TrainingArguments}
-        exec(trainer.text, given | {"get_last_checkpoint": get_last_checkpoint})
+        exec(trainer.text, given | {"get_last_checkpoint": get_last_checkpoint})  # noqa: S102
         assert get_last_checkpoint("out")
     finally:
         signal.signal(signal.SIGTERM, before)
