@@ -69,6 +69,8 @@ def test_a_planned_resize_repeats_no_step_and_changes_no_loss(job: Job) -> None:
     assert [line["loss"] for line in lines] == pytest.approx(expected, rel=1e-3)
 
 
+# Of a machine without a GPU.
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(restart, "_signals", None)
