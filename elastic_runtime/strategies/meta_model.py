@@ -85,7 +85,7 @@ class FirstValues:
     def __init__(
         self,
         model: nn.Module,
-        blocks: Iterable[nn.Module],
+        blocks: Iterable[Any],
         initialize: Initialize | None,
         device: torch.device,
     ) -> None:

@@ -146,3 +146,12 @@ def test_clock_that_was_ahead_at_the_start_and_goes_back_refuses_no_new_request(
 def test_signature_may_be_any_text() -> None:
     headers = {**signed(), contract.SIGNATURE_HEADER: "\u00e9"}
     assert refusal(headers) == "the signature is wrong"
+
+
+def test_an_order_of_before_a_restart_is_refused() -> None:
+    """A new agent knows no nonce; what was sent before it started may have been taken."""
+    sent_at = NOW - 5
+    headers = contract.sign_request(KEY, "PUT", contract.SIZE_PATH, JOB, "captured", b"{}", sent_at)
+    refusal = Nonces(NOW).refusal(KEY, "PUT", contract.SIZE_PATH, JOB, headers, b"{}", NOW)
+    assert refusal
+    assert "before this pod started" in refusal

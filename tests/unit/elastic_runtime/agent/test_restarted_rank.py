@@ -5,12 +5,13 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from elastic_runtime import messages
-from elastic_runtime.agent import restarted_rank
 from elastic_runtime.agent.restarted_rank import RestartedRank
+from elastic_runtime.agent.settings import MAX_RESTARTS
 from elastic_runtime.messages import Record, decode_worker_message, encode_line
 
 # Writes its rank, waits for the signal, and "saves".
@@ -61,8 +62,12 @@ class Agent:
         await asyncio.gather(self.end, return_exceptions=True)
 
 
+class Make(Protocol):
+    async def __call__(self, command: str, grace_s: float = 30.0, index: int = 1) -> Agent: ...
+
+
 @pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[object]:
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
     agents = list[Agent]()
 
     async def make(command: str, grace_s: float = 30.0, index: int = 1) -> Agent:
@@ -76,7 +81,9 @@ async def make(tmp_path: Path) -> AsyncIterator[object]:
         await agent.close()
 
 
-async def test_at_a_new_size_the_script_saves_and_starts_again_with_its_new_rank(make) -> None:
+async def test_at_a_new_size_the_script_saves_and_starts_again_with_a_new_rank(
+    make: Make,
+) -> None:
     agent = await make(SAVES)
     agent.tell(PAIR)
     assert await agent.answer() == messages.Formed(1, (0, 1), step=0)
@@ -93,7 +100,7 @@ async def test_at_a_new_size_the_script_saves_and_starts_again_with_its_new_rank
     await agent.until_log("1 of 2", "saved", "0 of 3")
 
 
-async def test_a_pod_that_is_no_member_saves_and_is_parked(make) -> None:
+async def test_a_pod_that_is_no_member_saves_and_is_parked(make: Make) -> None:
     agent = await make(SAVES)
     agent.tell(PAIR)
     await agent.answer()
@@ -103,7 +110,7 @@ async def test_a_pod_that_is_no_member_saves_and_is_parked(make) -> None:
     await agent.until_log("1 of 2", "saved")
 
 
-async def test_after_a_loss_a_script_that_waits_for_a_peer_is_killed(make) -> None:
+async def test_after_a_loss_a_script_that_waits_for_a_peer_is_killed(make: Make) -> None:
     agent = await make(IGNORES)
     agent.tell(PAIR)
     await agent.answer()
@@ -113,7 +120,7 @@ async def test_after_a_loss_a_script_that_waits_for_a_peer_is_killed(make) -> No
     await agent.until_log("began", "began")
 
 
-async def test_a_script_that_does_not_end_in_its_grace_period_is_killed(make) -> None:
+async def test_a_script_that_does_not_end_in_its_grace_period_is_killed(make: Make) -> None:
     agent = await make(IGNORES, grace_s=0.2)
     agent.tell(PAIR)
     await agent.answer()
@@ -122,7 +129,7 @@ async def test_a_script_that_does_not_end_in_its_grace_period_is_killed(make) ->
     assert await agent.answer() == messages.Parked(step=0, generation=2)
 
 
-async def test_a_loss_in_the_grace_period_ends_it(make) -> None:
+async def test_a_loss_in_the_grace_period_ends_it(make: Make) -> None:
     agent = await make(IGNORES)
     agent.tell(PAIR)
     await agent.answer()
@@ -132,7 +139,7 @@ async def test_a_loss_in_the_grace_period_ends_it(make) -> None:
     assert await agent.answer() == messages.Formed(3, (1,), step=0)
 
 
-async def test_the_end_of_the_script_is_the_end_of_the_pod(make) -> None:
+async def test_the_end_of_the_script_is_the_end_of_the_pod(make: Make) -> None:
     agent = await make("exit 0")
     agent.tell(PAIR)
     assert await agent.answer() == messages.Formed(1, (0, 1), step=0)
@@ -140,7 +147,7 @@ async def test_the_end_of_the_script_is_the_end_of_the_pod(make) -> None:
     assert await agent.end == 0
 
 
-async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make) -> None:
+async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make: Make) -> None:
     agent = await make("exit 9")
     agent.tell(Record(1, (0, 1), ("a.0", "b"), store="127.0.0.1:4242"))
     generation = 1
@@ -150,7 +157,7 @@ async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make) 
         assert await agent.answer() == messages.Broken(generation - 1)
         lives = (f"a.{generation}", "b")
         agent.tell(Record(generation, (0, 1), lives, store="127.0.0.1:4242", abrupt=True))
-    for generation in range(8, 8 + restarted_rank.MAX_RESTARTS + 1):
+    for generation in range(8, 8 + MAX_RESTARTS + 1):
         assert isinstance(await agent.answer(), messages.Formed)
         assert await agent.answer() == messages.Broken(generation - 1)
         agent.tell(Record(generation, (0, 1), lives, store="127.0.0.1:4242", abrupt=True))
@@ -161,7 +168,7 @@ async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make) 
     assert await agent.end == 9
 
 
-async def test_it_ends_when_the_agent_has_ended(make) -> None:
+async def test_it_ends_when_the_agent_has_ended(make: Make) -> None:
     agent = await make(SAVES)
     agent.writer.close()
     assert await agent.end == 1
