@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.local import binaries, cluster, images, kube, memory, nodes, requirements
+from deploy.local import additions, binaries, cluster, images, kube, memory, nodes, requirements
 from deploy.local.paths import GPUS, Failure, Paths
 from deploy.local.shell import report_progress, stage
 
@@ -29,8 +29,17 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     up.add_argument(
         "--nodes", type=int, default=2, help=f"nodes with {GPUS} accelerators each (default 2)"
     )
+    up.add_argument(
+        "--with",
+        dest="additions",
+        default="",
+        metavar="NAMES",
+        help=f"add controllers too, with commas: {', '.join(additions.ADDITIONS)}",
+    )
     up.add_argument("--without-cede", action="store_true", help="start Kueue only")
     add_command("down", "stop the cluster; only the cache of programs and images stays")
+    remove = add_command("remove", "remove controllers that `up --with` added")
+    remove.add_argument("additions", metavar="NAMES", help="with commas")
     status = add_command("status", "show what runs")
     status.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_command("kubeconfig", "print the path of the administrator's kubeconfig")
@@ -64,8 +73,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def change(paths: Paths, args: argparse.Namespace) -> None:
     match args.command:
         case "up":
+            chosen = additions.parse(args.additions)
             cluster.up(paths, args.nodes, cede=not args.without_cede)
+            additions.add(paths, chosen)
             report_progress(f"ready: export KUBECONFIG={paths.kubeconfig}")
+        case "remove":
+            additions.remove(paths, additions.parse(args.additions))
         case "down":
             with stage("cluster stopped"):
                 cluster.down(paths)

@@ -7,11 +7,13 @@ from uuid import uuid4
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK
+from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK, processes_per_pod
 
 IMAGE = "docker.io/library/cede-training:dev"
 NAMESPACE = "research"
 GRACE_S = 45
+JOB_SET = "jobset.x-k8s.io/v1alpha2"
+TRAINER = "trainer.kubeflow.org/v1alpha1"
 BEGINS_AT_0 = ("begins after step", 0)
 
 
@@ -35,25 +37,61 @@ class GentleJob:
         """One where each would be a job of its own, or is large."""
         return 1 if self.kind == "Deployment" or self.launcher in WITH_FRAMEWORK else 2
 
-    def create(self, run: str) -> None:
-        """A group of pods is made again by its maker when its pods are gone."""
-        self.cluster.kubectl("create", "-f", "-", stdin=_as_list(self._objects(run)))
+    @property
+    def ranks(self) -> int:
+        return self.pod_count * processes_per_pod(self.launcher)
+
+    def create(self, run: str) -> str:
+        """What kubectl prints. The maker of a group makes its pods again when they are gone."""
+        file = _as_list(self._objects(run))
+        return str(self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=file))
 
     def _objects(self, run: str) -> list[Json]:
         match self.kind:
             case "Job":
-                counts = {"parallelism": self.pod_count, "completions": self.pod_count}
-                spec = {**counts, "completionMode": "Indexed", "template": {"spec": self._pod(run)}}
-                return [self._object("batch/v1", spec)]
+                return [self._object("batch/v1", self._indexed(run))]
             case "Deployment":
                 labels = {"app": self.name}
                 template = {"metadata": {"labels": labels}, "spec": self._pod(run)}
                 template["spec"]["restartPolicy"] = "Always"
                 spec = {"selector": {"matchLabels": labels}, "template": template}
                 return [self._object("apps/v1", spec)]
+            case "JobSet":
+                replicated = {"name": "node", "template": {"spec": self._indexed(run)}}
+                return [self._object(JOB_SET, {"replicatedJobs": [replicated]})]
+            case "TrainJob":
+                return self._train_job(run)
             case "Pod":
                 return [self._member(run, index) for index in range(self.pod_count)]
         raise ValueError(self.kind)
+
+    def _indexed(self, run: str) -> Json:
+        """The spec of an Indexed Job."""
+        counts = {"parallelism": self.pod_count, "completions": self.pod_count}
+        template = {"spec": self._pod(run)}
+        return {**counts, "completionMode": "Indexed", "backoffLimit": 0, "template": template}
+
+    def _train_job(self, run: str) -> list[Json]:
+        """With the runtime that has its pods. No plug-in of Trainer is used."""
+        pod = self._pod(run)
+        pod["containers"][0]["name"] = "node"
+        labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+        replicated = {
+            "name": "node",
+            "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}},
+        }
+        spec = {
+            "mlPolicy": {"numNodes": self.pod_count},
+            "template": {"spec": {"replicatedJobs": [replicated]}},
+        }
+        runtime = {
+            "apiVersion": TRAINER,
+            "kind": "TrainingRuntime",
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "spec": spec,
+        }
+        reference = {"name": self.name, "kind": "TrainingRuntime"}
+        return [runtime, self._object(TRAINER, {"runtimeRef": reference})]
 
     def _object(self, api_version: str, spec: Json) -> Json:
         annotations = {names.GRACE: f"{GRACE_S}s", names.SAVE_TIME: "40s"}
@@ -114,24 +152,32 @@ class GentleJob:
         ]
 
     def logs(self, run: str) -> list[str]:
-        """The log of each rank, as any running pod reads it."""
+        """The log of each rank, as any running pod reads it. Raises AssertionError before all ranks
+        have one."""
         pods = self.pods()
         assert pods, f"no pod of {self.name} runs"
         show = f"for file in /shared/{run}/log-*; do cat $file; echo; done"
         name = pods[0]["metadata"]["name"]
         text = self.cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "sh", "-c", show)
-        return [log for log in text.split("\n\n") if log.strip()]
+        logs = [log for log in text.split("\n\n") if log.strip()]
+        assert len(logs) == self.ranks, f"{len(logs)} of {self.ranks} ranks have begun"
+        return logs
 
 
 def _as_list(objects: list[Json]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
 
 
-def check_nothing_lost(log: str) -> None:
-    """The program was told to end once, saved its last step, and continued after it."""
+def check_nothing_lost(log: str, repeated: int = 0) -> None:
+    """The program was told to end once, saved, and continued after that. Its last step is the one
+    that it saved, or one of so many `repeated` after it."""
     lines = [line.rpartition(" ") for line in log.splitlines()]
     events = [(what, int(number)) for what, _, number in lines if what != "step"]
     steps = [int(number) for what, _, number in lines if what == "step"]
     saved = events[1][1]
     assert events == [BEGINS_AT_0, ("saved step", saved), ("begins after step", saved)], log
-    assert steps == list(range(1, len(steps) + 1)), "a step was lost or repeated"
+    before, after = log.split("begins after step")[1:]
+    last = before.count("\nstep ")
+    assert saved <= last <= saved + repeated, log
+    again = range(saved + 1, saved + 1 + after.count("\nstep "))
+    assert steps == [*range(1, last + 1), *again], log

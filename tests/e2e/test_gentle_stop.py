@@ -13,7 +13,8 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from tests.e2e.gentle_jobs import IMAGE, NAMESPACE, GentleJob, check_nothing_lost
-from tests.e2e.gentle_programs import WITH_FRAMEWORK
+from tests.e2e.gentle_programs import LAUNCHERS, REPEATED, WITH_FRAMEWORK
+from tests.harness.local_cluster import deploy_local
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
 LONG = pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long")
+ADDED = ("JobSet", "TrainJob")
+"""Kinds whose controllers are added for these tests."""
 MATRIX = [
     pytest.param("Job", "python"),
     pytest.param("Job", "torchrun"),
@@ -33,6 +36,7 @@ MATRIX = [
         for kind in ("Job", "Pod", "Deployment")
         for launcher in WITH_FRAMEWORK
     ),
+    *(pytest.param(kind, launcher, marks=LONG) for kind in ADDED for launcher in LAUNCHERS),
 ]
 PACKAGES = Path.home() / ".cache/cede/integrations/lib/python3.11/site-packages"
 """What `make test-integrations` installed, for the Python of the image."""
@@ -57,6 +61,9 @@ def jobs(teams: Cluster) -> Iterator[Cluster]:
     kubectl = teams.kubectl
     kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
     kubectl("delete", "cessions", "--all")
+    added = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io")
+    for crd in kubectl("get", "crd", "--ignore-not-found", "-o", "name", *added).split():
+        kubectl("delete", crd.partition("/")[2], "-n", NAMESPACE, "--all", "--wait=true")
     kubectl("delete", "jobs,deployments", "-n", NAMESPACE, "-l", "!keep", "--wait=true")
     # Kueue's finalizer stays on the pods of a group while their Workload exists
     others = [
@@ -91,10 +98,11 @@ def runs(cluster: Cluster, namespace: str, name: str) -> bool:
 def start(gentle: GentleJob) -> str:
     """The job does some steps. Returns the name of its run."""
     run = f"{gentle.name}-{uuid4().hex[:8]}"
-    gentle.create(run)
     cluster = gentle.cluster
+    # the webhook of a kind that Kueue has just begun to watch may not answer yet
+    cluster.until(lambda: gentle.create(run), gentle.name, 60)
     cluster.until(lambda: len(gentle.pods()) == gentle.pod_count, f"{gentle.name} to run", 120)
-    cluster.until(lambda: all("step 50" in log for log in gentle.logs(run)), "its steps", 120)
+    cluster.until(lambda: all("step 50" in log for log in gentle.logs(run)), "its steps", 240)
     return run
 
 
@@ -120,10 +128,10 @@ def come_back(gentle: GentleJob, run: str) -> None:
 
 def check_all(gentle: GentleJob, run: str) -> None:
     gentle.cluster.until(
-        lambda: all(log.count("begins") == 2 for log in gentle.logs(run)), "all to begin again", 60
+        lambda: all(log.count("begins") == 2 for log in gentle.logs(run)), "all to begin again", 240
     )
     for log in gentle.logs(run):
-        check_nothing_lost(log)
+        check_nothing_lost(log, REPEATED.get(gentle.launcher, 0))
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +144,23 @@ def frameworks(cluster: Cluster) -> None:
         subprocess.run(["cp", "-al", str(PACKAGES), str(folder)], check=True)
 
 
+@pytest.fixture(scope="module")
+def controllers(teams: Cluster) -> Iterator[None]:
+    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
+    deploy_local("up", "--with", "jobset,trainer")
+    yield
+    deploy_local("remove", "trainer,jobset")
+    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
+    teams.kubectl("rollout", "restart", *kueue)
+    teams.kubectl("rollout", "status", *kueue, "--timeout=120s")
+
+
 @pytest.mark.parametrize(("kind", "launcher"), MATRIX)
 def test_a_job_saves_when_it_is_stopped_and_continues_at_that_step(
     jobs: Cluster, kind: str, launcher: str, request: pytest.FixtureRequest
 ) -> None:
+    if kind in ADDED:
+        request.getfixturevalue("controllers")
     if launcher in WITH_FRAMEWORK:
         request.getfixturevalue("frameworks")
     gentle = GentleJob(jobs, kind, launcher)
