@@ -116,7 +116,7 @@ class Log(lightning.Callback):
 
 trainer = lightning.Trainer(
     max_steps=10**6, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
-    enable_checkpointing=False, callbacks=[Log(), OnExceptionCheckpoint(str(folder), "last")],
+    callbacks=[Log(), OnExceptionCheckpoint(str(folder), "last")],
 )
 data = torch.utils.data.DataLoader(torch.randn(10**5, 4), batch_size=8)
 saved = folder / "last.ckpt"
@@ -138,6 +138,9 @@ LAUNCHERS = {
 }
 """How a program is started, and the program. The shell command ends with `exec`, so that it is
 Python that gets the signal."""
+REPEATED = {"trainer": 1}
+"""Trainer saves before or within a step, and then computes that step (transformers 5.23,
+trainer_jit_checkpoint.py): it is repeated."""
 WITH_FRAMEWORK = ("accelerate", "trainer", "lightning")
 """Those whose packages are those of `make test-integrations`."""
 

@@ -13,7 +13,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from tests.e2e.gentle_jobs import IMAGE, NAMESPACE, GentleJob, check_nothing_lost
-from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK
+from tests.e2e.gentle_programs import LAUNCHERS, REPEATED, WITH_FRAMEWORK
 from tests.harness.local_cluster import deploy_local
 from tests.paths import TREE
 
@@ -131,7 +131,7 @@ def check_all(gentle: GentleJob, run: str) -> None:
         lambda: all(log.count("begins") == 2 for log in gentle.logs(run)), "all to begin again", 240
     )
     for log in gentle.logs(run):
-        check_nothing_lost(log)
+        check_nothing_lost(log, REPEATED.get(gentle.launcher, 0))
 
 
 @pytest.fixture(scope="module")
