@@ -80,7 +80,8 @@ class RequestSize:
 
     job: Key
     job_uid: str
-    address: str
+    # IP addresses of its pods, in the order in which they are asked
+    addresses: tuple[str, ...]
     size: int
     # empty if the request belongs to no Cession
     cession: str = ""

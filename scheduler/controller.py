@@ -252,7 +252,7 @@ def _endpoints(current: Snapshot) -> Iterable[Endpoint]:
         Endpoint(
             job=job.job,
             uid=job.job_uid,
-            address=job.address,
+            addresses=job.addresses,
             is_changing=job.job_uid in targets or _is_resizing(job),
             size=job.parallelism,
         )

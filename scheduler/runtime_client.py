@@ -1,19 +1,19 @@
-"""Polls the runtimes of the jobs and asks them for other sizes: signed HTTP to pod 0 of a job."""
+"""Polls the runtimes of the jobs and asks them for other sizes, each by any of its pods."""
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 import aiohttp
-from prometheus_client import Counter
 
 from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
+from scheduler.pod_order import NO_TRIES, Tries, in_order, note
+from scheduler.runtime_call import UNAUTHORIZED, Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import Observed, forget_request, note_request, observe
 
 log = logging.getLogger("scheduler.runtime_client")
@@ -27,21 +27,16 @@ SLOW_POLL_S = 2.0
 PATIENT_FAILURES = 5
 """A runtime that has just started does not answer yet: only then do the pauses grow."""
 MAX_SILENT_POLL_S = 16.0
-"""Between two polls of an address that does not answer; the pause doubles up to this."""
+"""Between two polls of a job that does not answer; the pause doubles up to this."""
 STATUS_LIFETIME_S = 10.0
 """A status older than this does not count."""
 REPEAT_REQUEST_S = 1.0
 """The same request is not sent again within this time."""
-TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
+MAX_TRIES = 3
+CALL_TIMEOUT_S = 4.0
+"""Of one call: so many pods of the job at most are asked, and for so long together."""
 MAX_CALLS = 200
 """At once. A call that waits for its turn does not time out."""
-MAX_REPLY_BYTES = 1 << 20
-UNAUTHORIZED = 401
-CALLS = Counter(
-    "cede_runtime_calls_total",
-    "Calls to runtimes: status polls (GET) and size requests (PUT), by result.",
-    ["method", "result"],
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,8 @@ class Endpoint:
 
     job: Key
     uid: str
-    address: str
+    # of its pods, in the order in which they are tried
+    addresses: tuple[str, ...]
     # poll it fast: it will soon report something new
     is_changing: bool = False
     # how many pods its Job has
@@ -87,12 +83,13 @@ class RuntimeClient:
         self._hurry: dict[str, asyncio.Event] = {}
         # by Job uid: when the last request was sent, and the request
         self._requests: dict[str, tuple[float, SizeRequest]] = {}
+        # by Job uid: which of its pods answered
+        self._tries: dict[str, Tries] = {}
         self._calls: set[asyncio.Task[bool]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "RuntimeClient":
         self._session = aiohttp.ClientSession(
-            timeout=TIMEOUT,
             connector=aiohttp.TCPConnector(limit=0),
             trust_env=False,
         )
@@ -128,18 +125,20 @@ class RuntimeClient:
         for uid, observed in self._observations.items():
             self._observations[uid] = forget_request(observed, jobs[uid].size)
         before = self._endpoints
-        self._endpoints = {uid: endpoint for uid, endpoint in jobs.items() if endpoint.address}
+        self._endpoints = {uid: endpoint for uid, endpoint in jobs.items() if endpoint.addresses}
         for uid in self._polls.keys() - self._endpoints.keys():
             self._polls.pop(uid).cancel()
             self._hurry.pop(uid)
             self._statuses.pop(uid, None)
             self._requests.pop(uid, None)
+        for uid in self._tries.keys() - self._endpoints.keys():
+            del self._tries[uid]
         for uid, endpoint in self._endpoints.items():
             if uid not in self._polls:
                 self._hurry[uid] = asyncio.Event()
                 self._polls[uid] = asyncio.create_task(self._poll(uid))
             elif endpoint != before[uid] and (
-                endpoint.is_changing or endpoint.address != before[uid].address
+                endpoint.is_changing or endpoint.addresses != before[uid].addresses
             ):
                 self._hurry[uid].set()
 
@@ -179,7 +178,7 @@ class RuntimeClient:
         clock = asyncio.get_running_loop().time
         changing_since: float | None = None
         failures = 0
-        address = ""
+        addresses = tuple[str, ...]()
         while endpoint := self._endpoints.get(uid):
             if not endpoint.is_changing:
                 changing_since = None
@@ -188,44 +187,50 @@ class RuntimeClient:
             hurry = self._hurry[uid]
             hurry.clear()
             answered = await self._get_status(endpoint)
-            failures = 0 if answered or endpoint.address != address else failures + 1
-            address = endpoint.address
+            failures = 0 if answered or endpoint.addresses != addresses else failures + 1
+            addresses = endpoint.addresses
             changing_s = None if changing_since is None else clock() - changing_since
             with suppress(TimeoutError):
                 async with asyncio.timeout(poll_pause_s(failures, changing_s)):
                     await hurry.wait()
 
     async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> bool:
-        """Keep the status that the runtime answers with; False if there is none. A runtime that
-        does not answer, or whose answer is not signed by its namespace's key, keeps its old status
-        until that expires."""
+        """Keep the status that the job answers with; False if there is none.
+
+        A pod that does not answer, or that knows no coordinator, is followed by another one, up to
+        MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers keeps its old status until that
+        expires.
+        """
         root_key = self._root_key()
         if root_key is None or self._session is None:
             return False
         key = contract.derive_key(root_key, endpoint.job[0])
-        headers = contract.sign_request(
-            key, method, path, endpoint.uid, secrets.token_hex(12), body, time.time()
-        )
-        url = runtime_url(endpoint.address, self._port, path)
-        try:
-            async with self._session.request(
-                method, url, data=body, headers=headers, allow_redirects=False
-            ) as reply:
-                if reply.status == UNAUTHORIZED:
+        call = Call(key, endpoint.uid, method, path, body)
+        tries = self._tries.get(endpoint.uid, NO_TRIES)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
+                    answer = await send(self._session, address, self._port, call)
+                    self._note(endpoint, address, answer)
+                    if not isinstance(answer, Silence):
+                        return isinstance(answer, Status)
+        return False
+
+    def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:
+        uid = endpoint.uid
+        answered = isinstance(answer, Status)
+        before = self._tries.get(uid, NO_TRIES)
+        self._tries[uid] = note(before, address, endpoint.addresses, answered=answered)
+        facts = {"job": endpoint.job, "address": address}
+        match answer:
+            case Status():
+                self._keep(uid, answer)
+            case Silence(reason):
+                log.info("runtime did not answer", extra=facts | {"reason": reason})
+            case Refusal(status, message):
+                log.warning("runtime refused", extra=facts | {"status": status, "body": message})
+                if status == UNAUTHORIZED:
                     self._refused()
-                status = _verified(endpoint, key, headers, reply, await _read_body(reply))
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            log.info(
-                "runtime did not answer",
-                extra={"job": endpoint.job, "reason": str(error) or type(error).__name__},
-            )
-            CALLS.labels(method, "silent").inc()
-            return False
-        CALLS.labels(method, "answered" if status else "refused").inc()
-        if status is None:
-            return False
-        self._keep(endpoint.uid, status)
-        return True
 
     def _keep(self, uid: str, status: Status) -> None:
         before = self._statuses.get(uid)
@@ -233,36 +238,6 @@ class RuntimeClient:
         self._observations[uid] = observe(self._observations.get(uid), status, time.time())
         if before is None or _what_matters(before[1]) != _what_matters(status):
             self._changed()
-
-
-def _verified(
-    endpoint: Endpoint,
-    key: bytes,
-    headers: Mapping[str, str],
-    reply: aiohttp.ClientResponse,
-    content: bytes,
-) -> Status | None:
-    """None for a refusal and for an answer with a wrong signature. Raises ValueError for a body
-    that is no status."""
-    signature = reply.headers.get(contract.SIGNATURE_HEADER, "")
-    is_genuine = contract.reply_is_genuine(key, reply.status, headers, signature, content)
-    if reply.status == 200 and is_genuine:
-        return contract.decode_status(content)
-    log.warning(
-        "runtime refused",
-        extra={
-            "job": endpoint.job,
-            "status": reply.status,
-            "body": content[:200].decode(errors="replace"),
-        },
-    )
-    return None
-
-
-def runtime_url(address: str, port: int, path: str) -> str:
-    """An IPv6 address stands in brackets (RFC 3986)."""
-    host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}{path}"
 
 
 def poll_pause_s(failures: int, changing_s: float | None) -> float:
@@ -274,16 +249,6 @@ def poll_pause_s(failures: int, changing_s: float | None) -> float:
     if changing_s is None:
         return SLOW_POLL_S
     return FAST_POLL_S if changing_s < MAX_FAST_S else LATE_POLL_S
-
-
-async def _read_body(reply: aiohttp.ClientResponse) -> bytes:
-    """The whole body. Raises ValueError above MAX_REPLY_BYTES."""
-    content = bytearray()
-    async for part in reply.content.iter_any():
-        content += part
-        if len(content) > MAX_REPLY_BYTES:
-            raise ValueError(f"the reply is more than {MAX_REPLY_BYTES} bytes")
-    return bytes(content)
 
 
 def _what_matters(status: Status) -> tuple[object, ...]:

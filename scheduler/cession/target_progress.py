@@ -222,10 +222,10 @@ def _request(
     cession: Cession, target: Target, job: AdmittedWorkload, left_s: float
 ) -> tuple[Action, ...]:
     """The request to the runtime; none for a job that has no runtime to ask."""
-    if not can_be_asked(job) or not job.address:
+    if not can_be_asked(job) or not job.addresses:
         return ()
     name = cession.metadata.name
-    return (RequestSize(job.job, job.job_uid, job.address, target.toSize, name, left_s),)
+    return (RequestSize(job.job, job.job_uid, job.addresses, target.toSize, name, left_s),)
 
 
 def _with(status: TargetStatus, **news: object) -> TargetStatus:

@@ -93,7 +93,8 @@ def _trains_on(job: AdmittedWorkload) -> bool:
 def _shrink(
     job: AdmittedWorkload, size: int, why: str, *, is_late: bool
 ) -> RequestSize | ResizeJob:
-    """Without pod 0 nobody can be asked: its state is lost anyway, the others keep theirs."""
-    if job.runtime and job.address and not job.has_ceded(size) and not is_late:
-        return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME)
+    """Without an answer lately nobody can be asked: the pods that are lost have lost their state
+    anyway, and the others keep theirs."""
+    if job.runtime and job.addresses and not job.has_ceded(size) and not is_late:
+        return RequestSize(job.job, job.job_uid, job.addresses, size, REQUEST_NAME)
     return resize(job, size, why, shrinks=True)

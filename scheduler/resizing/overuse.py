@@ -22,7 +22,7 @@ def shrink_overuse(
     its share first, in it the lowest class, then the youngest.
 
     It happens when Kueue 0.19.2 admits two Workloads for the same quota in one cycle, or when an
-    admin lowers a quota. A job whose runtime has an address is asked first, also if it is silent.
+    admin lowers a quota. A job with a running pod is asked first, also if it is silent.
     It is resized once it has ceded, or when its grace has passed since this scheduler first asked
     it. Jobs in `targets`, by uid, are left to their Cession. Nobody shrinks while Kueue's own count
     differs: what is too much may be gone already.
@@ -73,7 +73,7 @@ def _shrink(
     job: AdmittedWorkload, size: int, grace_s: float, now: float
 ) -> RequestSize | ResizeJob:
     asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
-    if job.address and not job.has_ceded(size) and asked_s < grace_s:
+    if job.addresses and not job.has_ceded(size) and asked_s < grace_s:
         left_s = grace_s - max(0.0, asked_s)
-        return RequestSize(job.job, job.job_uid, job.address, size, REQUEST_NAME, left_s)
+        return RequestSize(job.job, job.job_uid, job.addresses, size, REQUEST_NAME, left_s)
     return resize(job, size, "more quota is in use than exists", shrinks=True)

@@ -22,11 +22,11 @@ def align_runtimes(
         if job.job_uid not in asked and _has_other_size(job):
             if only_asked_back and not (job.runtime and job.runtime.cession):
                 continue
-            yield RequestSize(job.job, job.job_uid, job.address, job.parallelism)
+            yield RequestSize(job.job, job.job_uid, job.addresses, job.parallelism)
 
 
 def _has_other_size(job: AdmittedWorkload) -> bool:
-    if not job.allowed_sizes or not job.address or job.runtime is None:
+    if not job.allowed_sizes or not job.addresses or job.runtime is None:
         return False
     return job.runtime.wanted != job.parallelism
 

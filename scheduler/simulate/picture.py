@@ -195,7 +195,7 @@ def _admitted(workload: Workload, now: float, assumptions: Assumptions) -> Admit
         allowed_sizes=job.spec.sizes,
         desired_size=job.spec.accelerators,
         shrunk_at=job.shrunk_at,
-        address=job.spec.name if runs else "",
+        addresses=(job.spec.name,) if runs else (),
         runtime=status(job, now, assumptions) if runs and job.answers else None,
         active=workload.active,
         stopped_for=workload.stopped_for,

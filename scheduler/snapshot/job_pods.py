@@ -1,6 +1,6 @@
 """PURE. What the pods of a job show."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +16,8 @@ class JobPods:
     """What the pods of one job show."""
 
     ready: int = 0
-    # IP address of pod 0
-    address: str = ""
+    # IP addresses of the running pods of an Indexed Job, in the order in which they are asked
+    addresses: tuple[str, ...] = ()
     # by node: what its pods there request together
     requested_per_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # the node of each index, as far as it has one
@@ -34,7 +34,7 @@ NO_PODS = JobPods()
 def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     """What the pods of one owner show, in whatever order. Pods that have ended do not count."""
     ready = 0
-    address = ""
+    running = list[Pod]()
     requested = defaultdict[str, Resources](Resources)
     node_of_index = dict[int, str]()
     indexes = set[int]()
@@ -52,11 +52,11 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
                 indexes.add(_index(pod))
         if _is_unplaced(pod):
             unplaced += 1
-        if _is_pod_0(pod):
-            address = pod.status.podIP
+        if _is_running(pod):
+            running.append(pod)
     return JobPods(
         ready=ready,
-        address=address,
+        addresses=_in_order_of_calls(running),
         requested_per_node=dict(requested),
         node_of_index=node_of_index,
         ready_indexes=frozenset(indexes),
@@ -75,7 +75,7 @@ def combined(parts: Sequence[JobPods]) -> JobPods:
             requested[node] += Resources(amounts)
     return JobPods(
         ready=sum(part.ready for part in parts),
-        address=next((part.address for part in parts if part.address), ""),
+        addresses=next((part.addresses for part in parts if part.addresses), ()),
         requested_per_node=dict(requested),
         unplaced=sum(part.unplaced for part in parts),
     )
@@ -93,10 +93,24 @@ def _is_unplaced(pod: Pod) -> bool:
     return scheduled is not None and scheduled.reason == "Unschedulable"
 
 
-def _is_pod_0(pod: Pod) -> bool:
-    """Whether it is the running pod 0 of its job, where the runtime answers."""
+def _is_running(pod: Pod) -> bool:
+    """Whether it is a pod of an Indexed Job whose agent may answer."""
     return (
-        pod.metadata.labels.get(names.POD_INDEX) == "0"
+        _index(pod) >= 0
         and pod.status.phase == "Running"
+        and bool(pod.status.podIP)
         and not pod.metadata.deletionTimestamp
     )
+
+
+def _in_order_of_calls(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Their IP addresses: first one pod of every node, because a node fails as a whole. Pods that
+    are not ready come last: Kubernetes may have lost their node."""
+    earlier = Counter[str]()
+    ranks = list[tuple[bool, int, int, str]]()
+    for pod in sorted(pods, key=_index):
+        is_ready = is_true(pod.status.conditions, names.READY)
+        node = pod.spec.nodeName
+        ranks.append((not is_ready, earlier[node], _index(pod), pod.status.podIP))
+        earlier[node] += 1
+    return tuple(address for *_, address in sorted(ranks))

@@ -193,7 +193,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         desired_size=parallelism if noted_size is None else noted_size,
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
         shrunk_at=_unix_or_zero(notes.get(names.SHRUNK_AT, "")),
-        address=pods.address,
+        addresses=pods.addresses,
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
     )

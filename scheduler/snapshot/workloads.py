@@ -115,8 +115,8 @@ class AdmittedWorkload:
     shrunk_at: float = 0.0
     # what Kueue counts now, before it follows a shrink that is written already
     counted: Quota = field(default_factory=Counter)
-    # IP address of pod 0; empty if it does not run
-    address: str = ""
+    # IP addresses of the running pods, in the order in which they are asked
+    addresses: tuple[str, ...] = ()
     # None if the runtime did not answer lately
     runtime: Status | None = None
     active: bool = True

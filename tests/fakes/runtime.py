@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from aiohttp import web
@@ -11,6 +13,7 @@ from elastic_runtime.agent.nonces import Nonces
 from elastic_runtime.contract import State, Status
 
 ROOT_KEY = b"0123456789abcdef" * 4
+RESEARCH_KEY = contract.derive_key(ROOT_KEY, "research")
 
 
 def loopback_address(index: int) -> str:
@@ -20,8 +23,32 @@ def loopback_address(index: int) -> str:
     return f"127.{index}.{high}.{low}"
 
 
+def signed(
+    request: web.Request, status: int, body: bytes, key: bytes = RESEARCH_KEY
+) -> web.Response:
+    """The answer of a pod of research, or of the holder of another `key`."""
+    headers = contract.sign_reply(key, status, request.headers, body)
+    return web.Response(status=status, body=body, headers=headers)
+
+
+@asynccontextmanager
+async def answering(
+    address: str, answer: Callable[[web.Request], Awaitable[web.Response]]
+) -> AsyncIterator[None]:
+    """A pod that answers every request like this."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, address, contract.PORT).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
 class Runtime:
-    """Pod 0 of a job, on its own loopback address.
+    """A pod of a job, on its own loopback address.
 
     After a request for another size it cedes at the `polls_until_ceded`-th poll of its status.
     """
@@ -36,6 +63,8 @@ class Runtime:
         self.status = Status(state=State.TRAINING, size=size, step=10)
         # (size, Cession) of every request, in order
         self.requests: list[tuple[int, str]] = []
+        # how often its status was read
+        self.polls = 0
         self._nonces = Nonces(started_at=0.0)
         self._polls_left = 0.0
 
@@ -58,12 +87,11 @@ class Runtime:
         assert refusal is None, refusal
         if request.method == "PUT":
             self._accept(body)
-        elif self.status.state == State.RESIZING:
-            self._resize()
-        content = contract.encode(self.status)
-        return web.Response(
-            body=content, headers=contract.sign_reply(self.key, 200, request.headers, content)
-        )
+        else:
+            self.polls += 1
+            if self.status.state == State.RESIZING:
+                self._resize()
+        return signed(request, 200, contract.encode(self.status), self.key)
 
     def _accept(self, body: bytes) -> None:
         request = contract.decode_size(body)

@@ -57,7 +57,7 @@ def runtimes() -> Iterator[list[Endpoint]]:
     """Runtimes that answer until the context ends."""
     with running(serve) as addresses:
         yield [
-            Endpoint((NAMESPACE, f"job-{index}"), f"uid-{index}", place, is_changing=True)
+            Endpoint((NAMESPACE, f"job-{index}"), f"uid-{index}", (place,), is_changing=True)
             for index, place in enumerate(addresses)
         ]
 

@@ -19,7 +19,7 @@ def resize(name: str, size: int = 4) -> Action:
 
 
 def request(name: str) -> Action:
-    return RequestSize(("research", name), f"uid-{name}", "10.0.0.1", 4)
+    return RequestSize(("research", name), f"uid-{name}", ("10.0.0.1",), 4)
 
 
 RECORD = UpdateCession("c-1", cession("Asked").status)

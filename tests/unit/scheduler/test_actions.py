@@ -22,7 +22,7 @@ JOB = ("research", "gpt")
             actions.SetQueueingStrategy("vision", "StrictFIFO", "7"),
             {"queue": "vision", "strategy": "StrictFIFO"},
         ),
-        (actions.RequestSize(JOB, "u", "10.0.0.1", 4), {"job": "research/gpt", "size": 4}),
+        (actions.RequestSize(JOB, "u", ("10.0.0.1",), 4), {"job": "research/gpt", "size": 4}),
         (actions.ResizeJob(JOB, "u", "7", 4, True, "why"), {"job": "research/gpt", "size": 4}),
         (
             actions.SetWorkloadActive(("research", "job-gpt"), "u", False, "why", "c-1"),

@@ -140,7 +140,7 @@ async def test_a_pass_of_which_two_objects_refuse_everything_has_failed(
     server.script("PATCH", CESSIONS.path(("", "c-9"), subresource="status"), NO_RIGHT)
     queued: list[Action] = [
         RecordEvent(GPT, "u", SchedulerEvent.CEDED, "note"),
-        RequestSize(GPT, "u", "127.0.0.1:9", 4, "c-1", 60.0),
+        RequestSize(GPT, "u", ("127.0.0.1:9",), 4, "c-1", 60.0),
     ]
     before = [count(type(action).__name__, "queued") for action in queued]
     with pytest.raises(Forbidden):

@@ -1,34 +1,32 @@
 """Requests to the runtimes of jobs, and which of their answers count."""
 
 import asyncio
-import json
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
 from cede.kube.threads import run_in_thread
-from elastic_runtime import contract
-from elastic_runtime.contract import SizeRequest, State, Status
+from elastic_runtime.contract import SizeRequest
 from scheduler.runtime_client import (
+    CALL_TIMEOUT_S,
     MAX_FAST_S,
-    MAX_REPLY_BYTES,
+    MAX_TRIES,
     PATIENT_FAILURES,
     Endpoint,
     RuntimeClient,
     poll_pause_s,
-    runtime_url,
 )
-from tests.fakes.runtime import ROOT_KEY, Runtime, loopback_address
+from tests.fakes.runtime import ROOT_KEY, Runtime, answering, loopback_address, signed
 
 JOB = ("research", "gpt")
 ADDRESS = loopback_address(1)
 SILENT_ADDRESS = loopback_address(2)
-ENDPOINT = Endpoint(JOB, "u", ADDRESS)
+ENDPOINT = Endpoint(JOB, "u", (ADDRESS,))
 
 
 @asynccontextmanager
@@ -38,6 +36,17 @@ async def following(*endpoints: Endpoint) -> AsyncIterator[RuntimeClient]:
         runtimes.follow(endpoints)
         await runtimes.poll_all()
         yield runtimes
+
+
+async def knows_no_coordinator(request: web.Request) -> web.Response:
+    """While the members elect one."""
+    return signed(request, 503, b"{}")
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_the_status_of_a_runtime_is_read() -> None:
@@ -59,54 +68,8 @@ async def test_a_size_request_is_sent_once_a_second_and_its_answer_read() -> Non
     assert runtime.requests == [(4, "c-1")]
 
 
-@asynccontextmanager
-async def answering(
-    answer: Callable[[web.Request], Awaitable[web.Response]],
-) -> AsyncIterator[None]:
-    """A runtime that answers every request like this."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, ADDRESS, contract.PORT).start()
-    try:
-        yield
-    finally:
-        await runner.cleanup()
-
-
-async def test_an_answer_that_another_teams_key_signed_does_not_count() -> None:
-    async def forge(request: web.Request) -> web.Response:
-        body = contract.encode(Status(state=State.TRAINING, size=1))
-        other_key = contract.derive_key(ROOT_KEY, "another-team")
-        return web.Response(
-            body=body, headers=contract.sign_reply(other_key, 200, request.headers, body)
-        )
-
-    async with answering(forge), following(ENDPOINT) as runtimes:
-        assert not runtimes.statuses()
-
-
-@pytest.mark.parametrize(
-    ("padding", "answered"),
-    [(MAX_REPLY_BYTES // 2, {"u"}), (MAX_REPLY_BYTES, set[str]())],
-    ids=["in parts", "above the limit"],
-)
-async def test_an_answer_is_read_to_its_end_within_the_limit(
-    padding: int, answered: set[str]
-) -> None:
-    async def answer(request: web.Request) -> web.Response:
-        fields = asdict(Status(state=State.TRAINING)) | {"unknown_field": "x" * padding}
-        body = json.dumps(fields).encode()
-        key = contract.derive_key(ROOT_KEY, "research")
-        return web.Response(body=body, headers=contract.sign_reply(key, 200, request.headers, body))
-
-    async with answering(answer), following(ENDPOINT) as runtimes:
-        assert set(runtimes.statuses()) == answered
-
-
 async def test_a_runtime_that_does_not_answer_delays_no_other() -> None:
-    silent = Endpoint(("research", "bert"), "b", SILENT_ADDRESS)
+    silent = Endpoint(("research", "bert"), "b", (SILENT_ADDRESS,))
     async with Runtime(ADDRESS, "research", "u", 8), following(silent, ENDPOINT) as runtimes:
         assert set(runtimes.statuses()) == {"u"}
 
@@ -115,14 +78,6 @@ async def test_the_status_of_a_runtime_no_longer_followed_is_forgotten() -> None
     async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
         runtimes.follow([])
         assert not runtimes.statuses()
-
-
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [("10.0.0.1", "http://10.0.0.1:80/v1"), ("fd00::1", "http://[fd00::1]:80/v1")],
-)
-def test_an_ipv6_address_stands_in_brackets(address: str, url: str) -> None:
-    assert runtime_url(address, 80, "/v1") == url
 
 
 @pytest.mark.parametrize(
@@ -154,6 +109,84 @@ async def test_a_job_that_starts_to_change_is_polled_at_once() -> None:
                 await asyncio.sleep(0.01)
 
 
+async def test_another_pod_is_asked_when_one_does_not_answer() -> None:
+    """It is asked first from then on."""
+    job = Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))
+    async with Runtime(ADDRESS, "research", "u", 8) as other, following(job) as runtimes:
+        assert runtimes.statuses()["u"].size == 8
+        async with Runtime(SILENT_ADDRESS, "research", "u", 4) as back:
+            runtimes.request_size(job, SizeRequest(6, "c-1"))
+            await until(lambda: other.requests)
+            assert not back.requests
+
+
+async def test_a_size_is_requested_of_another_pod_when_one_knows_no_coordinator() -> None:
+    async with (
+        answering(SILENT_ADDRESS, knows_no_coordinator),
+        Runtime(ADDRESS, "research", "u", 8) as other,
+        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+    ):
+        job = Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))
+        runtimes.request_size(job, SizeRequest(6, "c-1"))
+        await until(lambda: other.requests == [(6, "c-1")])
+
+
+async def test_of_a_job_that_does_not_answer_some_pods_are_asked_each_time() -> None:
+    """Others each time, so every pod has its turn."""
+    asked = list[str]()
+
+    async def count(request: web.Request) -> web.Response:
+        asked.append(request.url.host or "")
+        return await knows_no_coordinator(request)
+
+    addresses = tuple(loopback_address(10 + index) for index in range(MAX_TRIES + 1))
+    async with (
+        AsyncExitStack() as stack,
+        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+    ):
+        for address in addresses:
+            await stack.enter_async_context(answering(address, count))
+        runtimes.follow([Endpoint(JOB, "u", addresses)])
+        # the follower polls too
+        await until(lambda: len(asked) == MAX_TRIES)
+        await runtimes.poll_all()
+        first, *others = asked[MAX_TRIES:]
+    assert tuple(asked[:MAX_TRIES]) == addresses[:MAX_TRIES]
+    assert (first, *others) == (addresses[-1], *addresses[: MAX_TRIES - 1])
+
+
+async def test_a_job_that_refuses_is_asked_once() -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        return signed(request, 409, b"{}")
+
+    async with (
+        answering(SILENT_ADDRESS, refuse),
+        Runtime(ADDRESS, "research", "u", 8) as other,
+        following(Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))) as runtimes,
+    ):
+        assert other.polls == 0
+        assert not runtimes.statuses()
+
+
+@pytest.mark.slow
+async def test_pods_that_are_frozen_keep_a_call_waiting_for_its_time_only() -> None:
+    async def freeze(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    addresses = tuple(loopback_address(20 + index) for index in range(MAX_TRIES))
+    async with (
+        AsyncExitStack() as stack,
+        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+    ):
+        for address in addresses:
+            await stack.enter_async_context(answering(address, freeze))
+        runtimes.follow([Endpoint(JOB, "u", addresses)])
+        began = time.monotonic()
+        await runtimes.poll_all()
+        assert CALL_TIMEOUT_S - 0.1 < time.monotonic() - began < CALL_TIMEOUT_S + 1
+
+
 async def test_a_refused_signature_raises_doubts_about_the_root_key() -> None:
     doubts = list[bool]()
 
@@ -161,7 +194,7 @@ async def test_a_refused_signature_raises_doubts_about_the_root_key() -> None:
         return web.json_response({"message": "wrong signature"}, status=401)
 
     async with (
-        answering(refuse),
+        answering(ADDRESS, refuse),
         RuntimeClient(
             lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
         ) as runtimes,
@@ -172,10 +205,10 @@ async def test_a_refused_signature_raises_doubts_about_the_root_key() -> None:
         assert not runtimes.statuses()
 
 
-async def test_what_was_observed_is_kept_while_pod_0_is_replaced() -> None:
+async def test_what_was_observed_is_kept_while_no_pod_runs() -> None:
     async with Runtime(ADDRESS, "research", "u", 8), following(ENDPOINT) as runtimes:
         first = runtimes.observations()["u"]
-        runtimes.follow([replace(ENDPOINT, address="")])
+        runtimes.follow([replace(ENDPOINT, addresses=())])
         assert runtimes.observations() == {"u": first}
         assert not runtimes.statuses()
         runtimes.follow([])
@@ -195,7 +228,7 @@ async def test_a_request_is_forgotten_once_the_job_has_its_size() -> None:
 async def test_no_answer_is_lost_while_the_scheduler_plans() -> None:
     """50 calls are under way while a pass takes longer than the timeout of a call."""
     endpoints = [
-        Endpoint(("research", f"j{index}"), f"u{index}", loopback_address(60 + index))
+        Endpoint(("research", f"j{index}"), f"u{index}", (loopback_address(60 + index),))
         for index in range(50)
     ]
 
@@ -211,7 +244,7 @@ async def test_no_answer_is_lost_while_the_scheduler_plans() -> None:
         RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
     ):
         for endpoint in endpoints:
-            runtime = Runtime(endpoint.address, "research", endpoint.uid, 8)
+            runtime = Runtime(endpoint.addresses[0], "research", endpoint.uid, 8)
             await stack.enter_async_context(runtime)
         planning = asyncio.create_task(run_in_thread(plan))
         runtimes.follow(endpoints)

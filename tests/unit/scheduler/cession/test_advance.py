@@ -147,7 +147,7 @@ def test_a_burst_waits_until_its_stops_are_recorded() -> None:
     record = cession("Asked")
     stop = {"job": "rigid", "uid": "job-uid-rigid", "toSize": 0, "how": "Stop"}
     record.spec.targets.append(record.spec.targets[0].model_copy(update=stop))
-    rigid = admitted("rigid", allowed_sizes=(), address="")
+    rigid = admitted("rigid", allowed_sizes=(), addresses=())
     strict = queue("vision", nominal=12, strategy="StrictFIFO")
     quota = cohort_quota(strict, queue("research", used=16))
     current = snapshot(quota, admitted=[admitted(runtime=CEDED), rigid], pending=[pending(pods=12)])
@@ -159,7 +159,7 @@ def test_a_burst_waits_until_its_stops_are_recorded() -> None:
 
 def test_a_job_that_is_not_elastic_is_stopped_after_that_is_recorded() -> None:
     rigid = snapshot(
-        admitted=[admitted(allowed_sizes=(), address="")], pending=[pending()], is_reserved=True
+        admitted=[admitted(allowed_sizes=(), addresses=())], pending=[pending()], is_reserved=True
     )
     first = advance(cession(to_size=0, how="Stop"), rigid, NOW)
     assert recorded(first).targets[0].stopped

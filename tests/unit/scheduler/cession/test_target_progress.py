@@ -46,7 +46,7 @@ def released(
 def test_a_runtime_that_was_not_asked_gets_a_request_with_the_time_left() -> None:
     target = progress(admitted())
     assert target.actions == (
-        RequestSize(("research", "gpt"), "job-uid-gpt", "10.0.0.1", 4, "c-1", 30.0),
+        RequestSize(("research", "gpt"), "job-uid-gpt", ("10.0.0.1",), 4, "c-1", 30.0),
     )
     assert not target.ready
 
@@ -75,7 +75,7 @@ def test_a_job_that_ended_or_shrank_is_released() -> None:
 
 
 def test_a_job_without_a_runtime_is_ready_at_once() -> None:
-    target = progress(admitted(allowed_sizes=(), address=""))
+    target = progress(admitted(allowed_sizes=(), addresses=()))
     assert (target.actions, target.ready) == ((), True)
 
 
@@ -103,7 +103,7 @@ def test_a_job_that_was_asked_and_has_not_ceded_is_forced() -> None:
     ("job", "grace_s"),
     [
         pytest.param(asked(), 0, id="no time to cede"),
-        pytest.param(admitted(address=""), 30, id="no address"),
+        pytest.param(admitted(addresses=()), 30, id="no address"),
         pytest.param(asked("older"), 30, id="asked for another Cession"),
     ],
 )

@@ -42,7 +42,7 @@ LIES: dict[str, Lie] = {
     "claims to be busy": lambda job: replace(
         job, runtime=runtime_status(job.size, state=State.RESIZING)
     ),
-    "does not answer": lambda job: replace(job, runtime=None, address=""),
+    "does not answer": lambda job: replace(job, runtime=None, addresses=()),
     "has a long grace": lambda job: replace(job, grace_s=86400.0),
     "wants more": lambda job: replace(job, desired_size=4096),
     "wants less": lambda job: replace(job, desired_size=1),

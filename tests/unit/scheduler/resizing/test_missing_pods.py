@@ -57,6 +57,7 @@ def actions(
     [
         pytest.param(misses(unplaced=1), HOUR, [3], id="no room for a pod: one pod less"),
         pytest.param(misses((1, 3), 1), HOUR, [], id="the pod that leaves is missing itself"),
+        pytest.param(misses((0,), 1), HOUR, [3], id="no room for pod 0: the others answer"),
         pytest.param(misses((3,), 1), HOUR, [3], id="the highest pod: no other has to leave"),
         pytest.param(misses(unplaced=1, node="cordoned"), HOUR, [], id="no new pod fits there"),
         pytest.param(misses(unplaced=1, allowed_sizes=(2, 4)), HOUR, [2], id="only allowed sizes"),
@@ -114,11 +115,11 @@ def test_a_runtime_that_does_not_cede_is_not_waited_for_until_kueue_evicts_the_j
 
 
 def test_pod_0_without_room_gets_the_place_of_the_highest_pod() -> None:
-    """Nobody can be asked: the other pods keep the state, and wait for pod 0."""
+    """Nobody can be asked: of two pods, for example, the other one waits for pod 0."""
     job = admitted(
         size=4,
         allowed_sizes=(1, 2, 3, 4),
-        address="",
+        addresses=(),
         node_of_index={1: "node-1", 2: "node-1", 3: "node-1"},
         missing_pods=(0,),
         unplaced_pods=1,

@@ -20,10 +20,12 @@ def shrunk(
     return list(shrink_overuse(current, targets, SETTINGS, now))
 
 
-def two_too_many(runtime: Status | None = None, address: str = "10.0.0.1") -> Snapshot:
+def two_too_many(
+    runtime: Status | None = None, addresses: tuple[str, ...] = ("10.0.0.1",)
+) -> Snapshot:
     """Ten accelerators are in use, and eight exist. Research borrows."""
     own = admitted("own", "vision", size=2, allowed_sizes=())
-    return snapshot(admitted=[admitted(runtime=runtime, address=address), own])
+    return snapshot(admitted=[admitted(runtime=runtime, addresses=addresses), own])
 
 
 def asked_before(current: Snapshot) -> Snapshot:
@@ -34,7 +36,7 @@ def asked_before(current: Snapshot) -> Snapshot:
 
 
 def test_a_borrowing_job_that_cannot_be_asked_is_resized() -> None:
-    (action,) = shrunk(two_too_many(address=""), ())
+    (action,) = shrunk(two_too_many(addresses=()), ())
     assert isinstance(action, ResizeJob)
     assert (action.job[1], action.size) == ("gpt", 6)
 

@@ -1,5 +1,7 @@
 """Where the pods of a job run, and how many are ready."""
 
+from dataclasses import replace
+
 import msgspec
 
 from cede.api import names
@@ -42,8 +44,26 @@ def test_pods_that_have_ended_do_not_count() -> None:
     assert read_job_pods([pod("u", phase="Succeeded")]) == NO_PODS
 
 
-def test_pod_0_is_where_the_runtime_answers() -> None:
-    assert read_job_pods([pod("u", labels=POD_0)]).address == "10.0.0.1"
+def running(index: int, node: str, *, ready: bool = True, phase: str = "Running") -> Pod:
+    """Its address ends with its index."""
+    indexed = pod("u", node=node, ready=ready, phase=phase, labels={names.POD_INDEX: str(index)})
+    return replace(indexed, status=replace(indexed.status, podIP=f"10.0.0.{index}"))
+
+
+def indexes_asked(*pods: Pod) -> list[int]:
+    return [int(address.rpartition(".")[2]) for address in read_job_pods(pods).addresses]
+
+
+def test_one_pod_of_every_node_is_asked_before_a_second_of_one() -> None:
+    pods = [running(index, node) for index, node in enumerate("aaabb")]
+    assert indexes_asked(*pods[::-1]) == [0, 3, 1, 4, 2]
+    assert indexes_asked(*(running(index, "a") for index in (11, 2))) == [2, 11]
+
+
+def test_pods_that_are_not_ready_are_asked_last_and_those_that_do_not_run_never() -> None:
+    lost = running(0, "a", ready=False)
+    assert indexes_asked(lost, running(1, "b"), running(2, "b", phase="Pending")) == [1, 0]
+    assert read_job_pods([pod("u")]).addresses == (), "of no Indexed Job"
 
 
 def test_several_owners_together() -> None:
@@ -52,7 +72,7 @@ def test_several_owners_together() -> None:
     together = combined(parts)
     assert together.ready == 2
     assert together.requested_per_node == {"n1": {GPU: 1}, "n2": {GPU: 1}}
-    assert together.address == "10.0.0.1"
+    assert together.addresses == ("10.0.0.1",)
 
 
 def test_the_indexes_of_ready_pods_and_the_pods_without_a_node() -> None:

@@ -1,0 +1,122 @@
+"""One signed HTTP call to one pod of a job, and what its answer says."""
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from prometheus_client import Counter
+
+from elastic_runtime import contract
+from elastic_runtime.contract import Status
+
+TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
+MAX_REPLY_BYTES = 1 << 20
+UNAUTHORIZED = 401
+SERVER_ERROR = 500
+SHOWN_BYTES = 200
+CALLS = Counter(
+    "cede_runtime_calls_total",
+    "Calls to runtimes: status polls (GET) and size requests (PUT), by result.",
+    ["method", "result"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """To any pod of a job."""
+
+    # of the job's namespace
+    key: bytes
+    job_uid: str
+    method: str
+    path: str
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The job does not accept it: another pod would answer the same."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nothing that counts came from this pod: another one may answer."""
+
+    reason: str
+
+
+Answer = Status | Refusal | Silence
+
+
+async def send(session: aiohttp.ClientSession, address: str, port: int, call: Call) -> Answer:
+    """Within TIMEOUT."""
+    answer = await _send(session, runtime_url(address, port, call.path), call)
+    match answer:
+        case Status():
+            result = "answered"
+        case Refusal():
+            result = "refused"
+        case Silence():
+            result = "silent"
+    CALLS.labels(call.method, result).inc()
+    return answer
+
+
+async def _send(session: aiohttp.ClientSession, url: str, call: Call) -> Answer:
+    nonce = secrets.token_hex(12)
+    headers = contract.sign_request(
+        call.key, call.method, call.path, call.job_uid, nonce, call.body, time.time()
+    )
+    try:
+        async with session.request(
+            call.method,
+            url,
+            data=call.body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=TIMEOUT,
+        ) as reply:
+            return _read(call.key, headers, reply, await _read_body(reply))
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        return Silence(str(error) or type(error).__name__)
+
+
+def _read(
+    key: bytes, headers: Mapping[str, str], reply: aiohttp.ClientResponse, content: bytes
+) -> Answer:
+    """Raises ValueError for a body that is no status."""
+    signature = reply.headers.get(contract.SIGNATURE_HEADER, "")
+    is_genuine = contract.reply_is_genuine(key, reply.status, headers, signature, content)
+    message = content[:SHOWN_BYTES].decode(errors="replace")
+    if reply.status == UNAUTHORIZED and not is_genuine:
+        # a pod cannot sign its answer to a signature that it refuses
+        return Refusal(reply.status, message)
+    if not is_genuine:
+        return Silence(f"its answer {reply.status} is not signed by the key of its namespace")
+    if reply.status == 200:
+        return contract.decode_status(content)
+    if reply.status >= SERVER_ERROR or reply.status == UNAUTHORIZED:
+        # it does not know the coordinator, or that one did not accept what this pod passed on
+        return Silence(f"{reply.status}: {message}")
+    return Refusal(reply.status, message)
+
+
+def runtime_url(address: str, port: int, path: str) -> str:
+    """An IPv6 address stands in brackets (RFC 3986)."""
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{port}{path}"
+
+
+async def _read_body(reply: aiohttp.ClientResponse) -> bytes:
+    """The whole body. Raises ValueError above MAX_REPLY_BYTES."""
+    content = bytearray()
+    async for part in reply.content.iter_any():
+        content += part
+        if len(content) > MAX_REPLY_BYTES:
+            raise ValueError(f"the reply is more than {MAX_REPLY_BYTES} bytes")
+    return bytes(content)

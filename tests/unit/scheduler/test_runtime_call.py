@@ -1,0 +1,96 @@
+"""What counts of a pod's answer."""
+
+import json
+from dataclasses import asdict
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from elastic_runtime import contract
+from elastic_runtime.contract import State, Status
+from scheduler.runtime_call import (
+    MAX_REPLY_BYTES,
+    Answer,
+    Call,
+    Refusal,
+    Silence,
+    runtime_url,
+    send,
+)
+from tests.fakes.runtime import ROOT_KEY, answering, loopback_address, signed
+
+ADDRESS = loopback_address(1)
+KEY = contract.derive_key(ROOT_KEY, "research")
+TRAINING = Status(state=State.TRAINING, size=8)
+
+
+async def ask() -> Answer:
+    async with aiohttp.ClientSession() as session:
+        call = Call(KEY, "u", "GET", contract.STATUS_PATH)
+        return await send(session, ADDRESS, contract.PORT, call)
+
+
+async def answer_of(status: int, body: bytes, key: bytes = KEY) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        return signed(request, status, body, key)
+
+    async with answering(ADDRESS, answer):
+        return await ask()
+
+
+async def test_the_answer_is_a_status() -> None:
+    assert await answer_of(200, contract.encode(TRAINING)) == TRAINING
+
+
+async def test_an_answer_that_another_teams_key_signed_does_not_count() -> None:
+    forged = await answer_of(200, contract.encode(TRAINING), contract.derive_key(ROOT_KEY, "other"))
+    assert forged == Silence("its answer 200 is not signed by the key of its namespace")
+
+
+async def test_a_pod_that_does_not_run_is_silent() -> None:
+    assert isinstance(await ask(), Silence)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_final"),
+    [
+        pytest.param(400, True, id="a size that the job cannot have"),
+        pytest.param(409, True, id="a later request holds"),
+        pytest.param(401, False, id="the coordinator had the request already"),
+        pytest.param(502, False, id="the coordinator does not answer"),
+        pytest.param(503, False, id="no coordinator is known"),
+    ],
+)
+async def test_another_pod_may_answer_unless_the_job_refuses(
+    status: int, *, is_final: bool
+) -> None:
+    assert isinstance(await answer_of(status, b"{}"), Refusal if is_final else Silence)
+
+
+async def test_a_pod_that_does_not_accept_our_signature_refuses() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({"message": "wrong signature"}, status=401)
+
+    async with answering(ADDRESS, refuse):
+        assert await ask() == Refusal(401, '{"message": "wrong signature"}')
+
+
+@pytest.mark.parametrize(
+    ("padding", "is_read"),
+    [(MAX_REPLY_BYTES // 2, True), (MAX_REPLY_BYTES, False)],
+    ids=["in parts", "above the limit"],
+)
+async def test_an_answer_is_read_to_its_end_within_the_limit(
+    padding: int, *, is_read: bool
+) -> None:
+    body = json.dumps(asdict(TRAINING) | {"unknown_field": "x" * padding}).encode()
+    assert isinstance(await answer_of(200, body), Status if is_read else Silence)
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [("10.0.0.1", "http://10.0.0.1:80/v1"), ("fd00::1", "http://[fd00::1]:80/v1")],
+)
+def test_an_ipv6_address_stands_in_brackets(address: str, url: str) -> None:
+    assert runtime_url(address, 80, "/v1") == url
