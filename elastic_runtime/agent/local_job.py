@@ -3,15 +3,18 @@
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
-from elastic_runtime.agent.settings import LOCAL_HOST_ENV
+from elastic_runtime.agent.settings import LOCAL_HOST_ENV, PORTS
 from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
 
@@ -20,6 +23,9 @@ HOST = "127.0.0.1"
 JOB = "local"
 # In that directory, if people watch the job on a terminal.
 LOG = "log.jsonl"
+# For the answer of one pod. So many are asked at most, pod 0 first: any passes a request on.
+TRY_TIMEOUT_S = 2.0
+MAX_TRIES = 4
 
 
 def run(
@@ -43,6 +49,8 @@ def run(
             "--directory and a --port of its own"
         )
         return 2
+    # Another process may listen at a port of an earlier job.
+    shutil.rmtree(directory / PORTS, ignore_errors=True)
     view = TerminalView(sys.stdout, sys.stderr, directory / LOG) if on_terminal else None
     complain = view.say if view else _complain
     key = directory / "key"
@@ -67,7 +75,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward_signal)
     if view:
-        view.start(processes, lambda: _status(port, key))
+        view.start(processes, lambda: _status(directory, port))
     first = processes[0].wait()
     # A negative code is a signal: if pod 0 was killed, the others can train on without it.
     if first > 0 and first != contract.EXIT_LEFT_ON_REQUEST:
@@ -103,15 +111,45 @@ def _end_of_job(code: int) -> str:
     return f"the job has failed with exit code {code}, see above"
 
 
-def _status(port: int, key: Path) -> Status:
+def _status(directory: Path, port: int) -> Status:
     """Raises OSError, ValueError or Refused if the job does not answer as it should."""
-    reply = _call(port, key.read_bytes().strip(), "GET", contract.STATUS_PATH)
-    return contract.decode_status(reply)
+    key = (directory / "key").read_bytes().strip()
+    return contract.decode_status(_call(directory, port, key, "GET", contract.STATUS_PATH))
 
 
-def _call(port: int, key: bytes, method: str, path: str, body: bytes = b"") -> bytes:
-    """The reply of pod 0. Raises OSError if there is none, and control_client.Refused."""
-    return asyncio.run(control_client.call(HOST, port, key, JOB, method, path, body))
+def _call(
+    directory: Path, port: int, key: bytes, method: str, path: str, body: bytes = b""
+) -> bytes:
+    """The reply of pod 0 at `port`, or of another pod if that one does not answer for the job.
+
+    Raises OSError if no pod answers, and control_client.Refused.
+    """
+    error: OSError | control_client.Refused | None = None
+    for tried in [port, *_other_ports(directory)][:MAX_TRIES]:
+        call = control_client.call(
+            HOST, tried, key, JOB, method, path, body, timeout_s=TRY_TIMEOUT_S
+        )
+        try:
+            return asyncio.run(call)
+        except control_client.Refused as refused:
+            if HTTPStatus.BAD_REQUEST <= refused.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            # It knows no coordinator, or is of another job.
+            error = refused
+        except OSError as silence:
+            error = error or silence
+    assert error, "at least one was tried"
+    raise error
+
+
+def _other_ports(directory: Path) -> list[int]:
+    """Of the pods that have started, without pod 0: the lowest index first."""
+    ports = dict[int, int]()
+    with suppress(OSError):
+        for file in (directory / PORTS).iterdir():
+            with suppress(OSError, ValueError):
+                ports[int(file.name)] = int(file.read_text())
+    return [ports[index] for index in sorted(ports) if index > 0]
 
 
 def _pod_environment(env: Mapping[str, str], pods: int, port: int, key: Path) -> dict[str, str]:
@@ -145,7 +183,7 @@ def request(
         )
         return 1
     try:
-        print(show(_call(port, key, method, path, body)))
+        print(show(_call(directory, port, key, method, path, body)))
     except control_client.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1

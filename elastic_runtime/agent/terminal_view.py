@@ -65,7 +65,7 @@ class TerminalView:
             try:
                 self.show(live_line(ask()))
             except (OSError, ValueError, Refused):
-                # Pod 0 does not run yet, or not any more.
+                # No pod runs yet, or not any more, or they have no coordinator.
                 continue
 
     def copy(self, pipe: BinaryIO, console: TextIO) -> None:

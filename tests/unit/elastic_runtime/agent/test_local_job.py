@@ -6,6 +6,7 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client, local_job
+from elastic_runtime.agent.settings import PORTS
 
 
 def test_a_second_job_in_one_directory_is_refused_and_the_first_keeps_its_key(
@@ -39,7 +40,7 @@ def test_request_that_nobody_answers_names_the_port(
 def test_request_that_the_job_refuses_shows_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object) -> bytes:
+    async def refuse(*_: object, **__: object) -> bytes:
         raise control_client.Refused(400, "size is 1: the smallest allowed is 2, or 0 to stop")
 
     (tmp_path / "key").write_text("secret")
@@ -49,10 +50,81 @@ def test_request_that_the_job_refuses_shows_its_reason(
     assert capsys.readouterr().err.startswith(expected)
 
 
+# By port.
+Answers = dict[int, bytes | Exception]
+
+
+def answer_of_pods(directory: Path, monkeypatch: pytest.MonkeyPatch, answers: Answers) -> int:
+    """Ask a job of pods that answer like this, by port; that of pod 0 is 1. Returns the exit code.
+
+    Afterwards only those that were not asked are left of `answers`.
+    """
+
+    async def answer(_: str, port: int, *__: object, **___: object) -> bytes:
+        reply = answers.pop(port)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    (directory / "key").write_text("secret")
+    (directory / PORTS).mkdir()
+    for index, port in enumerate(answers):
+        (directory / PORTS / str(index)).write_text(str(port))
+    # It is being written, or cannot be read.
+    (directory / PORTS / ".1.draft").write_text("4")
+    (directory / PORTS / "7").write_text("")
+    monkeypatch.setattr(control_client, "call", answer)
+    return local_job.request(directory, 1, "GET", contract.STATUS_PATH, b"", bytes.decode)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        pytest.param(ConnectionRefusedError(), id="it does not run"),
+        pytest.param(TimeoutError(), id="it is frozen"),
+        pytest.param(control_client.Refused(503, "no coordinator is known"), id="it is cut off"),
+        pytest.param(control_client.Refused(0, "not signed"), id="another process took its port"),
+    ],
+)
+def test_another_pod_is_asked_when_pod_0_does_not_answer(
+    silence: Exception,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: Answers = {1: silence, 2: b"training", 3: b"not asked"}
+    assert answer_of_pods(tmp_path, monkeypatch, answers) == 0
+    assert capsys.readouterr().out == "training\n"
+    assert answers == {3: b"not asked"}
+
+
+def test_a_refusal_of_the_job_is_final(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: Answers = {
+        1: control_client.Refused(409, "size 2 holds"),
+        2: b"not asked",
+    }
+    assert answer_of_pods(tmp_path, monkeypatch, answers) == 1
+    assert "size 2 holds" in capsys.readouterr().err
+    assert answers == {2: b"not asked"}
+
+
+def test_a_job_that_elects_says_so_though_pod_0_does_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some pods are asked, not all of them."""
+    elects = control_client.Refused(503, "no coordinator is known")
+    answers: Answers = {1: ConnectionRefusedError(), **dict.fromkeys(range(2, 8), elects)}
+    assert answer_of_pods(tmp_path, monkeypatch, answers) == 1
+    assert "no coordinator is known" in capsys.readouterr().err
+    assert len(answers) == 7 - local_job.MAX_TRIES
+
+
 def request_state(directory: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes) -> int:
     """Ask a job that replies this for its state. Returns the exit code."""
 
-    async def answer(*_: object) -> bytes:
+    async def answer(*_: object, **__: object) -> bytes:
         return reply
 
     def show(reply: bytes) -> str:
