@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cede.api.objects import Json, condition
+from cede.api.objects import Json
 from deploy.demo.figures import merged
-from tests.e2e.training import Training
+from tests.e2e.training import INDEX, Training
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -24,7 +24,6 @@ LONG = "CEDE_LONG_FAULTS" in os.environ
 NODE_IS_OFF_S = 600 if LONG else 5
 PODS_ARE_REFUSED_S = 180 if LONG else 0
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 NO_SUCH_IMAGE = "docker.io/none/none:none"
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
@@ -58,7 +57,7 @@ def last_step(cluster: Cluster, research: None) -> Iterator[int]:
     nothing lost."""
     cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 300)
     yield merged(gpt(cluster).steps())[-1].step
-    check_undisturbed(cluster)
+    gpt(cluster).check_undisturbed()
 
 
 def delete_pod(cluster: Cluster, index: int) -> None:
@@ -67,18 +66,8 @@ def delete_pod(cluster: Cluster, index: int) -> None:
     cluster.kubectl("delete", "pod", "-n", "research", name, "--wait=false")
 
 
-def check_undisturbed(cluster: Cluster) -> None:
-    """Nobody evicted the job, its Job counts no failure, and no step or sample is lost."""
-    job = cluster.kubectl_json("get", "job", "-n", "research", "gpt")
-    assert not job["status"].get("failed"), "no failure of the script"
-    for workload in cluster.kubectl_json("get", "workloads", "-n", "research")["items"]:
-        evicted = condition(workload.get("status", {}).get("conditions", []), "Evicted")
-        assert evicted is None, workload["metadata"]["name"]
-    gpt(cluster).check_nothing_lost()
-
-
 def test_a_node_that_is_off_costs_no_step(cluster: Cluster, last_step: int) -> None:
-    """Pod 0 is on the other node: without it no resize is asked for."""
+    """Pod 0 is on the other node: test_succession.py has its own."""
     node = next(n for n in map(gpt(cluster).node_of, (3, 2, 1)) if n != gpt(cluster).node_of(0))
     cluster.fail(node)
     # the fault is its length

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cede.api.objects import condition
 from deploy.demo.figures import account, merged
 from deploy.demo.kubectl import parse_lines, print_files
 from deploy.demo.record import Line, Step
 
 STEPS = "steps-*.jsonl"
 SAMPLES = "samples-*.jsonl"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,18 @@ class Training:
         """The name of the running pod with this index. Raises AssertionError if there is none."""
         return str(self._running(index)["metadata"]["name"])
 
+    def uid(self) -> str:
+        """Of the Job."""
+        job = self.cluster.kubectl_json("get", "job", "-n", self.namespace, self.job)
+        return str(job["metadata"]["uid"])
+
     def node_of(self, index: int) -> str:
         """The node of that pod."""
         return str(self._running(index)["spec"]["nodeName"])
 
     def _running(self, index: int) -> Any:
         for pod in self.pods():
-            if pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(index):
+            if pod["metadata"]["labels"][INDEX] == str(index):
                 return pod
         raise AssertionError(f"{self.job} has no running pod of index {index}")
 
@@ -74,6 +81,17 @@ class Training:
             return bool(log) and log[-1].size == size and log[-1].step > after
 
         return probe
+
+    def check_undisturbed(self) -> None:
+        """Nobody evicted the job, its Job counts no failure, and no step or sample is lost."""
+        job = self.cluster.kubectl_json("get", "job", "-n", self.namespace, self.job)
+        assert not job["status"].get("failed"), "no failure of the script"
+        for workload in self.cluster.kubectl_json("get", "workloads", "-n", self.namespace)[
+            "items"
+        ]:
+            evicted = condition(workload.get("status", {}).get("conditions", []), "Evicted")
+            assert evicted is None, workload["metadata"]["name"]
+        self.check_nothing_lost()
 
     def check_nothing_lost(self) -> int:
         """No step is lost, and every sample is used once. Returns the number of steps."""

@@ -1,6 +1,7 @@
 """The local cluster as tests use it: `python -m deploy.local`, kubectl, and waiting."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cede.api import names
+from elastic_runtime import contract
 from tests.paths import TREE
 
 T = TypeVar("T")
@@ -119,3 +121,17 @@ def api_server_pid() -> int:
             if status.read_text().strip() == "kube-apiserver":
                 return int(status.parent.name)
     raise AssertionError("no API server runs")
+
+
+def agent_pid(job_uid: str, index: int) -> int:
+    """The process, by its number on this machine, that is process 1 of this pod of a Job."""
+    expected = {f"{contract.JOB_UID_ENV}={job_uid}", f"{contract.INDEX_ENV}={index}"}
+    for process in Path("/proc").glob("[0-9]*"):
+        # it may have ended, and some are not even root's to read
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            # the last number is that in the namespace of the process
+            numbers = re.search(r"^NSpid:(.*)$", (process / "status").read_text(), re.MULTILINE)
+            is_first = numbers is not None and numbers[1].split()[-1] == "1"
+            if is_first and expected <= set((process / "environ").read_text().split("\0")):
+                return int(process.name)
+    raise AssertionError(f"pod {index} of Job {job_uid} does not run on this machine")

@@ -1,0 +1,198 @@
+"""An elastic job whose coordinator is lost trains on: the other pods choose another one.
+
+With CEDE_LONG_FAULTS, as in `make test-long`, nodes are off for ten minutes.
+"""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.demo.figures import merged
+from deploy.demo.kubectl import parse_lines
+from tests.e2e.training import INDEX, SAMPLES, Training
+from tests.harness.local_cluster import agent_pid
+from tests.paths import TREE
+
+EXAMPLES = TREE / "examples"
+LONG = "CEDE_LONG_FAULTS" in os.environ
+NODE_IS_OFF_S = 600 if LONG else 20
+GOAL_S = 15
+"""Between two steps, when a majority of the members is left. An idle machine needs 3 to 5 s."""
+MINORITY_S = 120
+"""The same when half of the members are lost with their coordinator: Kubernetes needs 17 s to give
+up their node, pod 0 starts again, and waits 20 s for the pods that do not answer."""
+pytestmark = pytest.mark.cluster
+# the fixture of tests/conftest.py
+Cluster = Any
+
+
+def gpt(cluster: Cluster) -> Training:
+    return Training(cluster, "research", "gpt")
+
+
+@pytest.fixture(scope="module")
+def research(cluster: Cluster) -> Iterator[None]:
+    for name in ("policy.yaml", "allocations.yaml"):
+        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
+    cluster.kubectl("wait", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
+    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
+    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
+    yield
+    cluster.without_teams()
+
+
+@pytest.fixture(scope="module")
+def trained(cluster: Cluster, research: None) -> None:
+    """The job of examples/gpt on four accelerators: pod 0 is alone on n1.
+
+    The tests follow each other: each finds the pods where the one before left them.
+    """
+    job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
+    job["metadata"]["annotations"]["cede.dev/sizes"] = "1-4"
+    job["spec"] |= {"parallelism": 4, "completions": 4}
+    with cordoned(cluster, "n2"):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+        cluster.until(gpt(cluster).pods, "its first pod", 60)
+    with cordoned(cluster, "n1"):
+        cluster.until(gpt(cluster).trains_on(4), "the job to train on 4", 120)
+    assert nodes(cluster) == ["n1", "n2", "n2", "n2"]
+    assert coordinator(cluster) == 0
+
+
+def nodes(cluster: Cluster) -> list[str]:
+    """By index of their pods."""
+    return [gpt(cluster).node_of(index) for index in range(4)]
+
+
+@contextmanager
+def cordoned(cluster: Cluster, node: str) -> Iterator[None]:
+    """Inside, no new pod is placed there."""
+    cluster.kubectl("cordon", node)
+    try:
+        yield
+    finally:
+        cluster.kubectl("uncordon", node)
+
+
+def coordinator(cluster: Cluster) -> int:
+    """The pod that began the highest epoch, by what the running pods logged."""
+    epochs = dict[int, int]()
+    for pod in gpt(cluster).pods():
+        output = cluster.kubectl("logs", "-n", "research", pod["metadata"]["name"])
+        leads = [line["epoch"] for line in parse_lines(output) if line.get("message") == "leads"]
+        epochs[int(pod["metadata"]["labels"][INDEX])] = max(leads, default=0)
+    return max(epochs, key=epochs.__getitem__)
+
+
+@dataclass(frozen=True)
+class Cost:
+    # the longest time between the commits of two steps, in seconds
+    pause_s: float
+    # the most steps that one generation began and another one committed
+    repeated: int
+
+    @classmethod
+    def since(cls, cluster: Cluster, began: float) -> "Cost":
+        """What a fault at `began`, in Unix seconds, cost the job by its own journal."""
+        steps = gpt(cluster).steps()
+        committed = {(step.step, step.generation) for step in steps}
+        ordered = merged(steps)
+        times = [step.time for step in ordered]
+        pauses = [after - before for before, after in pairwise(times) if after > began]
+        first = next(step.step for step in ordered if step.time > began)
+        last = ordered[-1].step
+        begun = {(line["step"], line["generation"]) for line in gpt(cluster).journal(SAMPLES)}
+        repeated = Counter(
+            generation for step, generation in begun - committed if first <= step <= last
+        )
+        return cls(max(pauses), max(repeated.values(), default=0))
+
+
+def last_step(cluster: Cluster) -> int:
+    return merged(gpt(cluster).steps())[-1].step
+
+
+@contextmanager
+def fault(cluster: Cluster, goal_s: float) -> Iterator[None]:
+    """Inside, the coordinator is lost and the job trains on four pods again. By then it has stood
+    still for less than `goal_s`, has repeated only steps in flight, and lost nothing."""
+    before = last_step(cluster)
+    began = time.time()
+    yield
+    cluster.until(gpt(cluster).trains_on(4, before + 20), "it to train on 4 again", 180)
+    cost = Cost.since(cluster, began)
+    print(cost)
+    assert cost.pause_s < goal_s
+    assert cost.repeated <= 1
+    gpt(cluster).check_undisturbed()
+
+
+def turn_off(cluster: Cluster, node: str) -> None:
+    """It has no power for a while. The fault is its length."""
+    cluster.fail(node)
+    try:
+        time.sleep(NODE_IS_OFF_S)
+    finally:
+        cluster.join(node)
+
+
+def freeze(cluster: Cluster, index: int) -> None:
+    """The agent of this pod, until the others train on without it."""
+    pid = agent_pid(gpt(cluster).uid(), index)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        cluster.until(gpt(cluster).trains_on(3), "the others to train on", 60)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_training_goes_on_when_the_node_of_pod_0_is_off(cluster: Cluster, trained: None) -> None:
+    """Pod 0 comes back on the other node."""
+    with cordoned(cluster, "n1"), fault(cluster, GOAL_S):
+        turn_off(cluster, "n1")
+    assert coordinator(cluster) != 0
+
+
+def test_training_goes_on_when_the_agent_of_the_coordinator_is_frozen(
+    cluster: Cluster, trained: None
+) -> None:
+    index = coordinator(cluster)
+    with fault(cluster, GOAL_S):
+        freeze(cluster, index)
+    assert coordinator(cluster) != index
+
+
+def test_training_goes_on_when_the_coordinator_and_another_pod_are_deleted(
+    cluster: Cluster, trained: None
+) -> None:
+    """They come back on the other node."""
+    index = coordinator(cluster)
+    deleted = {index, (index + 1) % 4}
+    pods = [gpt(cluster).pod_of(index) for index in deleted]
+    with cordoned(cluster, "n2"), fault(cluster, GOAL_S):
+        cluster.kubectl("delete", "pods", "-n", "research", *pods, "--wait=false")
+        cluster.until(lambda: nodes(cluster).count("n1") == 2, "others in their places", 60)
+    assert coordinator(cluster) not in deleted
+
+
+def test_half_of_the_pods_continue_when_the_others_are_lost_with_pod_0(
+    cluster: Cluster, trained: None
+) -> None:
+    """They cannot elect a coordinator: if it is lost too, they wait until pod 0 is replaced."""
+    node = gpt(cluster).node_of(0)
+    assert nodes(cluster).count(node) == 2
+    index = coordinator(cluster)
+    is_lost = gpt(cluster).node_of(index) == node
+    with fault(cluster, MINORITY_S if is_lost else GOAL_S):
+        turn_off(cluster, node)
+    assert coordinator(cluster) == (0 if is_lost else index)
