@@ -1,7 +1,7 @@
 """PURE. The contract between controllers and a job's runtime: messages, signatures, environment.
 
-The control API has three calls, on the port of any pod of the job. Pod 0 answers; the other pods
-forward the call to it.
+The control API has three calls, on the port of any pod of the job. The coordinator answers; the
+other pods forward the call to it.
 
     PUT  /v1/size        SizeRequest → Status    sets the size; repeating it changes nothing
     GET  /v1/status                  → Status
@@ -46,7 +46,7 @@ NAMESPACE_ENV = "CEDE_NAMESPACE"
 # Kubernetes sets it in the pods of an Indexed Job.
 INDEX_ENV = "JOB_COMPLETION_INDEX"
 POD_IP_ENV = "CEDE_POD_IP"
-# The headless Service: pod 0 is `<job>-0.<peers>`.
+# The headless Service: pod 3 is `<job>-3.<peers>`.
 PEERS_ENV = "CEDE_PEERS"
 # The allowed sizes, ascending, comma-separated.
 SIZES_ENV = "CEDE_SIZES"

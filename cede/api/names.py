@@ -96,9 +96,9 @@ LOCAL_QUEUE = "default"
 Kueue uses a queue of this name by default, also while the webhook does not answer.
 """
 PEERS_SERVICE = "cede-peers"
-"""The headless Service in each team's namespace: pod 0 of a Job is `<job>-0.cede-peers`.
+"""The headless Service in each team's namespace: pod 3 of a Job is `<job>-3.cede-peers`.
 
-The quota_controller writes it. The runtime finds pod 0 by it.
+The quota_controller writes it. The runtime finds the other pods by it.
 """
 CONTROL_SECRET = "cede-control"
 """The Secret in each team's namespace with the key that signs control requests to its jobs.

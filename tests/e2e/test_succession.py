@@ -30,7 +30,7 @@ GOAL_S = 15
 """Between two steps, when a majority of the members is left. An idle machine needs 3 to 5 s."""
 MINORITY_S = 120
 """The same when half of the members are lost with their coordinator: Kubernetes needs 17 s to give
-up their node, pod 0 starts again, and waits 20 s for the pods that do not answer."""
+up their node, and the others wait until they are replaced."""
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any

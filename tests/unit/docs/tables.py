@@ -13,7 +13,7 @@ from elastic_runtime.integrations.transformers import arguments
 from tests.unit.docs.pages import DOCS
 
 MARKERS = {
-    DOCS / "architecture.md": ("phase_table", "rule_table"),
+    DOCS / "architecture.md": ("phase_table", "rule_table", "coordinator_table"),
     DOCS / "reasons.md": ("reason_tables",),
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
@@ -24,13 +24,14 @@ MARKERS = {
 
 def table(marker: str) -> str:
     """The table that the code prints for this marker."""
-    from elastic_runtime.agent.membership import rule_table
+    from elastic_runtime.agent import membership, succession
     from scheduler.cession.cession_lifecycle import phase_table
     from tests.unit.docs import api
 
     tables = {
         "phase_table": phase_table,
-        "rule_table": rule_table,
+        "rule_table": membership.rule_table,
+        "coordinator_table": succession.rule_table,
         "reason_tables": reason_tables,
         "metric_table": metric_table,
         "api": api.page,
