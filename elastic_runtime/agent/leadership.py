@@ -46,6 +46,8 @@ class Leadership:
         self._asking_since = NEVER
         self._answers: Answers | None = None
         self._reason: Reason | None = None
+        # Since a coordinator was last found: rounds of questions and of votes take turns.
+        self._logged = set[Reason]()
         # A round of questions, and one of votes; the coordinator's loops, and those of its member.
         self._rounds = dict[Act, asyncio.Task[None]]()
         self._leading = list[asyncio.Task[None]]()
@@ -95,16 +97,17 @@ class Leadership:
         )
 
     def _decide(self) -> None:
-        coordinator = self.coordinator
-        if coordinator and coordinator.reported_epoch > self.client.epoch:
+        if self.coordinator and self.coordinator.reported_epoch > self.client.epoch:
             self.resign()
         now = self._clock()
         reason = succession.plan(self.knowledge(), now, self.client.limits)
-        if reason is not self._reason:
-            self._reason = reason
+        self._reason = reason
+        if reason not in self._logged:
+            self._logged.add(reason)
             log.info("coordinator", extra={"act": reason.act.value, "why": reason.sentence})
         match reason.act:
             case Act.FOLLOW | Act.LEAD:
+                self._logged = {reason}
                 self._asking_since = NEVER
                 self._answers = None
             case Act.ASK:
@@ -190,9 +193,8 @@ class Leadership:
             return self._members() if self._reason is Reason.ALONE else [*map(self._peer, astray)]
         indexes = {*range(settings.largest), *self._pool.record.members} - {own}
         if own != 0:
-            generator = secrets.SystemRandom()
-            chosen = generator.sample(sorted(indexes - {0}), min(ASKED, len(indexes - {0})))
-            indexes = {0, *chosen}
+            others = sorted(indexes - {0})
+            indexes = {0, *secrets.SystemRandom().sample(others, min(ASKED, len(others)))}
         return [self._peer(index) for index in sorted(indexes)]
 
     def _members(self) -> list[Peer]:
@@ -246,8 +248,7 @@ class Leadership:
             self._lead(candidate.epoch)
 
     async def _hold_election(self, candidacy: Candidacy) -> bool:
-        record = self._pool.record
-        members = self._members()
+        record, members = self._pool.record, self._members()
         return await election.hold(self.settings, record, candidacy, members, self.receive)
 
     # --- the coordinator --------------------------------------------------------------------------
@@ -267,8 +268,7 @@ class Leadership:
         kept, smallest, largest = self.client.kept, self.settings.smallest, self.settings.largest
         view = succession.inherited(self.knowledge(), kept, epoch, smallest, largest)
         log.info("leads", extra=asdict(leader) | {"generation": view.record.generation})
-        coordinator = Coordinator(smallest, inherited=view, kept=kept)
-        self.client.coordinator = coordinator
+        coordinator = self.client.coordinator = Coordinator(smallest, inherited=view, kept=kept)
         self._set_leader(leader, "")
         announcing = self._announce()
         self._leading = [asyncio.create_task(work) for work in (coordinator.run(), announcing)]

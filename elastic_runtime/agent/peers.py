@@ -65,7 +65,20 @@ def split(address: str) -> tuple[str, int]:
 
 
 async def exchange(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:
-    """Send this pod's standing to the other one: its own standing, or why there is none."""
+    """Send this pod's standing to the other one: its own standing, or why there is none.
+
+    A peer that is silent at its address is asked by its name too: it may have been replaced.
+    """
+    answer = await _exchange_at(settings, peer, own)
+    by_name = find(settings, peer.index)
+    if isinstance(answer, Standing) or by_name.address == peer.address:
+        return answer
+    of_name = await _exchange_at(settings, by_name, own)
+    # A name without an answer says nothing about the pod at the address.
+    return of_name if isinstance(of_name, Standing) else answer
+
+
+async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Standing | Silence:
     if not peer.address:
         return Silence.ABSENT
     try:

@@ -106,3 +106,13 @@ async def test_a_deposed_coordinator_follows_the_next_one() -> None:
         assert deposed.leadership.leader == next_one
         # What the first one sends counts no more.
         assert deposed.client.epoch == 3 * TERM
+
+
+async def test_a_replaced_pod_is_found_by_its_name_when_its_old_address_is_silent() -> None:
+    async with members(fresh=3) as pods:
+        asking = pods[1].settings
+        # Nobody listens at port 1.
+        known = peers.Peer(3, f"{HOST}:1")
+        answer = await peers.exchange(asking, known, pods[1].leadership.standing())
+        assert isinstance(answer, Standing)
+        assert answer.life == pods[3].pool.life
