@@ -61,7 +61,11 @@ def jobs(teams: Cluster) -> Iterator[Cluster]:
     kubectl = teams.kubectl
     kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
     kubectl("delete", "cessions", "--all")
-    added = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io")
+    added = (
+        "trainjobs.trainer.kubeflow.org",
+        "trainingruntimes.trainer.kubeflow.org",
+        "jobsets.jobset.x-k8s.io",
+    )
     for crd in kubectl("get", "crd", "--ignore-not-found", "-o", "name", *added).split():
         kubectl("delete", crd.partition("/")[2], "-n", NAMESPACE, "--all", "--wait=true")
     kubectl("delete", "jobs,deployments", "-n", NAMESPACE, "-l", "!keep", "--wait=true")
@@ -108,12 +112,17 @@ def start(gentle: GentleJob) -> str:
 
 def take_back(cluster: Cluster) -> Json:
     """Vision takes its half back. The progress of the job that is stopped for it."""
+    known = {cession["metadata"]["uid"] for cession in cessions(cluster)}
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim")))
     cluster.until(lambda: runs(cluster, "vision", "claim"), "vision's pods to run", 120)
-    [cession] = cluster.kubectl_json("get", "cessions")["items"]
+    [cession] = [item for item in cessions(cluster) if item["metadata"]["uid"] not in known]
     [target] = cession["status"]["targets"]
     assert target["stopped"], target
     return dict(target)
+
+
+def cessions(cluster: Cluster) -> list[Json]:
+    return list(cluster.kubectl_json("get", "cessions")["items"])
 
 
 def come_back(gentle: GentleJob, run: str) -> None:
