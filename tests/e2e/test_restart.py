@@ -11,6 +11,7 @@ import pytest
 from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.kubectl import parse_lines
+from deploy.demo.record import Line
 from tests.e2e.training import Training
 from tests.paths import TREE
 
@@ -97,7 +98,7 @@ def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
 ) -> None:
     training = Training(cluster, NAMESPACE, NAME)
 
-    def steps() -> list[dict[str, Any]]:
+    def steps() -> list[Line]:
         running = training.pods()
         if not running:
             return []
