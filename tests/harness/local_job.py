@@ -115,13 +115,16 @@ class Job:
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
         """The answer of pod 0, or of the first other pod that answers.
 
-        Raises OSError if none does, and control_client.Refused if the last one refuses.
+        If none does, raises control_client.Refused of one that refuses, or OSError.
         """
-        *ports, last = [self.port_of(index) for index in sorted(self.pods)] or [self.port]
-        for port in ports:
-            with suppress(OSError, control_client.Refused):
+        errors = list[OSError | control_client.Refused]()
+        for port in [self.port_of(index) for index in sorted(self.pods)] or [self.port]:
+            try:
                 return self._call_port(port, method, path, body, key)
-        return self._call_port(last, method, path, body, key)
+            except (OSError, control_client.Refused) as error:
+                errors.append(error)
+        refusals = [error for error in errors if isinstance(error, control_client.Refused)]
+        raise [*refusals, *errors][0]
 
     def _call_port(self, port: int, method: str, path: str, body: bytes, key: bytes) -> Status:
         call = control_client.call(
