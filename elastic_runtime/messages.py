@@ -170,6 +170,12 @@ class CommandEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptEnded:
+    """The script of this rank ended with exit code 0. The job has finished when all ranks'
+    scripts of one generation have: until then a lost rank starts them again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pong:
     """Answers `Ping`."""
 
@@ -215,6 +221,7 @@ WorkerMessage: TypeAlias = (
     | Finished
     | Failed
     | CommandEnded
+    | ScriptEnded
     | Pong
 )
 AgentMessage: TypeAlias = NewRecord | SaveRequested | Leave | Ping | StacksFile

@@ -10,6 +10,8 @@ import signal
 import torch
 import torch.distributed as dist
 
+from elastic_runtime.agent.settings import STOP_SIGNAL_ENV
+
 # Received since the handler is in place; None before.
 _signals: list[int] | None = None
 
@@ -18,9 +20,9 @@ def stop_requested(device: torch.device | str = "cpu") -> bool:
     """Whether the ranks are to save and end after this step: the same on all of them.
 
     Call it on every rank before the first step, and at the end of each. The first call takes the
-    signal (SIGTERM) in hand: until then it ends the process. It sums one number over the ranks of
-    the default group, on `device`: that of a GPU with NCCL. Without a group it is this process's
-    own answer.
+    signal in hand, SIGTERM or that of `--signal`: until then it ends the process. It sums one
+    number over the ranks of the default group, on `device`: that of a GPU with NCCL. Without a
+    group it is this process's own answer.
     """
     signals = _watch()
     if not dist.is_initialized():
@@ -34,7 +36,8 @@ def _watch() -> list[int]:
     global _signals
     if _signals is None:
         _signals = signals = []
-        signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
+        name = os.environ.get(STOP_SIGNAL_ENV, "SIGTERM")
+        signal.signal(signal.Signals[name], lambda number, _: signals.append(number))
     return _signals
 
 

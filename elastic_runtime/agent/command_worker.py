@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from elastic_runtime import messages
+from elastic_runtime.json_codec import MAX_TEXT
 from elastic_runtime.messages import (
     AgentMessage,
     Record,
@@ -40,7 +41,9 @@ class CommandWorker(ABC):
 
         `descriptor`: of the socket to the agent.
         """
-        reader, self._writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
+        sock = socket.socket(fileno=descriptor)
+        # A record of a large job is longer than asyncio's own limit.
+        reader, self._writer = await asyncio.open_connection(sock=sock, limit=MAX_TEXT)
         receiver = asyncio.create_task(self._receive_all(reader))
         self.send(messages.Ready())
         code = None
@@ -56,6 +59,9 @@ class CommandWorker(ABC):
         finally:
             receiver.cancel()
             self._writer.close()
+        if code is None and receiver.done() and not receiver.cancelled():
+            # Raises what ended it.
+            receiver.result()
         return 1 if code is None else code
 
     @property
@@ -81,10 +87,12 @@ class CommandWorker(ABC):
         self._changed.set()
 
     async def _receive_all(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
-            self._receive(decode_agent_message(line))
-        # The agent has ended.
-        self._changed.set()
+        try:
+            while line := await reader.readline():
+                self._receive(decode_agent_message(line))
+        finally:
+            # The agent has ended, or is not understood.
+            self._changed.set()
 
     def _receive(self, message: AgentMessage) -> None:
         match message:

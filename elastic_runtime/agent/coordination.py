@@ -78,6 +78,8 @@ class MemberReport:
     # All ranks have handed over their state.
     parked: bool = False
     finished: bool = False
+    # The scripts of all its ranks have ended in this generation, which does not end the job yet.
+    ended: bool = False
     # The newest generation that failed here.
     broken: int = 0
     # The newest generation known here: a new coordinator continues above it.

@@ -152,6 +152,7 @@ class Coordinator:
             self.progress.recover(report.kept)
             self.progress.finished |= report.finished
         known = (self.progress.finished, self.progress.durable_step)
+        self.progress.finished |= membership_view.all_have_ended(self.view)
         self.progress.own_s[report.index] = report.own_s
         self.progress.add(report.index, report.done, report.progress, before.members, before.abrupt)
         # Pods that wait outside may end when the job has finished. Every pod keeps what is durable.

@@ -237,8 +237,9 @@ class CoordinatorClient:
         is_known = record.order == pool.record.order and len(record.electors) > 0
         if record.order >= pool.record.order and record != pool.record and not is_known:
             pool.set_record(record)
-        if reply.finished and pool.state.broken >= pool.state.generation:
-            # This pod is in no generation, and none will follow.
+        is_in_none = pool.state.broken >= pool.state.generation
+        if reply.finished and (is_in_none or pool.state.ended):
+            # This pod is in no generation, or its scripts have ended, and none will follow.
             pool.state.finished = True
             self._end(0)
         if reply.coordinator != self._coordinator_name:

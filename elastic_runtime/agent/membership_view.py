@@ -22,6 +22,7 @@ class Member:
     leaving: bool = False
     parked: bool = False
     finished: bool = False
+    ended: bool = False
     broken: int = 0
     newest_generation: int = 0
     trained_epoch: int = 0
@@ -130,6 +131,7 @@ def merge_report(view: View, report: MemberReport, now: float) -> View:
         leaving=report.leaving,
         parked=report.parked,
         finished=report.finished,
+        ended=report.ended,
         broken=report.broken,
         newest_generation=report.newest_generation,
         trained_epoch=report.trained_epoch,
@@ -173,6 +175,18 @@ def _with_store(record: Record, report: MemberReport) -> Record:
     if store is None or not is_new:
         return record
     return replace(record, store=f"{report.address}:{store.port}")
+
+
+def all_have_ended(view: View) -> bool:
+    """Whether the scripts of all members have ended in the record's generation."""
+    record = view.record
+    ended = {
+        (pod.index, pod.incarnation)
+        for pod in view.members.values()
+        if pod.ended and pod.generation == record.generation
+    }
+    members = {*zip(record.members, record.incarnations, strict=True)}
+    return bool(members) and members <= ended
 
 
 def awaits_last_report(

@@ -25,6 +25,7 @@ class PodState:
     ready: bool = False
     parked: bool = False
     finished: bool = False
+    ended: bool = False
     broken: int = 0
     newest_generation: int = 0
     waits: bool = False
@@ -56,8 +57,8 @@ class PodState:
                 self.generation = message.generation
                 self.members = message.members
                 self.step = message.step
-                worker.parked = False
-                self.parked = False
+                worker.parked = worker.ended = False
+                self.parked = self.ended = False
                 worker.change_generation()
             case messages.Broken():
                 self.broken = max(self.broken, message.generation)
@@ -87,6 +88,9 @@ class PodState:
                 self.generation = 0
             case messages.CommandEnded():
                 worker.ended = True
+            case messages.ScriptEnded():
+                worker.ended = True
+                self.ended = all(other.ended for other in workers)
             case messages.Failed():
                 worker.failure = message
             case messages.Finished():
@@ -134,6 +138,7 @@ class PodState:
             leaving=self.leaving,
             parked=self.parked,
             finished=self.finished,
+            ended=self.ended,
             broken=self.broken,
             newest_generation=max(self.newest_generation, record.generation),
             trained_epoch=trained[0],

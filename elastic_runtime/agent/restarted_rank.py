@@ -4,7 +4,8 @@
 
 All ranks of a generation are told at once: each gets the signal, saves and ends, and is started
 again with the environment of the next generation. When a member is lost, or a script fails, all are
-killed and started again; they load their newest checkpoint. The pods and their agents stay.
+killed and started again; they load their newest checkpoint. The pods and their agents stay. The job
+has finished when the scripts of all ranks have ended in one generation.
 """
 
 import asyncio
@@ -19,7 +20,12 @@ from collections.abc import Mapping, Sequence
 from elastic_runtime import contract, messages
 from elastic_runtime.agent.command_worker import CommandWorker, exit_code, signal_named
 from elastic_runtime.agent.rank_environment import is_loss, rank_environment, without
-from elastic_runtime.agent.settings import AGENT_FD_ENV, LOCAL_RANK_ENV, MAX_RESTARTS
+from elastic_runtime.agent.settings import (
+    AGENT_FD_ENV,
+    LOCAL_RANK_ENV,
+    MAX_RESTARTS,
+    STOP_SIGNAL_ENV,
+)
 from elastic_runtime.agent.worker_process import NCCL_DEFAULTS
 from elastic_runtime.messages import Record
 
@@ -55,8 +61,9 @@ class RestartedRank(CommandWorker):
         self.grace_s = grace_s
         # Of the generation that the script runs in, or that this rank is parked for.
         self._settled = Record()
-        # The script that runs was asked to end, or killed.
+        # The script that runs was asked to save and end; it was killed after a loss.
         self._asked = False
+        self._killed = False
         self._opened: tuple[int, int] = (0, 0)
         self._starts = 0
         self._started_at = 0.0
@@ -66,15 +73,15 @@ class RestartedRank(CommandWorker):
 
     async def react(self) -> int | None:
         is_newer = self.record.order > self._settled.order
-        if self.process and not self.runs and not (is_newer or self._asked):
-            return self._end_by_itself(self.process.returncode or 0)
+        if self.process and not self.runs:
+            ended, self.process = self.process, None
+            self._note_end(ended.returncode or 0, is_wanted=is_newer)
         if not is_newer:
             return None
         if self.runs:
             self._stop(abrupt=self.record.abrupt)
         elif not self.is_member:
             self._settled = self.record
-            self.process = None
             self.send(messages.Parked(step=0, generation=self.record.generation))
         elif self.record.store:
             return await self._begin()
@@ -83,24 +90,41 @@ class RestartedRank(CommandWorker):
             self.send(messages.StoreOpened(self.record.generation, _free_port()))
         return None
 
-    def _end_by_itself(self, returncode: int) -> int | None:
-        if returncode == 0:
-            self.send(messages.Finished())
-            return 0
-        log.warning("script failed", extra={"code": returncode, "rank": self.local_rank})
+    def _note_end(self, returncode: int, *, is_wanted: bool) -> None:
+        """`is_wanted`: there is a newer generation."""
         if time.monotonic() - self._started_at > GOOD_RUN_S:
             self._failures = 0
-        self._failure = exit_code(returncode)
-        self.process = None
-        # Perhaps because a peer was lost: the coordinator knows soon.
-        self.send(messages.Broken(self._settled.generation))
-        return None
+        if self._asked and not self._killed:
+            self._report_save(returncode)
+        elif is_wanted or self._killed:
+            # A peer was lost, and perhaps the script has noticed it first.
+            return
+        elif returncode == 0:
+            self.send(messages.ScriptEnded())
+        else:
+            self._failure = exit_code(returncode)
+            # Perhaps because a peer was lost: the coordinator knows soon.
+            self.send(messages.Broken(self._settled.generation))
+
+    def _report_save(self, returncode: int) -> None:
+        """Of a script that was asked to save and end: how it has failed to, if it has."""
+        message = ""
+        if returncode == -self.stop_signal:
+            message = f"the script does not handle {self.stop_signal.name}, and saved nothing"
+        elif returncode == -signal.SIGKILL:
+            message = f"the script did not end within {self.grace_s:g} s, and was killed"
+        elif returncode not in (0, exit_code(-self.stop_signal)):
+            code = exit_code(returncode)
+            message = f"the script failed with exit code {code} when it had to save"
+        if message:
+            print(f"elastic_runtime: {message}", file=sys.stderr)
+        self.send(messages.Progress(save_message=message))
 
     def _stop(self, *, abrupt: bool) -> None:
         """Ask once. After a loss the script waits for a peer that does not answer: kill it."""
         assert self.process
         if abrupt:
-            self._asked = True
+            self._killed = True
             self.process.kill()
         elif not self._asked:
             self._asked = True
@@ -110,7 +134,6 @@ class RestartedRank(CommandWorker):
 
     def _kill(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
-            log.error("script did not end in its grace period", extra={"grace_s": self.grace_s})
             process.kill()
 
     async def _begin(self) -> int | None:
@@ -121,7 +144,7 @@ class RestartedRank(CommandWorker):
                 return self._give_up(self._failure)
         self._failure = None
         self._settled = self.record
-        self._asked = False
+        self._asked = self._killed = False
         self._started_at = time.monotonic()
         ranks = rank_environment(
             self.record,
@@ -154,7 +177,7 @@ def _free_port() -> int:
 
 
 def main(signal_name: str, *command: str) -> int:
-    env = without(os.environ, NCCL_DEFAULTS)
+    env = without(os.environ, NCCL_DEFAULTS) | {STOP_SIGNAL_ENV: signal_name}
     descriptor = int(env.pop(AGENT_FD_ENV))
     worker = RestartedRank(
         signal.Signals[signal_name],

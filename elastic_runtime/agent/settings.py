@@ -11,13 +11,15 @@ from elastic_runtime.agent.hang_detection import Patience
 LOCAL_HOST_ENV = "CEDE_LOCAL"
 # Beside the key of a local job: a file for each pod, with its control port.
 PORTS = "ports"
-# An agent writes these three for its workers. The descriptor of the socket to the agent; a script
-# that runs without an agent does not have it.
+# An agent writes the next three for its workers. The descriptor of the socket to the agent; a
+# script that runs without an agent does not have it.
 AGENT_FD_ENV = "CEDE_AGENT_FD"
 # Processes that a worker starts inherit the environment, and are no workers.
 AGENT_PID_ENV = "CEDE_AGENT_PID"
 # A name of our own: a library that sees LOCAL_RANK expects all that torchrun sets.
 LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
+# For a script that is restarted at each size: which signal asks it to save and end.
+STOP_SIGNAL_ENV = "CEDE_STOP_SIGNAL"
 # Of the processes of a pod that die again and again without a new committed step.
 MAX_RESTARTS = 3
 

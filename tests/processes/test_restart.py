@@ -94,6 +94,29 @@ def test_a_script_that_reaches_its_end_ends_its_job(job: Job) -> None:
     assert [pod.wait(120) for pod in job.pods.values()] == [0, 0], job.output()
 
 
+# Rank 1 has nothing to do in the end. Rank 0 fails the first time when it saves its model.
+UNEQUAL_ENDS = """
+import os, pathlib, sys, time
+if os.environ["RANK"] == "0":
+    while not pathlib.Path("ended").exists():
+        time.sleep(0.02)
+    tried = pathlib.Path("tried")
+    if not tried.exists():
+        tried.touch()
+        sys.exit(5)
+    pathlib.Path("model").touch()
+else:
+    pathlib.Path("ended").touch()
+"""
+
+
+def test_a_job_is_complete_when_the_scripts_of_all_ranks_have_ended(job: Job) -> None:
+    (job.directory / "train.py").write_text(UNEQUAL_ENDS)
+    job.start(0, 1)
+    assert [pod.wait(120) for pod in job.pods.values()] == [0, 0], job.output()
+    assert (job.directory / "model").exists()
+
+
 def test_a_script_that_fails_again_and_again_ends_its_job_with_its_exit_code(job: Job) -> None:
     (job.directory / "train.py").write_text("import sys; sys.exit(9)")
     job.start(0)

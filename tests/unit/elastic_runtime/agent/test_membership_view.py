@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from elastic_runtime.agent.coordination import CoordinatorState, MemberReport
-from elastic_runtime.agent.membership_view import Limits, Member, View, heartbeat_s, merge_report
+from elastic_runtime.agent.membership_view import (
+    Limits,
+    Member,
+    View,
+    all_have_ended,
+    heartbeat_s,
+    merge_report,
+)
 from elastic_runtime.messages import Record, StoreOpened
 
 NOW = 100.0
@@ -98,3 +105,16 @@ def test_store_is_that_of_the_first_member(
 ) -> None:
     job = merge_report(JOB, replace(REPORT, index=index, store=opened), NOW)
     assert job.record.store == store
+
+
+def test_a_job_has_ended_with_the_scripts_of_all_members_in_its_generation() -> None:
+    first = replace(REPORT, ended=True)
+    second = replace(first, index=2, incarnation="life-2")
+    assert not all_have_ended(View())
+    one = merge_report(JOB, first, NOW)
+    assert not all_have_ended(one)
+    assert all_have_ended(merge_report(one, second, NOW))
+    assert not all_have_ended(merge_report(one, replace(second, incarnation="life-3"), NOW))
+    assert not all_have_ended(merge_report(one, replace(second, generation=2), NOW))
+    stranger = replace(first, index=7, incarnation="life-7")
+    assert not all_have_ended(merge_report(one, stranger, NOW))

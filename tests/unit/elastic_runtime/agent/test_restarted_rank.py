@@ -10,6 +10,7 @@ from typing import Protocol
 import pytest
 
 from elastic_runtime import messages
+from elastic_runtime.agent import restarted_rank
 from elastic_runtime.agent.restarted_rank import RestartedRank
 from elastic_runtime.agent.settings import MAX_RESTARTS
 from elastic_runtime.messages import Record, decode_worker_message, encode_line
@@ -91,6 +92,7 @@ async def test_at_a_new_size_the_script_saves_and_starts_again_with_a_new_rank(
     # All are told before the ranks know where to meet.
     agent.tell(Record(2, (1, 2, 3), ("b", "c", "d")))
     await agent.until_log("1 of 2", "saved")
+    assert await agent.answer() == messages.Progress(save_message="")
     opened = await agent.answer()
     assert isinstance(opened, messages.StoreOpened)
     assert opened.generation == 2
@@ -106,6 +108,7 @@ async def test_a_pod_that_is_no_member_saves_and_is_parked(make: Make) -> None:
     await agent.answer()
     await agent.until_log("1 of 2")
     agent.tell(Record(2, (0,), ("a",), store="127.0.0.1:4243"))
+    assert await agent.answer() == messages.Progress(save_message="")
     assert await agent.answer() == messages.Parked(step=0, generation=2)
     await agent.until_log("1 of 2", "saved")
 
@@ -120,15 +123,6 @@ async def test_after_a_loss_a_script_that_waits_for_a_peer_is_killed(make: Make)
     await agent.until_log("began", "began")
 
 
-async def test_a_script_that_does_not_end_in_its_grace_period_is_killed(make: Make) -> None:
-    agent = await make(IGNORES, grace_s=0.2)
-    agent.tell(PAIR)
-    await agent.answer()
-    await agent.until_log("began")
-    agent.tell(Record(2, (0,), ("a",), store="127.0.0.1:4243"))
-    assert await agent.answer() == messages.Parked(step=0, generation=2)
-
-
 async def test_a_loss_in_the_grace_period_ends_it(make: Make) -> None:
     agent = await make(IGNORES)
     agent.tell(PAIR)
@@ -139,12 +133,60 @@ async def test_a_loss_in_the_grace_period_ends_it(make: Make) -> None:
     assert await agent.answer() == messages.Formed(3, (1,), step=0)
 
 
-async def test_the_end_of_the_script_is_the_end_of_the_pod(make: Make) -> None:
-    agent = await make("exit 0")
+async def test_a_script_that_has_ended_is_started_again_if_another_rank_fails(make: Make) -> None:
+    agent = await make("echo began >> log; exit 0")
     agent.tell(PAIR)
     assert await agent.answer() == messages.Formed(1, (0, 1), step=0)
-    assert await agent.answer() == messages.Finished()
-    assert await agent.end == 0
+    assert await agent.answer() == messages.ScriptEnded()
+    agent.tell(Record(2, (0, 1), ("a", "b"), store="127.0.0.1:4243", abrupt=True))
+    assert await agent.answer() == messages.Formed(2, (0, 1), step=0)
+    await agent.until_log("began", "began")
+
+
+@pytest.mark.parametrize(
+    ("trap", "message"),
+    [
+        pytest.param('trap "exit 0" TERM', "", id="saved"),
+        pytest.param('trap "exit 143" TERM', "", id="saved, and told so"),
+        pytest.param('trap "exit 7" TERM', "failed with exit code 7 when it had", id="failed"),
+        pytest.param("", "does not handle SIGTERM, and saved nothing", id="not handled"),
+        pytest.param('trap "" TERM', "did not end within 0.5 s, and was killed", id="ignored"),
+    ],
+)
+async def test_the_status_says_how_a_script_failed_to_save(
+    make: Make, trap: str, message: str
+) -> None:
+    agent = await make(f"{trap}\necho began >> log\nwhile :; do sleep 0.01; done", grace_s=0.5)
+    agent.tell(PAIR)
+    await agent.answer()
+    await agent.until_log("began")
+    agent.tell(Record(2, (0,), ("a",), store="127.0.0.1:4243"))
+    progress = await agent.answer()
+    assert isinstance(progress, messages.Progress)
+    assert progress.save_message is not None
+    assert message in progress.save_message
+    assert bool(progress.save_message) == bool(message)
+    assert await agent.answer() == messages.Parked(step=0, generation=2)
+
+
+async def test_a_good_run_forgets_earlier_failures(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarted_rank, "GOOD_RUN_S", 0.0)
+    agent = await make("exit 9")
+    agent.tell(PAIR)
+    for generation in range(2, 3 + 2 * MAX_RESTARTS):
+        assert isinstance(await agent.answer(), messages.Formed)
+        assert await agent.answer() == messages.Broken(generation - 1)
+        agent.tell(Record(generation, (0, 1), ("a", "b"), store="127.0.0.1:4242", abrupt=True))
+
+
+async def test_a_record_of_four_thousand_pods_is_read(make: Make) -> None:
+    agent = await make(SAVES, index=0)
+    members = tuple(range(4096))
+    lives = tuple(f"{index:012x}.1" for index in members)
+    agent.tell(Record(1, members, lives))
+    assert isinstance(await agent.answer(), messages.StoreOpened)
 
 
 async def test_failures_by_lost_peers_do_not_count_and_others_end_the_pod(make: Make) -> None:
