@@ -38,10 +38,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The job does not accept it: another pod would answer the same."""
+    """The job does not accept the request, or this pod does not accept its signature."""
 
     status: int
     message: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another pod would answer the same. A pod that has just started refuses what a
+        clock that is behind has signed, and older pods accept it."""
+        return self.status != UNAUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from cede.api.objects import Key
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
-from scheduler.runtime_call import UNAUTHORIZED, Answer, Call, Refusal, Silence, send
+from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import Observed, forget_request, note_request, observe
 
 log = logging.getLogger("scheduler.runtime_client")
@@ -57,7 +57,7 @@ class RuntimeClient:
     """The last status of every followed runtime. Calls run beside the caller.
 
     `changed` is called when a status changes in a way that matters for a plan, and `refused` when a
-    runtime does not accept our signature.
+    pod does not accept our signature, and no other pod of its job that was asked does.
     """
 
     def __init__(
@@ -197,9 +197,9 @@ class RuntimeClient:
     async def _call(self, endpoint: Endpoint, method: str, path: str, body: bytes = b"") -> bool:
         """Keep the status that the job answers with; False if there is none.
 
-        A pod that does not answer, or that knows no coordinator, is followed by another one, up to
-        MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers keeps its old status until that
-        expires.
+        A pod that does not answer, that knows no coordinator or that does not accept our signature
+        is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
+        keeps its old status until that expires.
         """
         root_key = self._root_key()
         if root_key is None or self._session is None:
@@ -207,13 +207,21 @@ class RuntimeClient:
         key = contract.derive_key(root_key, endpoint.job[0])
         call = Call(key, endpoint.uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
+        is_doubtful = False
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
                     answer = await send(self._session, address, self._port, call)
                     self._note(endpoint, address, answer)
-                    if not isinstance(answer, Silence):
-                        return isinstance(answer, Status)
+                    match answer:
+                        case Status():
+                            return True
+                        case Refusal(is_final=True):
+                            return False
+                        case Refusal():
+                            is_doubtful = True
+        if is_doubtful:
+            self._refused()
         return False
 
     def _note(self, endpoint: Endpoint, address: str, answer: Answer) -> None:
@@ -229,8 +237,6 @@ class RuntimeClient:
                 log.info("runtime did not answer", extra=facts | {"reason": reason})
             case Refusal(status, message):
                 log.warning("runtime refused", extra=facts | {"status": status, "body": message})
-                if status == UNAUTHORIZED:
-                    self._refused()
 
     def _keep(self, uid: str, status: Status) -> None:
         before = self._statuses.get(uid)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from cede.commands.command import CommandFailed, Options
-from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, Unreadable
 
 # The packages below them take a second to import. Help and completion need none of them.
 if TYPE_CHECKING:
@@ -77,5 +77,9 @@ def failure_sentence(error: ApiError) -> str:
                 f"the cluster lacks a kind of object: {error.message}; are Kueue and Cede "
                 f"installed there?"
             )
+        case Unreadable(key=(_, name)) if name:
+            # pydantic writes lines
+            reason = " ".join(error.message.split())
+            return f"this cede cannot read {reason}: use the version that wrote it"
         case _:
             return f"the API server refused the request: {error}"

@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from cede.api import names, objects
+from cede.api.allocation import ComputeAllocation
 from cede.api.cession import Cession
 from cede.api.kueue import MetadataOnly
 from cede.api.objects import Key, Kind, Meta
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import DONE, FAILED, Options
-from cede.commands.connection import connected
+from cede.commands.connection import connected, failure_sentence
 from cede.commands.output import show
 from cede.commands.read import read_leases
-from cede.kube.errors import Forbidden, NotFound
+from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.report.installation import (
     COMPONENTS,
     CRDS,
@@ -78,21 +79,27 @@ def _lines(results: list[Finding]) -> list[str]:
 async def _read(client: "HttpClient") -> Installation:
     kubernetes = await _or_unread(_kubernetes_version(client))
     kueue = await _or_unread(_kueue_image(client))
-    missing = tuple([kind.kind for kind in NEEDED_KINDS if not await _is_served(client, kind)])
+    kinds = {kind.kind: await _discovered(client, kind) for kind in NEEDED_KINDS}
+    missing = tuple(kind for kind, result in kinds.items() if result is Unread.MISSING)
+    unread = tuple(kind for kind, result in kinds.items() if result is Unread.FORBIDDEN)
     if set(CRDS) <= set(missing):
-        return Installation(kubernetes, kueue, missing)
-    policy = client.get(objects.POLICIES, ClusterPolicy, ("", names.POLICY_NAME))
+        return Installation(kubernetes, kueue, missing, unread)
+    errors = list[Unreadable]()
+    # only whether they can be read
+    await _or_unread(client.list(objects.ALLOCATIONS, ComputeAllocation, unreadable=errors))
     return Installation(
         kubernetes,
         kueue,
         missing,
-        policy=await _or_unread(policy),
+        unread,
+        policy=await _policy(client, errors),
         deployments={name: await _deployment(client, name) for name in COMPONENTS},
         leases=await read_leases(client),
         webhook_ca_end=await _or_unread(_webhook_ca_end(client)),
         guards=await _labelled(client, objects.CLUSTER_QUEUES, names.GUARD),
         stopped=await _labelled(client, objects.WORKLOADS, names.STOPPED_FOR),
-        cessions=await _cessions(client),
+        cessions=await _cessions(client, errors),
+        unreadable=[failure_sentence(error) for error in errors],
     )
 
 
@@ -109,11 +116,22 @@ async def _kubernetes_version(client: "HttpClient") -> str:
     return str((await client.describe("/version"))["gitVersion"])
 
 
-async def _is_served(client: "HttpClient", kind: Kind) -> bool:
-    """Whether the API server has this kind in this version."""
+async def _discovered(client: "HttpClient", kind: Kind) -> Unread | None:
+    """None if the API server has this kind in this version."""
     answer = await _or_unread(client.describe(f"/apis/{kind.api_version}"))
-    resources = [] if isinstance(answer, Unread) else answer["resources"]
-    return kind.kind in {resource["kind"] for resource in resources}
+    if isinstance(answer, Unread):
+        return answer
+    served = {resource["kind"] for resource in answer["resources"]}
+    return None if kind.kind in served else Unread.MISSING
+
+
+async def _policy(client: "HttpClient", unreadable: list[Unreadable]) -> ClusterPolicy | Unread:
+    key = ("", names.POLICY_NAME)
+    try:
+        return await _or_unread(client.get(objects.POLICIES, ClusterPolicy, key))
+    except Unreadable as error:
+        unreadable.append(error)
+        return Unread.UNREADABLE
 
 
 async def _kueue_image(client: "HttpClient") -> str:
@@ -135,8 +153,8 @@ async def _labelled(client: "HttpClient", kind: Kind, label: str) -> list[Metada
     return [] if isinstance(answer, Unread) else answer[0]
 
 
-async def _cessions(client: "HttpClient") -> list[Cession]:
-    answer = await _or_unread(client.list(objects.CESSIONS, Cession))
+async def _cessions(client: "HttpClient", unreadable: list[Unreadable]) -> list[Cession]:
+    answer = await _or_unread(client.list(objects.CESSIONS, Cession, unreadable=unreadable))
     return [] if isinstance(answer, Unread) else answer[0]
 
 

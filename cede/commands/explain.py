@@ -8,7 +8,7 @@ import typer
 
 from cede.commands.command import DONE, FAILED, NAMESPACE, Options
 from cede.commands.connection import connected, namespace_of
-from cede.commands.output import show
+from cede.commands.output import show, warn
 from cede.commands.read import read_snapshot
 from cede.report import explanation, text
 
@@ -19,6 +19,8 @@ async def explain(chosen: Options, name: NAME, namespace: NAMESPACE = None) -> i
     """Show why a job waits, or what happened to it."""
     async with connected(chosen) as client:
         key = (namespace_of(chosen, namespace), name)
-        facts = explanation.explain(key, await read_snapshot(client, key), time.time())
+        snapshot = await read_snapshot(client, key)
+    warn(snapshot.unreadable)
+    facts = explanation.explain(key, snapshot, time.time())
     show(chosen, asdict(facts), text.explanation_lines(facts))
     return DONE if facts.state != "Unknown" else FAILED

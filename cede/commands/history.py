@@ -10,8 +10,9 @@ from cede.api import durations
 from cede.api.cession import Cession
 from cede.api.objects import CESSIONS
 from cede.commands.command import DONE, BadInput, Options
-from cede.commands.connection import connected
-from cede.commands.output import show
+from cede.commands.connection import connected, failure_sentence
+from cede.commands.output import show, warn
+from cede.kube.errors import Unreadable
 from cede.report.history import history_table, takes
 from cede.report.text import table
 
@@ -36,8 +37,10 @@ async def history(chosen: Options, namespace: TEAM = None, since: SINCE = None) 
     """Show the take-backs, the oldest first, with the seconds from their start to each stage."""
     now = time.time()
     earliest = now - _seconds(since) if since else 0.0
+    errors = list[Unreadable]()
     async with connected(chosen) as client:
-        cessions, _ = await client.list(CESSIONS, Cession)
+        cessions, _ = await client.list(CESSIONS, Cession, unreadable=errors)
+    warn(map(failure_sentence, errors))
     rows = takes(cessions, namespace or "", earliest)
     cells = history_table(rows, wide=chosen.output == "wide")
     lines = table(cells) if rows else ["no Cessions"]

@@ -2,7 +2,7 @@
 
 import time
 from asyncio import sleep
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +10,9 @@ import typer
 from cede.api import kueue, names, objects
 from cede.api.cession import Cession
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
-from cede.commands.connection import connected, namespace_of
-from cede.commands.output import show
+from cede.commands.connection import connected, failure_sentence, namespace_of
+from cede.commands.output import show, warn
+from cede.kube.errors import ApiError, TooManyRequests, Unreachable, Unreadable
 from cede.report.jobs import JobRow, job_table, rows
 from cede.report.text import table
 
@@ -19,10 +20,20 @@ if TYPE_CHECKING:
     from cede.kube.client import Client
 
 WATCH_INTERVAL_S = 2.0
+SERVER_ERROR = 500
 WATCH = Annotated[
     bool,
     typer.Option("-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"),
 ]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was read at one time."""
+
+    rows: list[JobRow]
+    # sentences about what could not be read
+    warnings: list[str]
 
 
 async def jobs(
@@ -38,24 +49,46 @@ async def jobs(
     """
     place = "" if everywhere else namespace_of(chosen, namespace)
     async with connected(chosen) as client:
-        shown: list[JobRow] | None = None
-        while True:
-            current = await _read(client, place)
-            if current != shown:
-                _show(chosen, current, place)
-                shown = current
-            if not watch:
-                return DONE
+        shown = await _read(client, place)
+        warn(shown.warnings)
+        _show(chosen, shown.rows, place)
+        while watch:
             await sleep(WATCH_INTERVAL_S)
+            current = await _read_again(client, place, shown)
+            if current.warnings != shown.warnings:
+                warn(current.warnings)
+            if current.rows != shown.rows:
+                _show(chosen, current.rows, place)
+            shown = current
+    return DONE
 
 
-async def _read(client: "Client", namespace: str) -> list[JobRow]:
+async def _read(client: "Client", namespace: str) -> Look:
+    errors = list[Unreadable]()
     all_jobs, _ = await client.list(
-        objects.JOBS, kueue.Job, namespace=namespace, labels=names.QUEUE_NAME
+        objects.JOBS,
+        kueue.Job,
+        namespace=namespace,
+        labels=names.QUEUE_NAME,
+        unreadable=errors,
     )
-    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=namespace)
-    cessions, _ = await client.list(objects.CESSIONS, Cession)
-    return rows(all_jobs, workloads, cessions, time.time())
+    workloads, _ = await client.list(
+        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=errors
+    )
+    cessions, _ = await client.list(objects.CESSIONS, Cession, unreadable=errors)
+    warnings = [failure_sentence(error) for error in errors]
+    return Look(rows(all_jobs, workloads, cessions, time.time()), warnings)
+
+
+async def _read_again(client: "Client", namespace: str, last: Look) -> Look:
+    """The rows of the last look, and why, while the API server does not answer."""
+    try:
+        return await _read(client, namespace)
+    except ApiError as error:
+        may_pass = isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
+        if not may_pass:
+            raise
+        return replace(last, warnings=[failure_sentence(error)])
 
 
 def _show(chosen: Options, job_rows: list[JobRow], place: str) -> None:

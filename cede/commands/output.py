@@ -1,6 +1,7 @@
 """Prints what a command knows: for people, with colours on a terminal only, or for programs."""
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -47,6 +48,12 @@ def show(
             print("".join(f"{name}\n" for name in object_names), end="", flush=True)
         case _:
             _show_text(lines)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Prints each as a line on standard error."""
+    for sentence in sentences:
+        print(f"cede: {sentence}", file=sys.stderr, flush=True)
 
 
 def _show_text(lines: Iterable[str]) -> None:

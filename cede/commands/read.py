@@ -8,7 +8,8 @@ from cede.api.cession import Cession
 from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import CommandFailed
-from cede.kube.errors import Forbidden, NotFound
+from cede.commands.connection import failure_sentence
+from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot
 
 if TYPE_CHECKING:
@@ -17,15 +18,20 @@ if TYPE_CHECKING:
 
 async def read_snapshot(client: "Client", key: Key | None = None) -> Snapshot:
     """Reads what a report needs; with `key`, also that Job or Workload and what surrounds it."""
-    policies, _ = await client.list(objects.POLICIES, ClusterPolicy)
+    errors = list[Unreadable]()
+    policies, _ = await client.list(objects.POLICIES, ClusterPolicy, unreadable=errors)
     facts: dict[str, Any] = {"policy": policies[0] if policies else None}
-    facts["allocations"], _ = await client.list(objects.ALLOCATIONS, ComputeAllocation)
-    facts["cessions"], _ = await client.list(objects.CESSIONS, Cession)
-    facts["queues"], _ = await client.list(objects.CLUSTER_QUEUES, kueue.ClusterQueue)
+    facts["allocations"], _ = await client.list(
+        objects.ALLOCATIONS, ComputeAllocation, unreadable=errors
+    )
+    facts["cessions"], _ = await client.list(objects.CESSIONS, Cession, unreadable=errors)
+    facts["queues"], _ = await client.list(
+        objects.CLUSTER_QUEUES, kueue.ClusterQueue, unreadable=errors
+    )
     facts["leases"] = await read_leases(client)
     if key is not None:
-        facts |= await _around_job(client, key)
-    return Snapshot(**facts)
+        facts |= await _around_job(client, key, errors)
+    return Snapshot(**facts, unreadable=[failure_sentence(error) for error in errors])
 
 
 async def read_leases(client: "Client") -> dict[str, kueue.Lease | None]:
@@ -53,11 +59,15 @@ async def read_job(client: "Client", key: Key) -> kueue.Job:
         ) from error
 
 
-async def _around_job(client: "Client", key: Key) -> dict[str, Any]:
+async def _around_job(client: "Client", key: Key, unreadable: list[Unreadable]) -> dict[str, Any]:
     """The fields of a Snapshot that only `cede explain` needs."""
     namespace, name = key
-    workloads, _ = await client.list(objects.WORKLOADS, kueue.Workload, namespace=namespace)
-    local_queues, _ = await client.list(objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace)
+    workloads, _ = await client.list(
+        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=unreadable
+    )
+    local_queues, _ = await client.list(
+        objects.LOCAL_QUEUES, kueue.LocalQueue, namespace=namespace, unreadable=unreadable
+    )
     job_name = name
     for workload in workloads:
         if workload.metadata.name == name:

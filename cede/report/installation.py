@@ -29,6 +29,8 @@ class Unread(StrEnum):
 
     MISSING = "missing"
     FORBIDDEN = "forbidden"
+    # it is there, in a form that this version does not know
+    UNREADABLE = "unreadable"
 
 
 class State(StrEnum):
@@ -73,6 +75,8 @@ class Installation:
     kueue: str | Unread
     # the kinds of Cede and of Kueue that the API server does not have
     missing_kinds: tuple[str, ...] = ()
+    # those of which the user may not read whether it has them
+    unread_kinds: tuple[str, ...] = ()
     policy: ClusterPolicy | Unread = Unread.MISSING
     deployments: Mapping[str, Deployment | Unread] = field(default_factory=dict)
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
@@ -82,6 +86,8 @@ class Installation:
     guards: Sequence[MetadataOnly] = ()
     stopped: Sequence[MetadataOnly] = ()
     cessions: Sequence[Cession] = ()
+    # a sentence for each object that this version cannot read
+    unreadable: Sequence[str] = ()
 
 
 def findings(cluster: Installation, now: float) -> list[Finding]:
@@ -91,7 +97,8 @@ def findings(cluster: Installation, now: float) -> list[Finding]:
     if len(missing) == len(CRDS):
         message = f"it is not installed: `{INSTALL}`, and check Kueue's settings by this again"
         return [*result, Finding("Cede", State.UNKNOWN, message)]
-    result.append(_crds(missing))
+    result.append(_crds(missing, [kind for kind in CRDS if kind in cluster.unread_kinds]))
+    result += [Finding("objects", State.WRONG, sentence) for sentence in cluster.unreadable]
     result += [_deployment(name, cluster.deployments[name]) for name in cluster.deployments]
     result += [_lease(name, lease, now) for name, lease in cluster.leases.items()]
     result += [_certificate(cluster.webhook_ca_end, now), *_policy(cluster.policy)]
@@ -125,6 +132,10 @@ def _kueue(cluster: Installation) -> Iterator[Finding]:
             f"{needed} or newer",
         )
         return
+    unread = [kind for kind in cluster.unread_kinds if kind not in CRDS]
+    if unread:
+        yield _unread_kinds("Kueue", unread)
+        return
     image = cluster.kueue
     match = re.search(r":v?(\d+)\.(\d+)\.(\d+)", image)
     if isinstance(image, Unread) or match is None:
@@ -140,10 +151,17 @@ def _kueue(cluster: Installation) -> Iterator[Finding]:
 
 
 # --- the installation -----------------------------------------------------------------------------
-def _crds(missing: Sequence[str]) -> Finding:
+def _unread_kinds(subject: str, unread: Sequence[str]) -> Finding:
+    message = f"you may not read whether the API server has {' and '.join(unread)}"
+    return Finding(subject, State.UNKNOWN, message)
+
+
+def _crds(missing: Sequence[str], unread: Sequence[str]) -> Finding:
     if missing:
         message = f"the API server has no {' and no '.join(missing)}: `{INSTALL}`"
         return Finding("CRDs", State.WRONG, message)
+    if unread:
+        return _unread_kinds("CRDs", unread)
     return Finding("CRDs", State.OK, ", ".join(CRDS))
 
 
@@ -202,6 +220,9 @@ def _policy(policy: ClusterPolicy | Unread) -> Iterator[Finding]:
     if policy is Unread.FORBIDDEN:
         yield Finding("ClusterPolicy", State.UNKNOWN, "you may not read it")
         return
+    if policy is Unread.UNREADABLE:
+        # the objects that cannot be read have their own findings
+        return
     if isinstance(policy, Unread):
         yield Finding(
             "ClusterPolicy",
@@ -240,10 +261,17 @@ def _stale(
     ]
 
 
+def _undecided(subject: str, stale: list[str]) -> Finding:
+    message = f"an object that cannot be read may be the Cession of {', '.join(stale)}"
+    return Finding(subject, State.UNKNOWN, message)
+
+
 def _guards(cluster: Installation, now: float) -> Finding:
     stale = _stale(cluster.guards, names.GUARD, cluster, now)
     if not stale:
         return Finding("guards", State.OK, f"{len(cluster.guards)}, none of them left behind")
+    if cluster.unreadable:
+        return _undecided("guards", stale)
     return Finding(
         "guards",
         State.WRONG,
@@ -257,6 +285,8 @@ def _stopped(cluster: Installation, now: float) -> Finding:
     stale = _stale(cluster.stopped, names.STOPPED_FOR, cluster, now)
     if not stale:
         return Finding("stopped jobs", State.OK, "none waits for a Cession that has ended")
+    if cluster.unreadable:
+        return _undecided("stopped jobs", stale)
     return Finding(
         "stopped jobs",
         State.WRONG,

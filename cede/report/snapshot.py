@@ -22,7 +22,8 @@ class Snapshot:
     """What the command has read.
 
     `leases` has no entry for a lease that the user may not read, and None for one that does not
-    exist. The last three fields are read for `cede explain` only.
+    exist. `unreadable` has a sentence for each object that this version cannot read. The last three
+    fields are read for `cede explain` only.
     """
 
     policy: ClusterPolicy | None = None
@@ -30,6 +31,7 @@ class Snapshot:
     cessions: Sequence[Cession] = ()
     queues: Sequence[ClusterQueue] = ()
     leases: Mapping[str, Lease | None] = field(default_factory=dict)
+    unreadable: Sequence[str] = ()
     workloads: Sequence[Workload] = ()
     local_queues: Sequence[LocalQueue] = ()
     job: Job | None = None

@@ -28,7 +28,7 @@ class Team:
 
 @dataclass(frozen=True)
 class Status:
-    # empty: there is no policy
+    # empty: there is no policy, or it cannot be read
     mode: str
     # Cede or Kueue; empty: not known yet
     preemption: str
@@ -84,7 +84,8 @@ def _team(allocation: ComputeAllocation) -> Team:
 
 # --- attention ------------------------------------------------------------------------------------
 def _attention(snapshot: Snapshot, now: float) -> Iterable[str]:
-    if snapshot.policy is None:
+    yield from snapshot.unreadable
+    if snapshot.policy is None and not snapshot.unreadable:
         yield (
             f"there is no ClusterPolicy: apply one named {names.POLICY_NAME} that lists the "
             f"cluster's instance types"

@@ -21,7 +21,7 @@ def status_lines(status: Status) -> Iterable[str]:
         )
         yield f"Policy   mode {status.mode}: {preemption}"
     else:
-        yield "Policy   none"
+        yield "Policy   none that can be read"
     yield f"Leader   {status.leader or 'none'}"
     for sentence in status.instance_types:
         yield f"Nodes    {sentence}"

@@ -2,7 +2,8 @@
 coordinator.
 
 A new record replaces one whose members could elect: until so many of them know it that the others
-are no majority, no worker acts on it. Two coordinators so never train from the same step.
+are no majority, no worker acts on it. So for `cut_off_s` after a link is cut, two coordinators do
+not train from the same step. After that they can (decision 13, Cost).
 """
 
 from collections.abc import Collection, Mapping

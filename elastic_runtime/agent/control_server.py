@@ -18,7 +18,7 @@ MAX_REQUEST = 1 << 16
 # job keeps one open.
 MAX_UNSIGNED = 512
 # Connections that wait to be accepted, and that are accepted together. All pods of a large job
-# connect at once when pod 0 was replaced; one that finds no place tries again after a second.
+# connect at once to a new coordinator; one that finds no place tries again after a second.
 BACKLOG = 256
 # A connection that sends no whole request, or does not read its reply, for so long is closed; the
 # first is of connections that have sent no signed request.

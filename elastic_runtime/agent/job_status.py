@@ -1,4 +1,4 @@
-"""PURE. The status of the job, as pod 0 tells it to controllers and people."""
+"""PURE. The status of the job, as the coordinator reports it to controllers and people."""
 
 import math
 

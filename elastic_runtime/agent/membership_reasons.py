@@ -14,7 +14,7 @@ class Situation(Enum):
 
     SUCCEEDING = "the coordinator was elected a moment ago"
     ANNOUNCING = "members of the generation before could elect without the newest one"
-    TAKING_OVER = "pod 0 was replaced while the job trains"
+    TAKING_OVER = "the coordinator was replaced while the job trains"
     STARTING = "no pod trains, and this coordinator has made no generation"
     FINISHING = "a pod has finished the last step"
     RECOVERING = "a member of the generation was lost, or the generation broke"
@@ -34,10 +34,10 @@ class Reason(Enum):
     # ANNOUNCING
     UNANNOUNCED = "No pod acts on a generation that another coordinator may never know.", WAIT
     # TAKING_OVER
-    MEMBERS_MISSING = "Members that others name have not reported to the new pod 0 yet.", WAIT
-    TRAINING_CONTINUES = "The members that train continue under the new pod 0.", AT_ONCE
+    MEMBERS_MISSING = "Members that others name have not reported to the new coordinator yet.", WAIT
+    TRAINING_CONTINUES = "The members that train continue under the new coordinator.", AT_ONCE
     # STARTING, STOPPED
-    GATHERING = "Pod 0 has just started: more pods may report.", WAIT
+    GATHERING = "The coordinator has just started: more pods may report.", WAIT
     NOTHING_TO_STOP = "The requested size is 0, and no pod is ready.", WAIT
     STARTS_STOPPED = "The requested size is 0: the ready pods park.", STOP
     TOO_FEW_PODS = "Fewer pods are ready than the smallest size needs.", WAIT

@@ -70,7 +70,7 @@ class Tally:
 
 
 def format_job(status: Status, tally: Tally) -> str:
-    """The metrics that pod 0 adds to its own."""
+    """The metrics that the coordinator adds to its own."""
     done = tally.done
     return _text(
         [

@@ -147,7 +147,8 @@ def plan(known: Knowledge, now: float, limits: Limits) -> Reason:
 
 
 def _found(known: Knowledge, now: float, limits: Limits) -> Reason:
-    """Pod 0, without a coordinator: it must never begin a second job beside one that trains."""
+    """Pod 0, without a coordinator: it begins no second job beside one that trains, as long as it
+    waits for the pods that are silent. After that it can (decision 13, Cost)."""
     answers = known.answers
     if answers is None:
         return Reason.NOT_ASKED

@@ -65,15 +65,19 @@ async def test_a_pod_that_does_not_run_is_silent() -> None:
 async def test_another_pod_may_answer_unless_the_job_refuses(
     status: int, *, is_final: bool
 ) -> None:
-    assert isinstance(await answer_of(status, b"{}"), Refusal if is_final else Silence)
+    answer = await answer_of(status, b"{}")
+    assert isinstance(answer, Refusal if is_final else Silence)
+    assert not isinstance(answer, Refusal) or answer.is_final
 
 
-async def test_a_pod_that_does_not_accept_our_signature_refuses() -> None:
+async def test_of_a_pod_that_does_not_accept_our_signature_the_refusal_is_not_final() -> None:
     async def refuse(_: web.Request) -> web.Response:
         return web.json_response({"message": "wrong signature"}, status=401)
 
     async with answering(ADDRESS, refuse):
-        assert await ask() == Refusal(401, '{"message": "wrong signature"}')
+        answer = await ask()
+    assert answer == Refusal(401, '{"message": "wrong signature"}')
+    assert not answer.is_final
 
 
 @pytest.mark.parametrize(

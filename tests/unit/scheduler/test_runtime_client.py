@@ -43,6 +43,11 @@ async def knows_no_coordinator(request: web.Request) -> web.Response:
     return signed(request, 503, b"{}")
 
 
+async def does_not_accept_the_signature(_: web.Request) -> web.Response:
+    """As a pod whose clock is ahead, a moment after its start."""
+    return web.json_response({"message": "sent before this pod started"}, status=401)
+
+
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110
@@ -187,22 +192,43 @@ async def test_pods_that_are_frozen_keep_a_call_waiting_for_its_time_only() -> N
         assert CALL_TIMEOUT_S - 0.1 < time.monotonic() - began < CALL_TIMEOUT_S + 1
 
 
-async def test_a_refused_signature_raises_doubts_about_the_root_key() -> None:
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        pytest.param((ADDRESS,), id="by the only pod"),
+        pytest.param((SILENT_ADDRESS, ADDRESS), id="after a pod that does not run"),
+        pytest.param((ADDRESS, SILENT_ADDRESS), id="before a pod that does not run"),
+    ],
+)
+async def test_a_refused_signature_raises_doubts_about_the_root_key(
+    addresses: tuple[str, ...],
+) -> None:
     doubts = list[bool]()
-
-    async def refuse(_: web.Request) -> web.Response:
-        return web.json_response({"message": "wrong signature"}, status=401)
-
     async with (
-        answering(ADDRESS, refuse),
+        answering(ADDRESS, does_not_accept_the_signature),
         RuntimeClient(
             lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
         ) as runtimes,
     ):
-        runtimes.follow([ENDPOINT])
+        runtimes.follow([Endpoint(JOB, "u", addresses)])
         await runtimes.poll_all()
         assert doubts
         assert not runtimes.statuses()
+
+
+async def test_a_signature_that_another_pod_accepts_raises_no_doubts() -> None:
+    doubts = list[bool]()
+    async with (
+        answering(SILENT_ADDRESS, does_not_accept_the_signature),
+        Runtime(ADDRESS, "research", "u", 8),
+        RuntimeClient(
+            lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
+        ) as runtimes,
+    ):
+        runtimes.follow([Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))])
+        await runtimes.poll_all()
+        assert runtimes.statuses()["u"].size == 8
+        assert not doubts
 
 
 async def test_what_was_observed_is_kept_while_no_pod_runs() -> None:

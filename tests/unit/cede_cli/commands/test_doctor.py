@@ -8,7 +8,14 @@ import pytest
 from aiohttp import web
 
 from cede.api import names
-from cede.api.objects import DEPLOYMENTS, MUTATING_WEBHOOKS, Json
+from cede.api.objects import (
+    ALLOCATIONS,
+    CESSIONS,
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    POLICIES,
+    Json,
+)
 from cede.commands.doctor import KUEUE, NEEDED_KINDS, ca_end
 from cede.report.installation import COMPONENTS
 from tests.fakes.api_faults import refuses
@@ -105,6 +112,39 @@ async def test_what_the_user_may_not_read_is_unknown(server: ApiServer, cede: Ru
     _, text, _ = await cede("doctor", "-o", "json")
     results = {finding["subject"]: finding["state"] for finding in json.loads(text)}
     assert [results[name] for name in COMPONENTS] == ["unknown"] * 3
+
+
+async def test_kinds_that_the_user_may_not_read_are_unknown(server: ApiServer, cede: Run) -> None:
+    server.script("GET", "/version", answers({"gitVersion": "v1.36.3"}))
+    for kind in NEEDED_KINDS:
+        server.script("GET", f"/apis/{kind.api_version}", refuses(403, "Forbidden"))
+    put_kueue(server)
+    _, text, _ = await cede("doctor", "-o", "json")
+    results = {finding["subject"]: finding["state"] for finding in json.loads(text)}
+    assert (results["Kueue"], results["CRDs"]) == ("unknown", "unknown")
+
+
+async def test_each_object_of_another_version_is_wrong_and_the_rest_is_checked(
+    server: ApiServer, cede: Run
+) -> None:
+    tell_about_itself(server)
+    put_kueue(server)
+    server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"mode": "Newer"}})
+    for kind in (ALLOCATIONS, CESSIONS):
+        server.put(kind, {"metadata": {"name": "newer"}, "spec": 1})
+    code, text, errors = await cede("doctor", "-o", "json")
+    results = json.loads(text)
+    messages = [
+        finding["message"]
+        for finding in results
+        if (finding["subject"], finding["state"]) == ("objects", "WRONG")
+    ]
+    assert (code, errors) == (1, "")
+    for name in ("ClusterPolicy default", "ComputeAllocation newer", "Cession newer"):
+        [message] = [message for message in messages if f"cannot read {name}: " in message]
+        assert message.endswith(": use the version that wrote it")
+    assert "guards" in {finding["subject"] for finding in results}
+    assert "ClusterPolicy" not in {finding["subject"] for finding in results}
 
 
 def test_the_end_of_a_certificate_authority_is_read() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cede.api import names
-from cede.api.objects import JOBS, WORKLOADS
+from cede.api.objects import JOBS, POLICIES, WORKLOADS
 from tests.fakes.api_server import ApiServer
 from tests.unit.cede_cli.conftest import Run
 
@@ -41,3 +41,13 @@ async def test_explain_fails_for_a_name_that_does_not_exist(cede: Run) -> None:
     code, text, _ = await cede("explain", "nobody")
     assert code == 1
     assert "There is no Job and no Workload nobody in namespace vision" in text
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_an_object_that_cannot_be_read_is_named_and_the_job_is_explained(
+    server: ApiServer, cede: Run
+) -> None:
+    server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"mode": "Newer"}})
+    code, text, errors = await cede("explain", "inference")
+    assert (code, text.splitlines()[0]) == (0, "vision/inference: Waiting")
+    assert errors.startswith("cede: this cede cannot read ClusterPolicy default: ")

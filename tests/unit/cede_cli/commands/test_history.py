@@ -44,3 +44,13 @@ async def test_a_time_that_is_none_is_bad_input(cede: Run) -> None:
     code, text, error = await cede("history", "--since", "yesterday")
     assert (code, text) == (2, "")
     assert error == "cede: --since: 'yesterday' is not a duration: write it like 90s, 5m or 1h\n"
+
+
+async def test_a_cession_that_cannot_be_read_is_named_and_the_others_are_shown(
+    server: ApiServer, cede: Run
+) -> None:
+    server.put(CESSIONS, {"metadata": {"name": "newer"}, "spec": 1})
+    code, text, errors = await cede("history", "-o", "name")
+    assert (code, text.splitlines()) == (0, ["cession/old", "cession/young"])
+    assert errors.startswith("cede: this cede cannot read Cession newer: ")
+    assert len(errors.splitlines()) == 1

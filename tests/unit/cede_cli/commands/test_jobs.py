@@ -8,7 +8,9 @@ import yaml
 from cede.api import names
 from cede.api.objects import CESSIONS, JOBS, WORKLOADS
 from tests.builders.reports import stopping_cession
+from tests.fakes.api_faults import drops, refuses
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
 from tests.unit.cede_cli.conftest import Run
 
 
@@ -105,3 +107,57 @@ async def test_watch_prints_again_when_something_has_changed(
     code, text, _ = await cede("jobs", "--watch", "-o", "name")
     assert code == 130
     assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        pytest.param(drops(), "the API server is not reachable", id="a broken connection"),
+        pytest.param(refuses(503, "ServiceUnavailable"), "503 ServiceUnavailable", id="it starts"),
+        pytest.param(refuses(429, "TooManyRequests"), "429 TooManyRequests", id="it is busy"),
+    ],
+)
+async def test_watch_goes_on_after_a_fault_of_the_api_server(
+    server: ApiServer,
+    cede: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Answer,
+    sentence: str,
+) -> None:
+    """The second and the third look fail, and the fourth finds another job."""
+    looks = 0
+
+    async def next_look(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            server.script("GET", JOBS.path(namespace="vision"), fault, fault)
+            put_job(server, "vision", "second", 1, {})
+        if looks == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    code, text, errors = await cede("jobs", "--watch", "-o", "name")
+    assert code == 130
+    assert text.splitlines() == ["job/claim", "job/claim", "job/second"]
+    assert sum(sentence in line for line in errors.splitlines()) == 1
+
+
+async def test_watch_ends_when_the_user_may_not_read_the_jobs(
+    server: ApiServer, cede: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def next_look(_: float) -> None:
+        server.script("GET", JOBS.path(namespace="vision"), refuses(403, "Forbidden"))
+
+    monkeypatch.setattr("cede.commands.jobs.sleep", next_look)
+    code, text, _ = await cede("jobs", "--watch", "-o", "name")
+    assert (code, text) == (1, "job/claim\n")
+
+
+async def test_a_cession_that_cannot_be_read_is_named_and_the_jobs_are_shown(
+    server: ApiServer, cede: Run
+) -> None:
+    server.put(CESSIONS, {"metadata": {"name": "newer"}, "spec": 1})
+    code, text, errors = await cede("jobs", "-o", "name")
+    assert (code, text) == (0, "job/claim\n")
+    assert errors.startswith("cede: this cede cannot read Cession newer: ")

@@ -2,7 +2,7 @@
 
 import json
 
-from cede.api.objects import CESSIONS, LEASES
+from cede.api.objects import CESSIONS, LEASES, POLICIES
 from tests.builders.reports import stopping_cession
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -38,3 +38,14 @@ async def test_status_leaves_out_leases_that_the_user_may_not_read(
     code, text, _ = await cede("status")
     assert code == 0
     assert "no leader" not in text
+
+
+async def test_status_names_what_it_cannot_read_and_shows_the_rest(
+    server: ApiServer, cede: Run
+) -> None:
+    server.put(POLICIES, {"metadata": {"name": "default"}, "spec": {"mode": "Newer"}})
+    code, text, errors = await cede("status")
+    assert (code, errors) == (0, "")
+    assert "4 gpu" in text
+    assert "  this cede cannot read ClusterPolicy default: " in text
+    assert "there is no ClusterPolicy" not in text

@@ -95,6 +95,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("webhook certificate", {"webhook_ca_end": NOW + DAY_S}, "its CA ends in 24 h"),
     ("webhook certificate", {"webhook_ca_end": Unread.MISSING}, "there is no Mutating"),
     ("ClusterPolicy", {"policy": Unread.MISSING}, "apply one named default"),
+    ("objects", {"unreadable": ["use the version that wrote it"]}, "use the version"),
 ]
 
 
@@ -113,6 +114,8 @@ def test_what_is_wrong_has_its_cure(subject: str, changed: dict[str, Any], messa
         ("Kueue", {"kueue": Unread.FORBIDDEN}),
         (names.WEBHOOK, {"deployments": {names.WEBHOOK: Unread.FORBIDDEN}}),
         ("webhook certificate", {"webhook_ca_end": Unread.FORBIDDEN}),
+        ("Kueue", {"unread_kinds": ("Workload",)}),
+        ("CRDs", {"unread_kinds": CRDS}),
         ("ClusterPolicy", {"policy": Unread.FORBIDDEN}),
         ("ClusterPolicy Ready", {"policy": policy()}),
     ],
@@ -162,6 +165,16 @@ def test_what_is_left_of_a_cession_that_ended(cessions: list[Cession], state: St
     guards = finding("guards", guards=[labelled(names.GUARD)], cessions=cessions)
     stopped = finding("stopped jobs", stopped=[labelled(names.STOPPED_FOR)], cessions=cessions)
     assert (guards.state, stopped.state) == (state, state)
+
+
+def test_what_may_be_of_a_cession_that_cannot_be_read_is_unknown() -> None:
+    changed: dict[str, Any] = {
+        "guards": [labelled(names.GUARD)],
+        "stopped": [labelled(names.STOPPED_FOR)],
+        "unreadable": ["Cession c-1"],
+    }
+    assert finding("guards", **changed).state is State.UNKNOWN
+    assert finding("stopped jobs", **changed).state is State.UNKNOWN
 
 
 def test_what_has_just_been_made_is_not_left_behind() -> None:

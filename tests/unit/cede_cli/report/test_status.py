@@ -56,6 +56,11 @@ def test_an_instance_type_is_a_sentence_with_its_amounts() -> None:
             {"policy": None}, "there is no ClusterPolicy: apply one named default", id="no policy"
         ),
         pytest.param(
+            {"unreadable": ["this cede cannot read it"]},
+            "this cede cannot read it",
+            id="a new form",
+        ),
+        pytest.param(
             {"leases": LEASES | {names.SCHEDULER_LEASE: None}},
             "cede-scheduler has had no leader: check Deployment cede-scheduler",
             id="no scheduler",
@@ -95,6 +100,11 @@ def test_an_instance_type_is_a_sentence_with_its_amounts() -> None:
 def test_a_problem_is_reported_with_its_cure(changed: dict[str, Any], problem: str) -> None:
     attention = status(snapshot(**changed), NOW).attention
     assert any(problem in sentence for sentence in attention), attention
+
+
+def test_a_policy_that_cannot_be_read_is_not_missing() -> None:
+    facts = status(snapshot(policy=None, unreadable=["this cede cannot read it"]), NOW)
+    assert facts.attention == ("this cede cannot read it",)
 
 
 def test_without_a_readable_lease_the_policy_names_the_leader() -> None:

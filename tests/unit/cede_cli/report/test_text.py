@@ -49,7 +49,7 @@ def test_a_healthy_cluster() -> None:
 
 def test_a_cluster_without_a_policy() -> None:
     lines = text(NOTHING).splitlines()
-    assert lines[:2] == ["Policy   none", "Leader   none"]
+    assert lines[:2] == ["Policy   none that can be read", "Leader   none"]
 
 
 def test_a_policy_that_nobody_has_read_yet() -> None:
