@@ -92,10 +92,12 @@ def test_the_grace_period_of_pods(
 
 
 def test_the_users_own_time_for_torchrun_stays() -> None:
-    made = job()
+    made = job("Deployment")
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": TORCHRUN_TIMEOUT, "value": "7"}]
-    assert timeouts(create(made)) == {"7"}
+    live = create(made)
+    assert timeouts(live) == {"7"}
+    assert timeouts(update(live, with_grace(live, "2m"))) == {"7"}
 
 
 def test_an_elastic_job_has_torchruns_time_too() -> None:
@@ -211,11 +213,13 @@ def test_an_older_object_does_not_change(kind: str) -> None:
     assert update(old, deepcopy(old)) == old
 
 
+def with_grace(live: Json, grace: str) -> Json:
+    return deepcopy(live) | {"metadata": live["metadata"] | {"annotations": {GRACE: grace}}}
+
+
 def test_another_grace_of_a_deployment_reaches_its_pods() -> None:
     live = create(job("Deployment"))
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "2m"}
-    after = update(live, new)
+    after = update(live, with_grace(live, "2m"))
     assert graces(after) == {120}
     assert timeouts(after) == {"115"}
 
@@ -224,25 +228,12 @@ def test_a_shorter_grace_of_a_deployment_replaces_no_pods() -> None:
     live = create(job("Deployment", {GRACE: "2m"}))
     container = live["spec"]["template"]["spec"]["containers"][0]
     container["env"].append({"name": "LATER", "value": "x"})
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "1m"}
-    assert update(live, new)["spec"] == live["spec"]
-
-
-def test_another_grace_of_a_deployment_leaves_the_users_own_time_for_torchrun() -> None:
-    made = job("Deployment")
-    container = made["spec"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": TORCHRUN_TIMEOUT, "value": "7"}]
-    live = create(made)
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "2m"}
-    assert timeouts(update(live, new)) == {"7"}
+    assert update(live, with_grace(live, "1m"))["spec"] == live["spec"]
 
 
 def test_another_grace_of_a_running_job_leaves_its_pods_alone() -> None:
     live = create(job("Job"))
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "2m"}
+    new = with_grace(live, "2m")
     assert update(live, new) == new
 
 
