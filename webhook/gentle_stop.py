@@ -1,12 +1,20 @@
 """PURE. The time to save that pods of every kind have when they are stopped."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 
 from cede.api import durations
 from cede.api.names import AFTER_PREEMPTION, GRACE, REQUEUE, SAVE_TIME, STOP
 from cede.api.objects import Json
 from webhook.elastic_job import is_elastic
-from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts, get_group_kind
+from webhook.json_fields import (
+    ensure_dict,
+    get_annotation,
+    get_dict,
+    get_dicts,
+    get_group_kind,
+    get_list,
+)
 from webhook.kinds import DEPLOYMENT, SERVING, TRAIN_JOB, PodTemplate, get_pod_templates
 from webhook.team import Team
 
@@ -26,8 +34,10 @@ RUNTIME_PATCH = "cede.dev/webhook"
 # --- what is added --------------------------------------------------------------------------------
 def give_time_to_save(job: Json, old: Json | None, team: Team) -> None:
     """Raises the grace period of the job's pods to that of the job, and sets torchrun's just below
-    it. Neither is lowered, and nothing that the user chose is changed. An update only gets back
-    what it had: the pods of most kinds cannot be changed any more."""
+    it. Neither is lowered. A grace period of 30 s counts as Kubernetes' default; any other that is
+    longer, and torchrun's in `env`, stay as the user chose them. An update only gets back what it
+    had: the pods of most kinds cannot be changed any more. A new grace of a kind whose pods can be
+    changed reaches them, and torchrun."""
     if get_group_kind(job) == TRAIN_JOB:
         _hand_to_job_set(job, old)
     old_templates = dict(get_pod_templates(old)) if old else {}
@@ -35,7 +45,10 @@ def give_time_to_save(job: Json, old: Json | None, team: Team) -> None:
         if old is None:
             _copy_after_preemption(job, template)
         if old is None or _has_new_grace(job, old):
-            _raise(template, pod_grace_s(job, template, team))
+            grace_s = pod_grace_s(job, template, team)
+            if path in old_templates:
+                _renew_timeout(template, old_templates[path], grace_s)
+            _raise(template, grace_s)
         elif path in old_templates:
             _restore(template, old_templates[path])
 
@@ -53,9 +66,22 @@ def _raise(template: Json, grace_s: int) -> None:
         return
     if grace_s != _own_grace_s(pod):
         pod["terminationGracePeriodSeconds"] = grace_s
-    timeout_s = max(1, grace_s - TORCHRUN_RESERVE_S)
     for container in get_dicts(pod, "containers"):
-        _add_variable(container, {"name": TORCHRUN_TIMEOUT, "value": str(timeout_s)})
+        _add_variable(container, _timeout_variable(grace_s))
+
+
+def _timeout_variable(grace_s: int) -> Json:
+    return {"name": TORCHRUN_TIMEOUT, "value": str(max(1, grace_s - TORCHRUN_RESERVE_S))}
+
+
+def _renew_timeout(template: Json, old_template: Json, grace_s: int) -> None:
+    """Torchrun's time as we set it for the old grace period becomes that of the new one, at its
+    place: another order would be a change of the pods."""
+    ours = _timeout_variable(_own_grace_s(get_dict(old_template, "spec")))
+    for container in get_dicts(get_dict(template, "spec"), "containers"):
+        for variable in get_dicts(container, "env"):
+            if variable == ours:
+                variable.update(_timeout_variable(grace_s))
 
 
 def _copy_after_preemption(job: Json, template: Json) -> None:
@@ -97,15 +123,31 @@ def _hand_to_job_set(job: Json, old: Json | None) -> None:
     trainingruntime.go, newRuntimeInfo)."""
     notes = {name: get_annotation(job, name) for name in (GRACE, AFTER_PREEMPTION)}
     notes = {name: text for name, text in notes.items() if text}
+    template = {"metadata": {"annotations": notes}}
+    ours: Json = {"manager": RUNTIME_PATCH, "trainingRuntimeSpec": {"template": template}}
+    if old is not None:
+        _restore_patch(job, old)
+    elif notes:
+        _insert_patch(job, ours, len(get_list(get_dict(job, "spec"), "runtimePatches")))
+
+
+def _restore_patch(job: Json, old: Json) -> None:
+    """To the same place: Trainer compares the lists with their order, and refuses a change unless
+    the TrainJob is suspended (Trainer: pkg/runtime/framework/plugins/jobset/jobset.go)."""
+    for place, patch in enumerate(get_list(get_dict(old, "spec"), "runtimePatches")):
+        if isinstance(patch, dict) and patch.get("manager") == RUNTIME_PATCH:
+            _insert_patch(job, deepcopy(patch), place)
+
+
+def _insert_patch(job: Json, patch: Json, place: int) -> None:
+    """Unless there is one of ours. A list of another shape is left alone."""
     spec = ensure_dict(job, "spec")
     patches = spec.get("runtimePatches") or []
-    if old is not None or not notes or not isinstance(patches, list):
+    if not isinstance(patches, list):
         return
-    if any(patch.get("manager") == RUNTIME_PATCH for patch in get_dicts(spec, "runtimePatches")):
+    if any(item.get("manager") == RUNTIME_PATCH for item in get_dicts(spec, "runtimePatches")):
         return
-    template = {"metadata": {"annotations": notes}}
-    ours = {"manager": RUNTIME_PATCH, "trainingRuntimeSpec": {"template": template}}
-    spec["runtimePatches"] = [*patches, ours]
+    spec["runtimePatches"] = [*patches[:place], patch, *patches[place:]]
 
 
 # --- how much time that is ------------------------------------------------------------------------

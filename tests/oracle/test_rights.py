@@ -54,16 +54,45 @@ def test_components_write_keys_and_certificates_only(
 
 
 # --- objects of teams, and namespaces -------------------------------------------------------------
-@pytest.mark.parametrize("where", ["kube-system", "default", "kueue-system"])
+RESERVED = ["kube-system", "default", "kueue-system", "cede-system", "argocd", "openshift-etcd"]
+
+
+def binding(kind: str, role: str, where: str = "", role_kind: str = "ClusterRole") -> Json:
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role}
+    version = "rbac.authorization.k8s.io/v1"
+    subjects = [{"kind": "User", "name": "ada"}]
+    return obj(version, kind, "cede-members", where, roleRef=reference, subjects=subjects)
+
+
+@pytest.mark.parametrize("where", RESERVED)
 def test_the_quota_controller_binds_nobody_in_namespaces_of_the_cluster(
     judge: Judge, where: str
 ) -> None:
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cede-member"}
-    version = "rbac.authorization.k8s.io/v1"
-    binding = obj(version, "RoleBinding", "cede-members", where, roleRef=role)
-    assert judge(binding, QUOTA_CONTROLLER)
-    in_team = obj(version, "RoleBinding", "cede-members", "vision", roleRef=role)
-    assert judge(in_team, QUOTA_CONTROLLER) == []
+    assert judge(binding("RoleBinding", "cede-member", where), QUOTA_CONTROLLER)
+    assert judge(binding("RoleBinding", "cede-member", "vision"), QUOTA_CONTROLLER) == []
+
+
+def test_the_quota_controller_writes_nothing_but_the_root_key_in_its_namespace(
+    judge: Judge,
+) -> None:
+    def secret(name: str) -> Json:
+        return obj("v1", "Secret", name, "cede-system", type="Opaque")
+
+    assert judge(secret("cede-root"), QUOTA_CONTROLLER) == []
+    assert judge(secret("cede-control"), QUOTA_CONTROLLER)
+    policy = obj("networking.k8s.io/v1", "NetworkPolicy", "cede-root", "cede-system")
+    assert judge(policy, QUOTA_CONTROLLER)
+
+
+def test_in_the_whole_cluster_the_quota_controller_binds_viewers_only(judge: Judge) -> None:
+    """As a member in every namespace it would run jobs with any service account."""
+    viewers = binding("ClusterRoleBinding", "cede-viewer")
+    assert judge(viewers, QUOTA_CONTROLLER) == []
+    assert judge(viewers, QUOTA_CONTROLLER, old=viewers) == []
+    members = binding("ClusterRoleBinding", "cede-member")
+    assert judge(members, QUOTA_CONTROLLER)
+    assert judge(members, QUOTA_CONTROLLER, old=members)
+    assert judge(members) == [], "others are not looked at"
 
 
 OURS = {names.TEAM: "vision", names.ALLOCATION: "vision"}
@@ -88,7 +117,11 @@ ENFORCE = names.POD_SECURITY_ENFORCE
         pytest.param({ENFORCE: "restricted"}, OURS, True, id="its pod security removed"),
         pytest.param({"a": "b"}, {"a": "c"}, True, id="a foreign label changed"),
         pytest.param({"a": "b"}, {}, True, id="a foreign label removed"),
-        pytest.param({}, {"a": "b"}, True, id="a foreign label added"),
+        pytest.param({}, OURS | {"a": "b"}, False, id="a webhook of another adds a label"),
+        pytest.param({}, {"cede.dev/x": "b"}, True, id="a label of Cede that is not its own"),
+        pytest.param(
+            {}, {"pod-security.kubernetes.io/enforce-version": "v1.0"}, True, id="an old standard"
+        ),
     ],
 )
 def test_the_quota_controller_changes_its_own_labels_of_namespaces_only(
@@ -98,7 +131,7 @@ def test_the_quota_controller_changes_its_own_labels_of_namespaces_only(
     assert bool(judge(namespace("vision", **after), QUOTA_CONTROLLER, old=old)) is refused
 
 
-@pytest.mark.parametrize("name", ["kube-system", "default", "cede-system", "kueue-system"])
+@pytest.mark.parametrize("name", RESERVED)
 def test_a_namespace_of_the_cluster_never_becomes_a_teams(judge: Judge, name: str) -> None:
     assert judge(namespace(name, **OURS), QUOTA_CONTROLLER, old=namespace(name))
 

@@ -1,9 +1,12 @@
 """No fault of an admission policy of Cede refuses what it is not about."""
 
+import ast
+
 import pytest
 import yaml
 
 from cede.api import names
+from cede.api.allocation import RESERVED_NAMESPACES
 from cede.api.objects import Json
 from tests.paths import TREE
 
@@ -21,7 +24,7 @@ def policies() -> list[Json]:
         for document in yaml.safe_load_all(file.read_text())
         if document and document.get("kind") == "ValidatingAdmissionPolicy"
     ]
-    assert len(documents) == 10
+    assert len(documents) == 11
     return documents
 
 
@@ -42,3 +45,10 @@ def test_a_policy_about_work_matches_only_the_namespaces_of_teams(policy: Json) 
     kinds = {kind for rule in constraints["resourceRules"] for kind in rule["resources"]}
     if kinds & {"pods", "jobs"}:
         assert constraints["namespaceSelector"] == TEAM_NAMESPACES
+
+
+@pytest.mark.parametrize("name", ["cede-team-objects", "cede-namespaces"])
+def test_the_namespaces_of_the_cluster_are_those_that_no_allocation_may_have(name: str) -> None:
+    [policy] = [policy for policy in policies() if policy["metadata"]["name"] == name]
+    variables = {entry["name"]: entry["expression"] for entry in policy["spec"]["variables"]}
+    assert ast.literal_eval(variables["reserved"]) == list(RESERVED_NAMESPACES)

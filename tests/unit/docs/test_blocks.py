@@ -65,6 +65,8 @@ MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "ComputeAllocation": (ComputeAllocation, "computeallocations"),
     "Cession": (Cession, "cessions"),
 }
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+"""Kubernetes gives it to the pods of a Job."""
 KUEUE_SETTINGS = TREE / "deploy" / "local" / "kueue" / "settings.yaml"
 
 
@@ -98,6 +100,8 @@ def check_object(document: Json) -> None:
         assert list(unknown_fields(document["spec"], spec, "spec")) == []
     elif kind == "Configuration":
         check_kueue_settings(document)
+    elif kind == "NetworkPolicy":
+        check_network_policy(document)
     else:
         check_job(document)
 
@@ -109,6 +113,16 @@ def check_job(document: Json) -> None:
     stored = apply_defaults(request)
     assert stored["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"
     assert apply_defaults(AdmissionRequest(stored, user="alice", team=TEAM)) == stored
+
+
+def check_network_policy(document: Json) -> None:
+    """It opens one port of the pods of one job."""
+    spec = document["spec"]
+    assert set(spec) == {"podSelector", "ingress"}
+    assert set(spec["podSelector"]["matchLabels"]) == {JOB_NAME_LABEL}
+    [opened] = spec["ingress"]
+    assert opened["from"]
+    assert len(opened["ports"]) == 1
 
 
 def check_kueue_settings(document: Json) -> None:

@@ -92,10 +92,12 @@ def test_the_grace_period_of_pods(
 
 
 def test_the_users_own_time_for_torchrun_stays() -> None:
-    made = job()
+    made = job("Deployment")
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": TORCHRUN_TIMEOUT, "value": "7"}]
-    assert timeouts(create(made)) == {"7"}
+    live = create(made)
+    assert timeouts(live) == {"7"}
+    assert timeouts(update(live, with_grace(live, "2m"))) == {"7"}
 
 
 def test_an_elastic_job_has_torchruns_time_too() -> None:
@@ -119,6 +121,29 @@ def test_a_train_job_hands_its_grace_to_its_job_set() -> None:
 
 def test_a_train_job_without_annotations_is_not_patched() -> None:
     assert "runtimePatches" not in create(job("TrainJob"))["spec"]
+
+
+@pytest.mark.parametrize(
+    "others", [(), ("ada.example",), ("ada.example", "kueue.x-k8s.io/manager")]
+)
+@pytest.mark.parametrize("annotation", ["2m", "3m", None])
+def test_a_running_train_job_is_applied_again_from_its_file(
+    others: tuple[str, ...], annotation: str | None
+) -> None:
+    """Trainer refuses another list of patches, also in another order, while the job runs."""
+    live = create(job("TrainJob", {GRACE: "2m"}))
+    patches = [{"manager": name} for name in others]
+    ours = live["spec"]["runtimePatches"]
+    live["spec"]["runtimePatches"] = [*patches[:1], *ours, *patches[1:]]
+    file = job("TrainJob", {GRACE: annotation} if annotation else None)
+    if patches:
+        file["spec"]["runtimePatches"] = patches
+    assert update(live, file)["spec"]["runtimePatches"] == live["spec"]["runtimePatches"]
+
+
+def test_an_older_train_job_is_not_patched() -> None:
+    old = job("TrainJob")
+    assert "runtimePatches" not in update(old, job("TrainJob", {GRACE: "2m"}))["spec"]
 
 
 # --- after a stop ---------------------------------------------------------------------------------
@@ -188,17 +213,27 @@ def test_an_older_object_does_not_change(kind: str) -> None:
     assert update(old, deepcopy(old)) == old
 
 
+def with_grace(live: Json, grace: str) -> Json:
+    return deepcopy(live) | {"metadata": live["metadata"] | {"annotations": {GRACE: grace}}}
+
+
 def test_another_grace_of_a_deployment_reaches_its_pods() -> None:
     live = create(job("Deployment"))
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "2m"}
-    assert graces(update(live, new)) == {120}
+    after = update(live, with_grace(live, "2m"))
+    assert graces(after) == {120}
+    assert timeouts(after) == {"115"}
+
+
+def test_a_shorter_grace_of_a_deployment_replaces_no_pods() -> None:
+    live = create(job("Deployment", {GRACE: "2m"}))
+    container = live["spec"]["template"]["spec"]["containers"][0]
+    container["env"].append({"name": "LATER", "value": "x"})
+    assert update(live, with_grace(live, "1m"))["spec"] == live["spec"]
 
 
 def test_another_grace_of_a_running_job_leaves_its_pods_alone() -> None:
     live = create(job("Job"))
-    new = deepcopy(live)
-    new["metadata"]["annotations"] = {GRACE: "2m"}
+    new = with_grace(live, "2m")
     assert update(live, new) == new
 
 
