@@ -231,7 +231,8 @@ class Applier:
 
     async def _delete(self, kind: Kind, key: Key, uid: str) -> None:
         log.info("delete", extra={"kind": kind.kind, "key": "/".join(key)})
-        with suppress(NotFound, Conflict):
+        # forbidden: somebody has copied our labels to an object with a name that is not ours
+        with suppress(NotFound, Conflict, Forbidden):
             await self.client.delete(kind, key, uid=uid)
         self.unseen_writes.pop((kind, key), None)
 
@@ -254,9 +255,8 @@ class Applier:
         owners = {owner_of(obj) for obj in snapshot.live.values()}
         for allocation in snapshot.allocations:
             meta = allocation.metadata
-            if meta.name not in plan.drained or meta.name in owners:
-                continue
-            if names.ALLOCATION_FINALIZER not in meta.finalizers:
+            is_drained = meta.name in plan.drained and meta.name not in owners
+            if not is_drained or names.ALLOCATION_FINALIZER not in meta.finalizers:
                 continue
             path = f"/metadata/finalizers/{meta.finalizers.index(names.ALLOCATION_FINALIZER)}"
             patch: list[Json] = [

@@ -125,6 +125,25 @@ async def test_our_object_without_its_labels_gets_them_back(world: World) -> Non
     assert labels[names.ALLOCATION] == "vision"
 
 
+async def test_an_object_with_copied_labels_that_may_not_be_deleted_harms_nobody(
+    world: World,
+) -> None:
+    labels = {"app.kubernetes.io/managed-by": "cede", names.ALLOCATION: "nobody"}
+    metadata = {"name": "mine", "namespace": "vision", "labels": labels}
+
+    def answer(method: str, path: str, body: Any) -> web.Response | None:
+        is_deletion = method == "DELETE" and path.endswith("/networkpolicies/mine")
+        return refusal(403, "Forbidden", "not yours") if is_deletion else None
+
+    await world.settle()
+    world.server.put(NETWORK_POLICIES, {"metadata": metadata, "spec": {}})
+    world.server.admission_hook = answer
+    put_allocation(world.server, "newcomer")
+    await world.settle()
+    assert world.server.get(NETWORK_POLICIES, ("vision", "mine"))
+    assert world.server.get(LOCAL_QUEUES, ("newcomer", "default"))
+
+
 # --- refused writes -------------------------------------------------------------------------------
 REFUSALS = [
     (422, "Invalid", "WriteRefused", "was refused: not so"),
