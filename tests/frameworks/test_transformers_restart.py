@@ -1,11 +1,9 @@
 """The Trainer as it is, restarted in its pods at each new size."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from elastic_runtime import contract, restart
 from tests.frameworks import tiny
 from tests.harness.local_job import FOREVER, Job
+from tests.harness.restarted_job import steps_in, trains_on
 from tests.paths import TREE
 from tests.unit.docs.pages import blocks_of
 
@@ -36,27 +35,13 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.kill()
 
 
-def steps_in(directory: Path) -> list[dict[str, Any]]:
-    path = directory / "steps.jsonl"
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-
-
-def trains_on(job: Job, world: int, beyond: int = 3) -> None:
-    known = len(steps_in(job.directory))
-    deadline = time.monotonic() + 180
-    while sum(line["world"] == world for line in steps_in(job.directory)[known:]) < beyond:
-        assert time.monotonic() < deadline, job.output()
-        time.sleep(0.1)
-
-
 def test_a_planned_resize_repeats_no_step_and_changes_no_loss(job: Job) -> None:
     job.env[contract.SIZES_ENV] = "1,8"
     job.start(0, 1)
-    trains_on(job, world=2)
+    trains_on(job, world=2, beyond=3, timeout_s=180)
     job.resize(1)
     job.until(lambda s: s.ceded(1) and s.parked == (1,))
-    trains_on(job, world=1)
+    trains_on(job, world=1, beyond=3, timeout_s=180)
     job.stop()
     lines = steps_in(job.directory)
     last = lines[-1]["step"]

@@ -1,19 +1,17 @@
 """A script that was written for torchrun is restarted in its pods at each new size."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from elastic_runtime import contract
 from tests.harness.local_job import Job, children, free_port
+from tests.harness.restarted_job import steps_in, trains_on
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
@@ -28,24 +26,6 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.command = ["--restart", "--", "train.py", "1000000", "0.005"]
     yield job
     job.kill()
-
-
-def steps_in(directory: Path) -> list[dict[str, Any]]:
-    path = directory / "steps.jsonl"
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-
-
-def trains_on(job: Job, world: int, beyond: int = 5) -> list[int]:
-    """All steps so far, once `world` ranks have committed so many more."""
-    known = len(steps_in(job.directory))
-    deadline = time.monotonic() + 120
-    while True:
-        lines = steps_in(job.directory)
-        if sum(line["world"] == world for line in lines[known:]) >= beyond:
-            return [line["step"] for line in lines]
-        assert time.monotonic() < deadline, job.output()
-        time.sleep(0.05)
 
 
 def undisturbed_steps(job: Job, last: int) -> dict[int, float]:
