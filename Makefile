@@ -38,7 +38,7 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 	@CEDE_KINDS=1 $(PYTHON_) -m pytest -q tests/integration/test_comeback.py \
 		tests/e2e/test_gentle_stop.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
-		tests/e2e/test_missing_pods.py
+		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
 	@CEDE_TRADING_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py

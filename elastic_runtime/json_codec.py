@@ -5,7 +5,7 @@ Fields that the receiver does not know are ignored. Fields that are missing keep
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
@@ -84,7 +84,10 @@ def from_dict(cls: type[T], values: object, max_text: int = MAX_TEXT) -> T:
 
 class _Field(NamedTuple):
     name: str
+    # Of a value that is not None.
     kind: Any
+    is_optional: bool
+    is_message: bool
     any_number: bool
     required: bool
 
@@ -94,25 +97,28 @@ def _fields(cls: Hashable) -> list[_Field]:
     """Of a dataclass."""
     dataclass: Any = cls
     hints = get_type_hints(dataclass)
-    return [
-        _Field(
-            field.name,
-            hints[field.name],
-            any_number="any_number" in field.metadata,
-            required=field.default is MISSING and field.default_factory is MISSING,
-        )
-        for field in fields(dataclass)
-    ]
+    return [_described(field, hints[field.name]) for field in fields(dataclass)]
+
+
+def _described(field: Field[Any], hint: Any) -> _Field:
+    is_optional = NoneType in get_args(hint)
+    kind = get_args(hint)[0] if is_optional else hint
+    return _Field(
+        field.name,
+        kind,
+        is_optional,
+        is_message=is_dataclass(kind),
+        any_number="any_number" in field.metadata,
+        required=field.default is MISSING and field.default_factory is MISSING,
+    )
 
 
 def _checked(field: _Field, value: object, max_text: int) -> Any:
+    if value is None and field.is_optional:
+        return None
     kind = field.kind
-    if NoneType in get_args(kind):
-        if value is None:
-            return None
-        kind = get_args(kind)[0]
-    if is_dataclass(kind):
-        return from_dict(kind, value, max_text)  # type: ignore[arg-type]
+    if field.is_message:
+        return from_dict(kind, value, max_text)
     if isinstance(value, list):
         value = tuple(value)
     if not _fits(kind, value, field.any_number, max_text):

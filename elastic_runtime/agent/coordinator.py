@@ -72,7 +72,8 @@ class Coordinator:
         self._inherits = True
         # The highest epoch in a report: above its own, another coordinator is or will be elected.
         self.reported_epoch = self.view.epoch
-        self.revision = 0
+        # Pods that know nothing of this coordinator ask for what is after 0.
+        self.revision = 1
         self.name = secrets.token_hex(6)
         self.progress = JobProgress()
         self.progress.recover(kept)
@@ -82,7 +83,7 @@ class Coordinator:
         self.waiting: set[int] = set()
         # The record that the pods were sent last, and the revision from which on they know it.
         self._published = self.view.record
-        self._record_revision = 0
+        self._record_revision = self.revision
         # Replies without and with the record, and their bytes.
         self._encoded = dict[bool, tuple[CoordinatorReply | None, bytes]]()
         self._revised = asyncio.Condition()

@@ -180,13 +180,20 @@ def _with_store(record: Record, report: MemberReport) -> Record:
 def all_have_ended(view: View) -> bool:
     """Whether the scripts of all members have ended in the record's generation."""
     record = view.record
-    ended = {
-        (pod.index, pod.incarnation)
-        for pod in view.members.values()
-        if pod.ended and pod.generation == record.generation
-    }
-    members = {*zip(record.members, record.incarnations, strict=True)}
-    return bool(members) and members <= ended
+    # Asked at every report: the first member that has not ended is the answer.
+    return bool(record.members) and all(
+        _has_ended(view, index, incarnation, record.generation)
+        for index, incarnation in zip(record.members, record.incarnations, strict=True)
+    )
+
+
+def _has_ended(view: View, index: int, incarnation: str, generation: int) -> bool:
+    pod = view.members.get(index)
+    return (
+        pod is not None
+        and pod.ended
+        and (pod.incarnation, pod.generation) == (incarnation, generation)
+    )
 
 
 def awaits_last_report(

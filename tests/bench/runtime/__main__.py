@@ -21,7 +21,7 @@ TREE = Path(__file__).parents[3]
 Measure = Callable[[Collection[str], int], list[Row]]
 
 
-def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
+def families(quick: bool, processes: int) -> list[tuple[tuple[str, ...], Measure]]:
     """Row names and the function that measures them together."""
     return [
         (
@@ -32,12 +32,12 @@ def families(quick: bool) -> list[tuple[tuple[str, ...], Measure]]:
         (steady.NAMES, lambda wanted, runs: steady.measure(wanted, runs, quick)),
         (saves.NAMES, lambda wanted, runs: saves.measure(wanted, runs, quick)),
         (exact.NAMES, exact.measure),
-        (world.NAMES, lambda wanted, _: world.measure(wanted, quick)),
+        (world.NAMES, lambda wanted, _: world.measure(wanted, quick, processes)),
     ]
 
 
 def main() -> int:
-    names = [name for family, _ in families(quick=True) for name in family]
+    names = [name for family, _ in families(True, world.LARGEST) for name in family]
     parser = argparse.ArgumentParser(prog="python -m tests.bench.runtime", description=__doc__)
     parser.add_argument(
         "--only", action="append", choices=names, help="measure this row only; may be repeated"
@@ -46,6 +46,12 @@ def main() -> int:
         "--quick",
         action="store_true",
         help="two runs (torchrun: one) of a smaller job, to try the benchmark; do not quote",
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=world.LARGEST,
+        help="of the largest job in row world (default: %(default)s)",
     )
     parser.add_argument(
         "-o", dest="output", choices=["table", "json"], default="table", help="output format"
@@ -71,7 +77,7 @@ def main() -> int:
         "load_before": load,
         "only": args.only or "all",
     }
-    for family, measure in families(args.quick):
+    for family, measure in families(args.quick, args.processes):
         if selected := [name for name in family if name in wanted]:
             rows += measure(selected, runs)
             document = table.document(

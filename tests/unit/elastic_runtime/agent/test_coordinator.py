@@ -231,6 +231,14 @@ async def test_a_pod_that_followed_another_coordinator_is_sent_the_record(
     assert (await reply_after(job, 57)).record == job.view.record
 
 
+async def test_a_new_coordinator_sends_the_record_that_it_inherits_to_pods_that_know_nothing() -> (
+    None
+):
+    """A member may have missed it: the job would wait for it for ever."""
+    job = coordinator()
+    assert (await reply_after(job, 0)).record == job.view.record
+
+
 async def test_a_reply_is_encoded_once_for_all_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     job = coordinator()
     encoded = list[Any]()
