@@ -13,10 +13,12 @@ from elastic_runtime.agent.nonces import Nonces
 
 # Bytes of a request, which is read before its signature can be checked.
 MAX_REQUEST = 1 << 16
-# Connections at once that have not sent a signed request yet. A further one takes the place of the
-# oldest, of the address that has most of them. Signed ones are not limited: every member of a large
-# job keeps one open.
-MAX_UNSIGNED = 512
+# Connections at once that have not sent a signed request yet: of one address, and in all. A further
+# one takes the place of the oldest of that address, or of the address that has most of them. Signed
+# ones are not limited: every member of a large job keeps two open. Those of thousands that connect
+# at once to a new coordinator have been signed, but it has not read the requests yet.
+MAX_UNSIGNED_OF_ADDRESS = 512
+MAX_UNSIGNED = 4096
 # Connections that wait to be accepted, and that are accepted together. All pods of a large job
 # connect at once to a new coordinator; one that finds no place tries again after a second.
 BACKLOG = 256
@@ -49,6 +51,7 @@ class Server:
         self._open = set[asyncio.StreamWriter]()
         # Those of `_open` that have sent no signed request, and their address; the oldest first.
         self._unsigned = dict[asyncio.StreamWriter, str]()
+        self._unsigned_of = Counter[str]()
 
     async def start(self, port: int, host: str | None = None) -> int:
         """Listen. Returns the port; 0 takes a free one."""
@@ -67,10 +70,15 @@ class Server:
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if len(self._unsigned) >= MAX_UNSIGNED:
-            self._drop_unsigned()
+        address = str((writer.get_extra_info("peername") or [""])[0])
+        if self._unsigned_of[address] >= MAX_UNSIGNED_OF_ADDRESS:
+            self._drop_unsigned(address)
+        elif len(self._unsigned) >= MAX_UNSIGNED:
+            [(busiest, _)] = self._unsigned_of.most_common(1)
+            self._drop_unsigned(busiest)
         self._open.add(writer)
-        self._unsigned[writer] = str((writer.get_extra_info("peername") or [""])[0])
+        self._unsigned[writer] = address
+        self._unsigned_of[address] += 1
         # After `drain` the buffer is empty: a close has nothing to wait for.
         writer.transport.set_write_buffer_limits(0)
         try:
@@ -93,19 +101,26 @@ class Server:
             pass
         finally:
             self._open.discard(writer)
-            self._unsigned.pop(writer, None)
+            self._forget_unsigned(writer)
             with suppress(OSError):
                 writer.close()
 
     def _timeout_s(self, writer: asyncio.StreamWriter) -> float:
         return UNSIGNED_TIMEOUT_S if writer in self._unsigned else IDLE_TIMEOUT_S
 
-    def _drop_unsigned(self) -> None:
-        """A member signs within milliseconds, so what is old is of somebody else."""
-        [(busiest, _)] = Counter(self._unsigned.values()).most_common(1)
-        oldest = next(writer for writer, address in self._unsigned.items() if address == busiest)
-        del self._unsigned[oldest]
+    def _drop_unsigned(self, address: str) -> None:
+        """The oldest one: a member has soon signed, so what is old is of somebody else."""
+        oldest = next(writer for writer, other in self._unsigned.items() if other == address)
+        self._forget_unsigned(oldest)
         oldest.transport.abort()
+
+    def _forget_unsigned(self, writer: asyncio.StreamWriter) -> None:
+        address = self._unsigned.pop(writer, None)
+        if address is None:
+            return
+        self._unsigned_of[address] -= 1
+        if not self._unsigned_of[address]:
+            del self._unsigned_of[address]
 
     async def _reply(self, writer: asyncio.StreamWriter, request: Message) -> bytes:
         first_line, headers, body = request
@@ -119,7 +134,7 @@ class Server:
         if refusal:
             return encode_message("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
         # Before the reply: a member's request may be held open.
-        self._unsigned.pop(writer, None)
+        self._forget_unsigned(writer)
         return await self._signed_reply(method, path, headers, body)
 
     async def _signed_reply(

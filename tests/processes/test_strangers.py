@@ -15,7 +15,7 @@ from tests.harness.local_job import Job, check_exactly_once
 pytestmark = pytest.mark.processes
 SCRIPT = local_job.SCRIPT
 # More than the port keeps.
-COUNT = control_server.MAX_UNSIGNED + 50
+COUNT = control_server.MAX_UNSIGNED_OF_ADDRESS + 50
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection as Pipe
 
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent import membership
-from elastic_runtime.agent.control_client import Connection
+from elastic_runtime.agent.control_client import MAX_REPLY, Connection
 from elastic_runtime.agent.control_server import Server
 from elastic_runtime.agent.coordination import (
     MEMBER_PATH,
@@ -50,6 +50,20 @@ def decoded(body: bytes) -> CoordinatorReply:
     return json_codec.decode(CoordinatorReply, body)
 
 
+class PodConnection(Connection):
+    """From the address of the pod, as in a cluster: the coordinator limits what one address has."""
+
+    def __init__(self, index: int, port: int) -> None:
+        super().__init__(HOST, port, KEY, JOB)
+        self._own = f"127.1.{index // 250}.{1 + index % 250}"
+
+    async def _connect(self) -> None:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(
+                self.host, self.port, limit=MAX_REPLY, local_addr=(self._own, 0)
+            )
+
+
 class SimulatedPod:
     """Joins every generation that it receives."""
 
@@ -57,8 +71,8 @@ class SimulatedPod:
         self.report = MemberReport(index, f"life-{index}", HOST, ready=True)
         self._heartbeat_s = heartbeat_s(pods)
         self._changed = asyncio.Event()
-        self._reports = Connection(HOST, port, KEY, JOB)
-        self._replies = Connection(HOST, port, KEY, JOB)
+        self._reports = PodConnection(index, port)
+        self._replies = PodConnection(index, port)
         self.record = Record()
         # When it received the newest record.
         self.received_at = 0.0

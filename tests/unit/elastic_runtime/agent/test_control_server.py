@@ -110,10 +110,12 @@ async def open_after(
     return reader, writer
 
 
+@pytest.mark.parametrize(("limit", "left"), [("MAX_UNSIGNED", 2), ("MAX_UNSIGNED_OF_ADDRESS", 4)])
 async def test_strangers_take_no_ones_place_but_their_own(
-    port: int, monkeypatch: pytest.MonkeyPatch
+    port: int, monkeypatch: pytest.MonkeyPatch, limit: str, left: int
 ) -> None:
-    monkeypatch.setattr(control_server, "MAX_UNSIGNED", 4)
+    """Neither that of members nor, while there are places, that of strangers elsewhere."""
+    monkeypatch.setattr(control_server, limit, 4)
     signed = [
         contract.sign_request(KEY, "GET", "/v1/status", JOB, str(n), b"", time.time())
         for n in range(5)
@@ -121,15 +123,16 @@ async def test_strangers_take_no_ones_place_but_their_own(
     members = [await open_after(port, request(headers)) for headers in signed]
     first = await open_after(port, request({}), "127.0.0.2")
     flood = [await open_after(port, request({}), "127.0.0.3") for _ in range(5)]
+    dropped, kept = flood[: 5 - left], flood[5 - left :]
     async with asyncio.timeout(5):
-        # The oldest of the address that has most of them.
-        assert await flood[0][0].read() == b""
-        assert await flood[1][0].read() == b""
         call = control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
         assert await call == b"GET /v1/status "
-    open_streams = [*members, first, *flood[3:]]
+        # The oldest of the address that has most of them.
+        for reader, _ in dropped:
+            assert await reader.read() == b""
+    open_streams = [*members, first, *kept]
     assert not any(reader.at_eof() for reader, _ in open_streams)
-    for _, connection in [*open_streams, *flood[:3]]:
+    for _, connection in [*open_streams, *dropped]:
         connection.close()
 
 
