@@ -56,6 +56,7 @@ class ClusterFaults:
             "controller frozen": (self.freeze_controller, 3),
             "control plane killed": (self.kill_daemon, 2),
             "control plane frozen": (self.freeze_daemon, 3),
+            "key replaced": (self.replace_key, 1),
             "node cut off": (self.cut_node, 2),
             "node without power": (self.fail_node, 1),
         }
@@ -129,6 +130,12 @@ class ClusterFaults:
         name = self._chance.choice(DAEMONS)
         self._freeze(cluster_pid(name), 8)
         return name
+
+    def replace_key(self) -> str:
+        """No fault, but nobody may notice it. Within 10 min it happens once."""
+        secret = ("secret", "-n", names.SYSTEM_NAMESPACE, names.ROOT_SECRET)
+        self._cluster.kubectl("annotate", "--overwrite", *secret, f"{names.NEW_KEY}=true")
+        return "asked for"
 
     def _freeze(self, pid: int, most_s: float) -> None:
         seconds = self._chance.uniform(1, most_s)

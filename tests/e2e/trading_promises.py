@@ -85,7 +85,7 @@ class Watch:
         for queue, since in self._strict_since.items():
             strict_s = now - since - self._disturbed_s(since, now)
             if strict_s > SLACK_S:
-                raise BrokenPromiseError(f"{queue} is StrictFIFO without a Cession: {strict_s} s")
+                raise BrokenPromiseError(f"{queue} is StrictFIFO for nobody: {strict_s:.0f} s")
 
     def _disturbed_s(self, start: float, end: float) -> float:
         """How much of this time a fault lasted, or the cluster recovered from one."""
