@@ -1,6 +1,6 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long test-oldest test-pythons
+.PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
 .PHONY: test-integrations sbom lint fmt up down lock bench bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
@@ -39,11 +39,19 @@ test-long: setup-cluster  ## endurance: trading and faults, 500 resizes with kil
 		tests/e2e/test_gentle_stop.py
 	@CEDE_LONG_FAULTS=1 $(PYTHON_) -m pytest -q tests/integration/test_guard_faults.py \
 		tests/e2e/test_missing_pods.py tests/e2e/test_succession.py
-	@CEDE_TRADING_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
+	@CEDE_CHAOS_SECONDS=3600 $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 	@$(PYTHON_) -m tests.harness.random_world 0 10000
 	@CEDE_RESIZES=500 $(PYTHON_) -m pytest -q -s tests/processes/test_random_faults.py
 	@$(PYTHON_) -m pytest -q -n 2 --hypothesis-profile=long \
 		-m "not cluster and not gpu and not processes"
+
+MINUTES ?= 10
+SEED ?= 1
+chaos: setup-cluster  ## teams trade while all fails; leaves chaos-SEED.jsonl (MINUTES= SEED=)
+	@$(LOCAL) up
+	@rm -f chaos-$(SEED).jsonl
+	@CEDE_CHAOS_SECONDS=$$((60 * $(MINUTES))) CEDE_CHAOS_SEED=$(SEED) \
+		CEDE_CHAOS_REPORT=chaos-$(SEED).jsonl $(PYTHON_) -m pytest -q -s tests/e2e/test_trading.py
 
 test-oldest: setup-python  ## elastic_runtime's tests with the oldest torch supported (2 GB)
 	@$(UV) venv -q --allow-existing $(OLDEST)

@@ -64,12 +64,45 @@ KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"
 KEY_MOUNT = "/etc/cede/control"
 KEY_FILE = f"{KEY_MOUNT}/key"
 
+# --- keys -----------------------------------------------------------------------------------------
+# A key that was replaced is accepted for so long. Within it the kubelet updates the file in every
+# pod, within 2 min as a rule, or Kubernetes has given up its node: after 40 s + 300 s.
+KEY_OVERLAP_S = 600.0
+
+
+def replace_key(content: bytes, newest: bytes, now: float) -> bytes:
+    """The content of a key file with `newest` as its newest key; the one before ends after a while.
+
+    It has a line for each key, the newest first: the key, and when it ends, in Unix seconds.
+    """
+    before = content.partition(b"\n")[0].partition(b" ")[0]
+    if before == newest:
+        return content
+    lines = [newest, b"%s %d" % (before, now + KEY_OVERLAP_S)] if before else [newest]
+    return b"\n".join(lines)
+
+
+def valid_keys(content: bytes, now: float) -> tuple[bytes, ...]:
+    """Those of a key file that have not ended, the newest first. Raises ValueError if it has none,
+    or is no key file."""
+    keys = []
+    for line in content.splitlines():
+        key, _, end = line.partition(b" ")
+        if key and (not end or now < float(end)):
+            keys.append(key)
+    if not keys:
+        raise ValueError("the file has no key that is valid now")
+    return tuple(keys)
+
+
 # --- signature ------------------------------------------------------------------------------------
 JOB_HEADER = "Cede-Job"
 TIME_HEADER = "Cede-Time"
 NONCE_HEADER = "Cede-Nonce"
 SIGNATURE_HEADER = "Cede-Signature"
 HEADERS = (JOB_HEADER, TIME_HEADER, NONCE_HEADER, SIGNATURE_HEADER)
+# The refusal of a request that may be sent again, signed with an older key.
+WRONG_SIGNATURE = "the signature is wrong"
 
 
 def derive_key(root: bytes, namespace: str) -> bytes:
@@ -109,6 +142,16 @@ def request_is_genuine(
     """Whether somebody who has the key signed it, ever. `request`: its headers, of `HEADERS`."""
     job_uid, time, nonce, signature = (request[name] for name in HEADERS)
     return _equal(sign(key, method, path, job_uid, time, nonce, body), signature)
+
+
+def key_of_request(
+    keys: tuple[bytes, ...], method: str, path: str, request: Mapping[str, str], body: bytes
+) -> bytes:
+    """Which of `keys` signed the request: the first one, if none of the others did."""
+    for key in keys[1:]:
+        if request.keys() >= set(HEADERS) and request_is_genuine(key, method, path, request, body):
+            return key
+    return keys[0]
 
 
 def sign_reply(key: bytes, status: int, request: Mapping[str, str], body: bytes) -> dict[str, str]:

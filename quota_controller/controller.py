@@ -39,12 +39,13 @@ from cede.api.policy import ClusterPolicy, Preemption
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.expectations import Expectations
-from quota_controller import leftovers, root_key
+from quota_controller import leftovers
 from quota_controller.apply import WATCH_LAG_S, Applier
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import ObjectId
 from quota_controller.desired.grant_records import GrantRecord
 from quota_controller.desired.plan import Snapshot, make_plan
+from quota_controller.root_key import RootKey
 from quota_controller.status import kueue_config, lease_watchdog
 from quota_controller.status.kueue_config import KueueInstallation
 from quota_controller.status_writer import StatusWriter
@@ -107,7 +108,7 @@ class Controller:
         self.kueue_config_map = self._cache_of_one(CONFIG_MAPS, kueue_config.CONFIG_MAP)
         self.kueue_deployment = self._cache_of_one(DEPLOYMENTS, kueue_config.DEPLOYMENT)
         self.leadership: lease_watchdog.Leadership | None = None
-        self.root_key = b""
+        self.root_key = RootKey(client)
         # What the last plan granted, by uid, and when. The watch may show older statuses for a
         # while. After that, the statuses count: another replica may have led meanwhile.
         self.grant_records: Mapping[str, GrantRecord] = {}
@@ -183,7 +184,7 @@ class Controller:
             await self._report_unsynced(unsynced, now)
             return RETRY_INTERVAL_S
 
-        self.root_key = self.root_key or await root_key.get_or_create(self.client)
+        await self.root_key.refresh(now)
         snapshot = self._snapshot(now)
         plan = make_plan(snapshot)
         self.grant_records = plan.grant_records
@@ -234,7 +235,8 @@ class Controller:
             live=self._live_objects(now),
             leader=leader,
             returning=returning,
-            root_key=self.root_key,
+            root_key=self.root_key.value,
+            now=now,
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),
                 self.kueue_deployment.get(kueue_config.DEPLOYMENT),
@@ -260,7 +262,7 @@ class Controller:
         """Soon while something failed or is not confirmed; in time for the watchdog in any case."""
         retry_interval = self._retry_interval(now)
         seconds = IDLE_INTERVAL_S
-        if self.applier.problems or not self.root_key:
+        if self.applier.problems or not self.root_key.value:
             seconds = retry_interval
         elif self.status_writer.has_waiting:
             # before what was granted is forgotten, which only a status keeps

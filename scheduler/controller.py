@@ -84,7 +84,7 @@ class Controller:
         self.wake = wake
         self._root_key = RootKey(client, clock.now)
         self.runtimes = RuntimeClient(
-            lambda: self._root_key.value, wake.set, refused=self._root_key.doubt
+            lambda: self._root_key.values, wake.set, refused=self._root_key.doubt
         )
         self._clock = clock
         self._objects: dict[str, Cache[Any]] = {

@@ -1,13 +1,13 @@
 """PURE. (Snapshot, policy, now) → the actions of one pass, and why."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, compress
 
 from cede.api.cession import Cession
 from cede.api.policy import PolicySpec
 from cede.api.reasons import SchedulerEvent
-from scheduler.actions import Action, RecordWorkloadEvent
+from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.attempts import paused_growth
 from scheduler.cession.cession_lifecycle import Occurrence
@@ -27,9 +27,15 @@ from scheduler.resizing.upkeep import align_runtimes, delete_ended, start_small
 from scheduler.snapshot.snapshot import Snapshot
 
 OBSERVING = "mode Observe"
+REFUSED_S = 10.0
+"""A pod that has just started refuses requests for a moment. Jobs that refuse them for so long are
+reported."""
 KUEUE_PREEMPTS = (
     "Kueue preempts by its own rules until the ClusterPolicy's status has preemption: Cede"
 )
+
+
+Notice = RecordWorkloadEvent | RecordEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +45,16 @@ class Plan:
     # a sentence for every preemptor that was examined
     why: tuple[str, ...] = ()
     # events that are recorded once, when they are new
-    notices: tuple[RecordWorkloadEvent, ...] = ()
+    notices: tuple[Notice, ...] = ()
     # parts of the plan that could not be made; all others are in it
     faults: tuple[Fault, ...] = ()
 
 
 def plan(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     """What one pass does. A fault in one Cession or for one preemptor is kept from all others."""
-    if policy.mode == "Observe":
-        return _observe(snapshot, policy, now)
-    return _enforce(snapshot, policy, now)
+    is_observing = policy.mode == "Observe"
+    made = (_observe if is_observing else _enforce)(snapshot, policy, now)
+    return replace(made, notices=(*made.notices, *_refusing(snapshot, now)))
 
 
 def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
@@ -202,7 +208,7 @@ def _planned(
 ) -> Plan:
     """`withheld`: why no Cession is opened; empty if one may be."""
     why = list[str]()
-    notices = list[RecordWorkloadEvent]()
+    notices = list[Notice]()
     for decision in decisions:
         sentence = decision.why
         if decision.is_broken:
@@ -217,3 +223,11 @@ def _planned(
 def _notice(decision: Decision, reason: SchedulerEvent, note: str) -> RecordWorkloadEvent:
     workload = decision.preemptor.workload
     return RecordWorkloadEvent(workload.key, workload.uid, reason, note)
+
+
+def _refusing(snapshot: Snapshot, now: float) -> Iterator[RecordEvent]:
+    for job in snapshot.admitted:
+        observed = job.observed
+        if observed.refusal and now - observed.refused_since >= REFUSED_S:
+            note = f"its pods refuse requests of the scheduler: {observed.refusal}"
+            yield RecordEvent(job.job, job.job_uid, SchedulerEvent.REQUESTS_REFUSED, note)

@@ -1,4 +1,7 @@
-"""The root key, which the keys of all namespaces are derived from: read, and read again."""
+"""The root key, which the keys of all namespaces are derived from: read, and read again.
+
+For a while after it was replaced, pods know only keys that were derived from the one before.
+"""
 
 import base64
 import logging
@@ -25,7 +28,8 @@ class RootKey:
         self._clock = clock
         self._read_at = float("-inf")
         self._is_doubted = False
-        self.value: bytes | None = None
+        self.values: tuple[bytes, ...] = ()
+        """The newest first: it, and the one before if there was one."""
 
     def doubt(self) -> None:
         """A runtime did not accept our signature: the key may have changed."""
@@ -34,31 +38,42 @@ class RootKey:
     async def refresh(self) -> None:
         """Reads the key if it is time. Raises ApiError if there has never been a key."""
         age_s = self._clock() - self._read_at
-        if self.value and age_s < (DOUBT_REFRESH_S if self._is_doubted else REFRESH_S):
+        if self.values and age_s < (DOUBT_REFRESH_S if self._is_doubted else REFRESH_S):
             return
         self._read_at = self._clock()
         self._is_doubted = False
         try:
-            key = await self._read()
+            values = await self._read()
         except ApiError as error:
-            if self.value is None:
+            if not self.values:
                 raise
             log.warning("root key not read", extra={"reason": str(error)})
             return
-        if self.value and key != self.value:
+        if self.values and values[0] != self.values[0]:
             log.warning("root key changed", extra={"secret": names.ROOT_SECRET})
-        self.value = key
+            # an admin may have written another one without the one before
+            values = (*values, self.values[0])
+        elif len(values) == 1:
+            values = self.values or values
+        self.values = tuple(dict.fromkeys(values))
 
-    async def _read(self) -> bytes:
+    async def _read(self) -> tuple[bytes, ...]:
         secret: Json = await self._client.get(SECRETS, dict, ROOT_SECRET)
-        try:
-            key = base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))
-        except ValueError:
-            key = b""
+        data = secret.get("data") or {}
+        key = _decoded(data.get(names.SECRET_KEY, ""))
+        previous = _decoded(data.get(names.PREVIOUS_KEY, ""))
         if not key:
             raise Unreadable(
                 f"Secret {names.ROOT_SECRET} has no entry {names.SECRET_KEY} in base64, so no job "
                 "can be asked: restore the entry",
                 ROOT_SECRET,
             )
-        return key
+        return (key, previous) if previous else (key,)
+
+
+def _decoded(entry: str) -> bytes:
+    """Empty if it is no base64."""
+    try:
+        return base64.b64decode(entry)
+    except ValueError:
+        return b""

@@ -28,8 +28,8 @@ CALLS = Counter(
 class Call:
     """To any pod of a job."""
 
-    # of the job's namespace
-    key: bytes
+    # of the job's namespace, the newest first
+    keys: tuple[bytes, ...]
     job_uid: str
     method: str
     path: str
@@ -61,8 +61,12 @@ Answer = Status | Refusal | Silence
 
 
 async def send(session: aiohttp.ClientSession, address: str, port: int, call: Call) -> Answer:
-    """Within TIMEOUT."""
-    answer = await _send(session, runtime_url(address, port, call.path), call)
+    """Within TIMEOUT for each key. A pod that does not know the newest one, or whose coordinator
+    does not, is asked again with the one before."""
+    for key in call.keys:
+        answer = await _send(session, runtime_url(address, port, call.path), key, call)
+        if not _is_key_unknown(answer):
+            break
     match answer:
         case Status():
             result = "answered"
@@ -74,10 +78,17 @@ async def send(session: aiohttp.ClientSession, address: str, port: int, call: Ca
     return answer
 
 
-async def _send(session: aiohttp.ClientSession, url: str, call: Call) -> Answer:
+def _is_key_unknown(answer: Answer) -> bool:
+    match answer:
+        case Refusal(message=reason) | Silence(reason=reason):
+            return contract.WRONG_SIGNATURE in reason
+    return False
+
+
+async def _send(session: aiohttp.ClientSession, url: str, key: bytes, call: Call) -> Answer:
     nonce = secrets.token_hex(12)
     headers = contract.sign_request(
-        call.key, call.method, call.path, call.job_uid, nonce, call.body, time.time()
+        key, call.method, call.path, call.job_uid, nonce, call.body, time.time()
     )
     try:
         async with session.request(
@@ -88,7 +99,7 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call) -> Answer:
             allow_redirects=False,
             timeout=TIMEOUT,
         ) as reply:
-            return _read(call.key, headers, reply, await _read_body(reply))
+            return _read(key, headers, reply, await _read_body(reply))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         return Silence(str(error) or type(error).__name__)
 

@@ -14,7 +14,13 @@ from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
 from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
-from scheduler.snapshot.observations import Observed, forget_request, note_request, observe
+from scheduler.snapshot.observations import (
+    Observed,
+    forget_request,
+    note_refusal,
+    note_request,
+    observe,
+)
 
 log = logging.getLogger("scheduler.runtime_client")
 FAST_POLL_S = 0.1
@@ -62,13 +68,13 @@ class RuntimeClient:
 
     def __init__(
         self,
-        root_key: Callable[[], bytes | None],
+        root_keys: Callable[[], tuple[bytes, ...]],
         changed: Callable[[], None],
         port: int = contract.PORT,
         *,
         refused: Callable[[], None] = lambda: None,
     ) -> None:
-        self._root_key = root_key
+        self._root_keys = root_keys
         self._changed = changed
         self._refused = refused
         self._port = port
@@ -201,13 +207,13 @@ class RuntimeClient:
         is followed by another one, up to MAX_TRIES and CALL_TIMEOUT_S. A job of which none answers
         keeps its old status until that expires.
         """
-        root_key = self._root_key()
-        if root_key is None or self._session is None:
+        root_keys = self._root_keys()
+        if not root_keys or self._session is None:
             return False
-        key = contract.derive_key(root_key, endpoint.job[0])
-        call = Call(key, endpoint.uid, method, path, body)
+        keys = tuple(contract.derive_key(root_key, endpoint.job[0]) for root_key in root_keys)
+        call = Call(keys, endpoint.uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
-        is_doubtful = False
+        doubt = ""
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 for address in in_order(endpoint.addresses, tries)[:MAX_TRIES]:
@@ -218,9 +224,11 @@ class RuntimeClient:
                             return True
                         case Refusal(is_final=True):
                             return False
-                        case Refusal():
-                            is_doubtful = True
-        if is_doubtful:
+                        case Refusal(message=message):
+                            doubt = message
+        if doubt:
+            known = self._observations.get(endpoint.uid)
+            self._observations[endpoint.uid] = note_refusal(known, doubt, time.time())
             self._refused()
         return False
 

@@ -41,6 +41,16 @@ NEW_CA = "cede.dev/new-ca"
 
 The admin writes it. The webhook reads it, and removes it when the next CA is issued.
 """
+NEW_KEY = "cede.dev/new-key"
+"""Annotation of the Secret of the root key: an admin asks for a new one now.
+
+The admin writes it. The quota_controller reads it, and removes it with the next key.
+"""
+KEY_SINCE = "cede.dev/key-since"
+"""Annotation of the Secret of the root key: when this key was made.
+
+The quota_controller writes it, and reads it to know when the key ends.
+"""
 POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
 POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
 """Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""
@@ -147,10 +157,12 @@ The quota_controller writes it. Training pods mount it.
 ROOT_SECRET = "cede-root"
 """The Secret in `SYSTEM_NAMESPACE` with the key from which the keys of the teams are derived.
 
-The quota_controller creates it. The scheduler reads it.
+The quota_controller creates it, and replaces the key in it. The scheduler reads it.
 """
 SECRET_KEY = "key"
 """The entry of both Secrets that holds the key."""
+PREVIOUS_KEY = "previous"
+"""The entry of `ROOT_SECRET` with the key before: some pods do not know the newest one yet."""
 SCHEDULER_LEASE = "cede-scheduler"
 """The scheduler holds it while it leads. The quota_controller watches it."""
 LAST_PASS = "cede.dev/last-pass"

@@ -221,4 +221,9 @@ class SchedulerEvent(Reason):
         "NotPlanned",
         "The scheduler cannot plan for the Workload because of an error; its log has the details.",
     )
+    REQUESTS_REFUSED = (
+        "RequestsRefused",
+        "No pod of the job accepts the scheduler's requests, so it cannot be asked; the message "
+        "has the pod's reason, such as a clock that differs.",
+    )
     RESIZED = ("Resized", "The job was set to more pods, or its growth was withdrawn.")

@@ -63,7 +63,7 @@ class Agent:
         Returns the exit code.
         """
         server = control_server.Server(
-            self.settings.key, self.settings.job_uid, self.router.serve, self.metrics
+            self.settings.keys, self.settings.job_uid, self.router.serve, self.metrics
         )
         # Any agent may have to coordinate.
         allow_connections(self.settings.largest)

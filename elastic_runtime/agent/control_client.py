@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent.http_message import encode_message, read_message
+from elastic_runtime.agent.signing_keys import Keys
 
 # Bytes of a reply.
 MAX_REPLY = 1 << 20
@@ -28,10 +29,10 @@ class Connection:
     perhaps to another process. A call waits for the one before it.
     """
 
-    def __init__(self, host: str, port: int, key: bytes, job_uid: str) -> None:
+    def __init__(self, host: str, port: int, keys: Keys, job_uid: str) -> None:
         self.host = host
         self.port = port
-        self._key = key
+        self._keys = keys
         self._job_uid = job_uid
         self._in_use = asyncio.Lock()
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -51,16 +52,26 @@ class Connection:
     ) -> bytes:
         """The body of the signed reply to a request that is signed here.
 
+        The other side may not have read the newest key yet: an older one is tried after it.
         Raises Refused, or OSError (also TimeoutError) when there was no reply.
         """
+        *newer, oldest = self._keys()
+        for key in newer:
+            try:
+                return await self._call(key, method, path, body, timeout_s)
+            except Refused as refused:
+                if (refused.status, refused.message) != (401, contract.WRONG_SIGNATURE):
+                    raise
+        return await self._call(oldest, method, path, body, timeout_s)
 
+    async def _call(
+        self, key: bytes, method: str, path: str, body: bytes, timeout_s: float
+    ) -> bytes:
         def sign() -> Mapping[str, str]:
             nonce = secrets.token_hex(12)
-            return contract.sign_request(
-                self._key, method, path, self._job_uid, nonce, body, time.time()
-            )
+            return contract.sign_request(key, method, path, self._job_uid, nonce, body, time.time())
 
-        return await self._send(method, path, sign, body, timeout_s)
+        return await self._send(key, method, path, sign, body, timeout_s)
 
     async def forward(
         self,
@@ -72,10 +83,12 @@ class Connection:
         timeout_s: float = 5.0,
     ) -> bytes:
         """As `call`, for a request that its sender has `signed`: these are its headers."""
-        return await self._send(method, path, lambda: signed, body, timeout_s)
+        key = contract.key_of_request(self._keys(), method, path, signed, body)
+        return await self._send(key, method, path, lambda: signed, body, timeout_s)
 
     async def _send(
         self,
+        key: bytes,
         method: str,
         path: str,
         sign: Callable[[], Mapping[str, str]],
@@ -98,7 +111,7 @@ class Connection:
             if is_begun:
                 self.close()
         signature = reply_headers.get(contract.SIGNATURE_HEADER, "")
-        is_genuine = contract.reply_is_genuine(self._key, status, headers, signature, content)
+        is_genuine = contract.reply_is_genuine(key, status, headers, signature, content)
         # A server that refuses the signature cannot sign its reply to it.
         if status != 401 and not is_genuine:
             self.close()
@@ -127,7 +140,7 @@ class Connection:
 async def call(
     host: str,
     port: int,
-    key: bytes,
+    keys: Keys,
     job_uid: str,
     method: str,
     path: str,
@@ -136,7 +149,7 @@ async def call(
     timeout_s: float = 5.0,
 ) -> bytes:
     """As `Connection.call`, on a connection for this call only."""
-    connection = Connection(host, port, key, job_uid)
+    connection = Connection(host, port, keys, job_uid)
     try:
         return await connection.call(method, path, body, timeout_s=timeout_s)
     finally:
@@ -146,7 +159,7 @@ async def call(
 async def forward(
     host: str,
     port: int,
-    key: bytes,
+    keys: Keys,
     method: str,
     path: str,
     signed: Mapping[str, str],
@@ -155,7 +168,7 @@ async def forward(
     timeout_s: float = 5.0,
 ) -> bytes:
     """As `Connection.forward`, on a connection for this call only."""
-    connection = Connection(host, port, key, signed[contract.JOB_HEADER])
+    connection = Connection(host, port, keys, signed[contract.JOB_HEADER])
     try:
         return await connection.forward(method, path, signed, body, timeout_s=timeout_s)
     finally:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from elastic_runtime import contract, json_codec
 from elastic_runtime.agent.http_message import Message, encode_message, read_message
 from elastic_runtime.agent.nonces import Nonces
+from elastic_runtime.agent.signing_keys import Keys
 
 # Bytes of a request, which is read before its signature can be checked.
 MAX_REQUEST = 1 << 16
@@ -33,16 +34,16 @@ Handler = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, by
 
 
 class Server:
-    """Serves `handler` to requests that are signed with `key` for job `job_uid`; others get 401.
+    """Serves `handler` to requests signed with one of `keys` for job `job_uid`; others get 401.
 
     `GET /metrics` needs no signature, because Prometheus signs nothing. `metrics` returns numbers
     only, uses nothing of the request, and changes nothing.
     """
 
     def __init__(
-        self, key: bytes, job_uid: str, handler: Handler, metrics: Callable[[], str]
+        self, keys: Keys, job_uid: str, handler: Handler, metrics: Callable[[], str]
     ) -> None:
-        self._key = key
+        self._keys = keys
         self._job_uid = job_uid
         self._handler = handler
         self._metrics = metrics
@@ -128,24 +129,23 @@ class Server:
         if (method, path) == ("GET", METRICS_PATH):
             text = self._metrics().encode()
             return encode_message("HTTP/1.1 200 OK", {}, text, "text/plain; version=0.0.4")
-        refusal = self._nonces.refusal(
-            self._key, method, path, self._job_uid, headers, body, time.time()
-        )
+        key = contract.key_of_request(self._keys(), method, path, headers, body)
+        refusal = self._nonces.refusal(key, method, path, self._job_uid, headers, body, time.time())
         if refusal:
             return encode_message("HTTP/1.1 401 Refused", {}, json_codec.dump({"message": refusal}))
         # Before the reply: a member's request may be held open.
         self._forget_unsigned(writer)
-        return await self._signed_reply(method, path, headers, body)
+        return await self._signed_reply(key, method, path, headers, body)
 
     async def _signed_reply(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+        self, key: bytes, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> bytes:
         try:
             status, reply = await self._handler(method, path, headers, body)
         except ValueError as error:
             status = 400
             reply = json_codec.dump({"message": str(error)})
-        signature = contract.sign_reply(self._key, status, headers, reply)
+        signature = contract.sign_reply(key, status, headers, reply)
         reason = "OK" if status < 400 else "Refused"
         return encode_message(f"HTTP/1.1 {status} {reason}", signature, reply)
 

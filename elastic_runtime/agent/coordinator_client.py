@@ -116,7 +116,7 @@ class CoordinatorClient:
 
     def _connection(self) -> Connection:
         host, port = split(self._address) if self._address else ("", 0)
-        return Connection(host, port, self.settings.key, self.settings.job_uid)
+        return Connection(host, port, self.settings.keys, self.settings.job_uid)
 
     async def _call(
         self,

@@ -67,7 +67,7 @@ async def _ballot(settings: PodSettings, peer: Peer, candidacy: Candidacy) -> Ba
     try:
         body = await call(
             *split(peer.address),
-            settings.key,
+            settings.keys,
             settings.job_uid,
             "POST",
             VOTE_PATH,

@@ -15,6 +15,7 @@ from pathlib import Path
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
 from elastic_runtime.agent.settings import LOCAL_HOST_ENV, PORTS
+from elastic_runtime.agent.signing_keys import KeyFile, Keys
 from elastic_runtime.agent.terminal_view import TerminalView
 from elastic_runtime.contract import Status
 
@@ -113,12 +114,12 @@ def _end_of_job(code: int) -> str:
 
 def _status(directory: Path, port: int) -> Status:
     """Raises OSError, ValueError or Refused if the job does not answer as it should."""
-    key = (directory / "key").read_bytes().strip()
-    return contract.decode_status(_call(directory, port, key, "GET", contract.STATUS_PATH))
+    keys = KeyFile(directory / "key")
+    return contract.decode_status(_call(directory, port, keys, "GET", contract.STATUS_PATH))
 
 
 def _call(
-    directory: Path, port: int, key: bytes, method: str, path: str, body: bytes = b""
+    directory: Path, port: int, keys: Keys, method: str, path: str, body: bytes = b""
 ) -> bytes:
     """The reply of pod 0 at `port`, or of another pod if that one does not answer for the job.
 
@@ -127,7 +128,7 @@ def _call(
     error: OSError | control_client.Refused | None = None
     for tried in [port, *_other_ports(directory)][:MAX_TRIES]:
         call = control_client.call(
-            HOST, tried, key, JOB, method, path, body, timeout_s=TRY_TIMEOUT_S
+            HOST, tried, keys, JOB, method, path, body, timeout_s=TRY_TIMEOUT_S
         )
         try:
             return asyncio.run(call)
@@ -175,7 +176,7 @@ def request(
     Returns an exit code.
     """
     try:
-        key = (directory / "key").read_bytes().strip()
+        keys = KeyFile(directory / "key")
     except OSError:
         _complain(
             f"no local job was started in this directory: {directory}/key is missing; start one "
@@ -183,7 +184,7 @@ def request(
         )
         return 1
     try:
-        print(show(_call(directory, port, key, method, path, body)))
+        print(show(_call(directory, port, keys, method, path, body)))
     except control_client.Refused as refused:
         _complain(f"the job refused it: {refused.message}")
         return 1

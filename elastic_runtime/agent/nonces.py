@@ -44,7 +44,7 @@ class Nonces:
         except (KeyError, ValueError):
             return "the request is not signed"
         if not is_genuine:
-            return "the signature is wrong"
+            return contract.WRONG_SIGNATURE
         if job != job_uid:
             return "the request is for another job"
         # Written so that NaN is refused.

@@ -84,7 +84,7 @@ async def _exchange_at(settings: PodSettings, peer: Peer, own: Standing) -> Stan
     try:
         body = await call(
             *split(peer.address),
-            settings.key,
+            settings.keys,
             settings.job_uid,
             "POST",
             STANDING_PATH,

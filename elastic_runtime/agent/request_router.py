@@ -47,7 +47,7 @@ class RequestRouter:
         try:
             reply = await forward(
                 *split(leader.address),
-                leadership.settings.key,
+                leadership.settings.keys,
                 method,
                 path,
                 headers,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from elastic_runtime import contract
 from elastic_runtime.agent.hang_detection import Patience
+from elastic_runtime.agent.signing_keys import KeyFile, Keys
 
 # Host of pod 0 when all pods run on one machine.
 LOCAL_HOST_ENV = "CEDE_LOCAL"
@@ -29,7 +30,7 @@ class PodSettings:
     index: int
     job: str
     job_uid: str
-    key: bytes
+    keys: Keys
     # Where the other pods reach this one.
     address: str
     # Host and control port of pod 0, which every agent asks first for the coordinator.
@@ -75,7 +76,7 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         index=index,
         job=job,
         job_uid=env[contract.JOB_UID_ENV],
-        key=key.read_bytes().strip(),
+        keys=KeyFile(key),
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"),
         first_host=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
         first_port=port,

@@ -13,7 +13,7 @@ from cede.api.policy import ClusterPolicy
 from cede.api.reasons import AllocationReason
 from cede.api.resources import Quota
 from cede.api.short_text import cut
-from elastic_runtime.contract import derive_key
+from elastic_runtime.contract import derive_key, replace_key
 from quota_controller.desired import kueue_objects, rbac
 from quota_controller.desired.borrowing import (
     CohortUsage,
@@ -56,6 +56,8 @@ class Snapshot:
     leader: str
     # the key that the namespaces' keys are derived from; empty when it is lost
     root_key: bytes
+    # Unix seconds
+    now: float
     # a scheduler that finishes passes again; Kueue still preempts
     returning: str = ""
     kueue: KueueInstallation = field(default_factory=KueueInstallation)
@@ -192,14 +194,25 @@ def _records(
 
 
 def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
-    """The base64 key of the namespace's control Secret.
+    """The base64 content of the namespace's control Secret.
 
-    It is derived from the root key. While the root key is lost, the live Secret keeps its key.
+    Its newest key is derived from the root key; the one before stays for a while. While the root
+    key is lost, the live Secret keeps its keys.
     """
-    if snapshot.root_key:
-        return base64.b64encode(derive_key(snapshot.root_key, allocation.namespace)).decode()
     secret = snapshot.live.get((SECRETS, (allocation.namespace, names.CONTROL_SECRET))) or {}
-    return str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
+    entry = str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
+    if not snapshot.root_key:
+        return entry
+    newest = derive_key(snapshot.root_key, allocation.namespace)
+    return base64.b64encode(replace_key(_decoded(entry), newest, snapshot.now)).decode()
+
+
+def _decoded(entry: str) -> bytes:
+    """Empty if it is no base64."""
+    try:
+        return base64.b64decode(entry)
+    except ValueError:
+        return b""
 
 
 def no_policy(snapshot: Snapshot) -> str:

@@ -24,6 +24,9 @@ class Observed:
     asked_for: str = ""
     asked_at: float = 0.0
     asked_size: int = 0
+    # since when every pod that answers refuses our requests, and why; 0.0 and empty if one does not
+    refused_since: float = 0.0
+    refusal: str = ""
 
     def unsaved_s(self, now: float) -> float:
         """Seconds of work that are not saved, as far as this scheduler saw."""
@@ -36,13 +39,29 @@ def observe(old: Observed | None, status: Status | None, now: float) -> Observed
         return old or Observed()
     if old is None or not old.since:
         # when this step was saved is not known, so it does not count as a save
-        return replace(old or Observed(), since=now, durable_step=status.durableStep)
+        return replace(
+            old or Observed(),
+            since=now,
+            durable_step=status.durableStep,
+            refused_since=0.0,
+            refusal="",
+        )
     newer = status.durableStep > old.durable_step
     return replace(
         old,
+        refused_since=0.0,
+        refusal="",
         durable_step=max(old.durable_step, status.durableStep),
         saved_at=now if newer else old.saved_at,
     )
+
+
+def note_refusal(old: Observed | None, reason: str, now: float) -> Observed:
+    """With a refusal by the pods. The first reason stays until one of them accepts a request."""
+    known = old or Observed()
+    if known.refusal:
+        return known
+    return replace(known, refused_since=now, refusal=reason)
 
 
 def note_request(old: Observed | None, reason: str, size: int, now: float) -> Observed:

@@ -109,6 +109,7 @@ def snapshot(
         live=live or {},
         leader=leader,
         root_key=ROOT_KEY,
+        now=0.0,
     )
 
 

@@ -15,10 +15,19 @@ from elastic_runtime.agent.coordination import (
 )
 from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.settings import PodSettings
+from elastic_runtime.agent.signing_keys import Keys
 
 KEY = b"key"
 JOB = "uid"
 HOST = "127.0.0.1"
+
+
+def always(key: bytes) -> Keys:
+    """A key that is never replaced."""
+    return lambda: (key,)
+
+
+KEYS = always(KEY)
 
 
 def pod_settings(index: int = 0, coordinator_port: int = 0, ranks: int = 1) -> PodSettings:
@@ -27,7 +36,7 @@ def pod_settings(index: int = 0, coordinator_port: int = 0, ranks: int = 1) -> P
         index,
         "test",
         JOB,
-        KEY,
+        KEYS,
         HOST,
         first_host=HOST,
         first_port=coordinator_port,
@@ -53,7 +62,7 @@ def first_leader(port: int) -> Leader:
 @asynccontextmanager
 async def listening(pod: Agent) -> AsyncIterator[int]:
     """The pod's control port."""
-    server = control_server.Server(KEY, JOB, pod.router.serve, pod.metrics)
+    server = control_server.Server(KEYS, JOB, pod.router.serve, pod.metrics)
     try:
         yield await server.start(0, HOST)
     finally:

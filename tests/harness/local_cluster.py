@@ -1,6 +1,8 @@
 """The local cluster as tests use it: `python -m deploy.local`, kubectl, and waiting."""
 
+import fcntl
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,11 +16,16 @@ from typing import Any, TypeVar
 import pytest
 
 from cede.api import names
+from deploy.local import network_namespaces
+from deploy.local.control_plane import NAMESPACES
+from deploy.local.paths import Paths
 from elastic_runtime import contract
 from tests.paths import TREE
 
 T = TypeVar("T")
 POLL_INTERVAL_S = 0.1
+NS_GET_PARENT = 0xB702
+"""An ioctl of Linux for a namespace (ioctl_ns(2))."""
 
 
 def run_deploy_local(*args: str) -> subprocess.CompletedProcess[str]:
@@ -116,11 +123,39 @@ class Cluster:
 
 def api_server_pid() -> int:
     """The process of the API server on this machine; it is started again when it is killed."""
-    for status in Path("/proc").glob("[0-9]*/comm"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if status.read_text().strip() == "kube-apiserver":
-                return int(status.parent.name)
-    raise AssertionError("no API server runs")
+    return cluster_pid("kube-apiserver")
+
+
+def cluster_pid(*words: str) -> int:
+    """The process in the local cluster, by its number on this machine, whose command line begins
+    with the program `words[0]` and goes on with the others."""
+    paths = Paths(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cede")
+    control_plane = network_namespaces.pid_of(paths, NAMESPACES)
+    assert control_plane, "no local cluster runs"
+    outer = os.stat(f"/proc/{control_plane}/ns/pid").st_ino
+    for process in Path("/proc").glob("[0-9]*"):
+        # it may have ended
+        with suppress(OSError):
+            program, *rest = (process / "cmdline").read_text().rstrip("\0").split("\0")
+            is_it = (Path(program).name, *rest[: len(words) - 1]) == words
+            if is_it and _is_within(int(process.name), outer):
+                return int(process.name)
+    raise AssertionError(f"{' '.join(words)} does not run in the local cluster")
+
+
+def _is_within(pid: int, outer: int) -> bool:
+    """Whether the process is in the namespace `outer` of processes, or in one inside it."""
+    spaces = [os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)]
+    try:
+        while os.fstat(spaces[-1]).st_ino != outer:
+            # fails at the namespace of this process
+            spaces.append(fcntl.ioctl(spaces[-1], NS_GET_PARENT))
+        return True
+    except PermissionError:
+        return False
+    finally:
+        for space in spaces:
+            os.close(space)
 
 
 def agent_pid(job_uid: str, index: int) -> int:

@@ -25,6 +25,7 @@ from elastic_runtime import contract
 from elastic_runtime.agent import control_client
 from elastic_runtime.agent.settings import PORTS
 from elastic_runtime.contract import SizeRequest, State, Status
+from tests.fakes.agents import always
 from tests.paths import TREE
 
 KEY = b"0" * 64
@@ -128,7 +129,7 @@ class Job:
 
     def _call_port(self, port: int, method: str, path: str, body: bytes, key: bytes) -> Status:
         call = control_client.call(
-            "127.0.0.1", port, key, "uid", method, path, body, timeout_s=CALL_TIMEOUT_S
+            "127.0.0.1", port, always(key), "uid", method, path, body, timeout_s=CALL_TIMEOUT_S
         )
         return contract.decode_status(asyncio.run(call))
 

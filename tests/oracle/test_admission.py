@@ -116,8 +116,11 @@ def test_a_raw_elastic_job_is_refused(judge: Judge) -> None:
     prepared = elastic_job(annotations={names.ELASTIC_JOB: "true"})
     prepared["spec"]["template"]["metadata"]["labels"] = {names.ELASTIC_POD: "true"}
     assert judge(prepared) == []
-    # what was there before this policy is not stuck
+    # what was there before this policy is not stuck, and adds no pods
     assert judge(raw, old=raw) == []
+    more = raw | {"spec": raw["spec"] | {"parallelism": raw["spec"].get("parallelism", 1) + 1}}
+    assert "cede.dev/sizes" in judge(more, old=raw)[0]
+    assert judge(raw, old=more) == []
 
 
 # --- priority classes -----------------------------------------------------------------------------

@@ -34,8 +34,8 @@ from elastic_runtime.agent.coordinator import Coordinator
 from elastic_runtime.agent.coordinator_client import request_timeout_s, retry_delay_s
 from elastic_runtime.agent.membership_view import heartbeat_s
 from elastic_runtime.messages import Record, StoreOpened
+from tests.fakes.agents import KEYS
 
-KEY = b"key"
 JOB = "uid"
 HOST = "127.0.0.1"
 SIZES = (8, 64, 256, 1024, 4096)
@@ -54,7 +54,7 @@ class PodConnection(Connection):
     """From the address of the pod, as in a cluster: the coordinator limits what one address has."""
 
     def __init__(self, index: int, port: int) -> None:
-        super().__init__(HOST, port, KEY, JOB)
+        super().__init__(HOST, port, KEYS, JOB)
         self._own = f"127.1.{index // 250}.{1 + index % 250}"
 
     async def _connect(self) -> None:
@@ -139,7 +139,7 @@ async def _serve(pipe: Pipe, pods: int) -> None:
     async def handle(method: str, path: str, _: object, body: bytes) -> tuple[int, bytes]:
         return await coordinator.handle(method, path, body)
 
-    server = Server(KEY, JOB, handle, lambda: "")
+    server = Server(KEYS, JOB, handle, lambda: "")
     pipe.send(await server.start(0, HOST))
     deciding = asyncio.create_task(coordinator.run())
     loop = asyncio.get_running_loop()
@@ -171,7 +171,7 @@ async def _measure(pipe: Pipe, pods: int) -> tuple[float, float, float, float]:
     start_s = await _until_all_train(everybody, began, size=pods, tasks=tasks)
     request = contract.encode(contract.SizeRequest(pods - 1))
     began = time.monotonic()
-    asking = Connection(HOST, port, KEY, JOB)
+    asking = Connection(HOST, port, KEYS, JOB)
     await asking.call("PUT", contract.SIZE_PATH, request)
     change_s = await _until_all_train(everybody, began, size=pods - 1, tasks=tasks)
     pipe.send("plan")

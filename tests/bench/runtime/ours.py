@@ -9,6 +9,7 @@ from pathlib import Path
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client
+from elastic_runtime.agent.signing_keys import KeyFile
 from elastic_runtime.contract import SizeRequest, Status
 from tests.bench.runtime.commits import Commit, Resumed, lines, read_journal
 from tests.bench.runtime.processes import WORKERS, Job, children, free_port, kill, until
@@ -47,11 +48,11 @@ class Ours(Job):
         return read_journal(self.log)
 
     def call(self, method: str, path: str, body: bytes = b"") -> Status:
-        key = (self.directory / "key").read_bytes().strip()
+        keys = KeyFile(self.directory / "key")
         return contract.decode_status(
             asyncio.run(
                 control_client.call(
-                    "127.0.0.1", self.port, key, "local", method, path, body, timeout_s=30
+                    "127.0.0.1", self.port, keys, "local", method, path, body, timeout_s=30
                 )
             )
         )

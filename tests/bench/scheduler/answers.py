@@ -73,7 +73,7 @@ async def measure(
     log.propagate = False
     log.addHandler(failures)
     end = time.monotonic() + seconds
-    async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as client:
+    async with RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as client:
         client.follow(endpoints)
         pauses = list[float]()
         watching = asyncio.create_task(_note_pauses(pauses))

@@ -61,7 +61,7 @@ async def _shrink_all(client: TimedClient) -> float:
         ResizeJob(key, "u", version, SIZE // 2, True, "for a claim", False)
         for key, version in (await _versions(client)).items()
     ]
-    async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes:
+    async with RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes:
         applier = Applier(client, runtimes, time.time)
         start = time.perf_counter()
         await applier.apply(actions)

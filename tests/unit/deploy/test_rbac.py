@@ -15,7 +15,7 @@ SECRETS = {
     "cede-quota-controller": {
         "cluster: cede-control create delete get list patch watch",
         "cede-system: any create",
-        "cede-system: cede-root get",
+        "cede-system: cede-root get patch",
     },
     "cede-scheduler": {"cede-system: cede-root get"},
     "cede-webhook": {"cede-system: any create", "cede-system: cede-webhook-cert list update watch"},

@@ -38,3 +38,12 @@ def test_every_namespace_and_root_has_its_own_key() -> None:
 def test_signature_of_a_reply_may_be_any_text() -> None:
     headers = contract.sign_request(b"k", "GET", "/", "uid", "nonce", b"", 1.0)
     assert not contract.reply_is_genuine(b"k", 200, headers, "\u00e9\ud800", b"")
+
+
+def test_a_replaced_key_stays_valid_for_a_while() -> None:
+    content = contract.replace_key(b"a", b"b", NOW)
+    assert contract.valid_keys(content, NOW) == (b"b", b"a")
+    assert contract.valid_keys(content, NOW + contract.KEY_OVERLAP_S) == (b"b",)
+    assert contract.replace_key(content, b"b", NOW + 9) == content, "the same key has the same end"
+    assert contract.valid_keys(contract.replace_key(content, b"c", NOW), NOW) == (b"c", b"b")
+    assert contract.replace_key(b"", b"a", NOW) == b"a"

@@ -1,13 +1,15 @@
-"""The root key is created once, namespaces derive theirs, and its loss stops nothing else."""
+"""The root key is created and replaced, namespaces derive theirs; its loss stops nothing else."""
 
 import base64
 from collections.abc import AsyncIterator
+from copy import deepcopy
 
 import pytest
 
-from cede.api.objects import SECRETS
-from elastic_runtime.contract import derive_key
-from quota_controller.root_key import ROOT_SECRET
+from cede.api import names
+from cede.api.objects import SECRETS, Json
+from elastic_runtime.contract import KEY_OVERLAP_S, derive_key, valid_keys
+from quota_controller.root_key import LIFETIME_S, REFRESH_S, ROOT_SECRET
 from tests.harness.quota_controller import (
     World,
     condition_of,
@@ -45,7 +47,7 @@ async def test_a_lost_root_key_is_reported_and_stops_only_new_keys(world: World)
     await world.settle()
     before = existing(world.server, SECRETS, ("vision", "cede-control"))["data"]
     # as after a restart
-    world.controller.root_key = b""
+    world.controller.root_key.value = b""
     world.server.put(SECRETS, {"metadata": METADATA, "data": {"keys": "eA=="}})
     put_allocation(world.server, "late")
     await world.settle()
@@ -65,3 +67,89 @@ async def test_a_restored_root_key_is_used(world: World) -> None:
     world.server.put(SECRETS, {"metadata": METADATA, "data": {"key": key}})
     await world.settle()
     assert world.server.get(SECRETS, ("vision", "cede-control"))
+
+
+# --- replaced -------------------------------------------------------------------------------------
+def root_secret(world: World) -> Json:
+    return existing(world.server, SECRETS, ROOT_SECRET)
+
+
+def keys_of_vision(world: World) -> tuple[bytes, ...]:
+    secret = existing(world.server, SECRETS, ("vision", "cede-control"))
+    return valid_keys(base64.b64decode(secret["data"]["key"]), world.now)
+
+
+def derived(entry: str) -> bytes:
+    return derive_key(base64.b64decode(entry), "vision")
+
+
+def ask_for_a_new_key(world: World) -> None:
+    secret = deepcopy(root_secret(world))
+    secret["metadata"]["annotations"][names.NEW_KEY] = "true"
+    world.server.put(SECRETS, secret)
+
+
+async def pass_after(world: World, seconds: float) -> None:
+    world.now += seconds
+    await world.settle()
+
+
+async def test_an_admin_gets_a_new_key_and_the_one_before_ends(world: World) -> None:
+    await world.settle()
+    old = root_secret(world)["data"]["key"]
+    world.now += KEY_OVERLAP_S
+    ask_for_a_new_key(world)
+    await pass_after(world, REFRESH_S)
+    secret = root_secret(world)
+    assert secret["data"]["previous"] == old
+    assert names.NEW_KEY not in secret["metadata"]["annotations"]
+    new = secret["data"]["key"]
+    assert keys_of_vision(world) == (derived(new), derived(old))
+    await pass_after(world, KEY_OVERLAP_S)
+    assert keys_of_vision(world) == (derived(new),)
+
+
+async def test_two_requests_do_not_end_a_key_that_pods_still_use(world: World) -> None:
+    """The second key is made when all pods know the first."""
+    await world.settle()
+    world.now += KEY_OVERLAP_S
+    ask_for_a_new_key(world)
+    await pass_after(world, REFRESH_S)
+    first = root_secret(world)["data"]["key"]
+    ask_for_a_new_key(world)
+    await pass_after(world, REFRESH_S)
+    assert root_secret(world)["data"]["key"] == first
+    await pass_after(world, KEY_OVERLAP_S)
+    assert root_secret(world)["data"]["previous"] == first
+
+
+async def test_a_key_has_a_lifetime(world: World) -> None:
+    await world.settle()
+    old = root_secret(world)["data"]["key"]
+    await pass_after(world, LIFETIME_S - 1)
+    assert root_secret(world)["data"]["key"] == old
+    await pass_after(world, REFRESH_S)
+    assert root_secret(world)["data"]["previous"] == old
+
+
+async def test_a_key_that_an_admin_exchanges_by_hand_ends_too(world: World) -> None:
+    """Nobody has to restart anything, and no running job is harmed."""
+    await world.settle()
+    old = root_secret(world)["data"]["key"]
+    new = base64.b64encode(b"n" * 64).decode()
+    world.server.put(SECRETS, {"metadata": METADATA, "data": {"key": new}})
+    await pass_after(world, REFRESH_S)
+    assert keys_of_vision(world) == (derived(new), derived(old))
+    await pass_after(world, LIFETIME_S)
+    assert root_secret(world)["data"]["key"] == new, "its age is the admin's affair"
+    assert keys_of_vision(world) == (derived(new),)
+
+
+async def test_a_lost_secret_is_made_again_with_another_key(world: World) -> None:
+    await world.settle()
+    keys = keys_of_vision(world)
+    world.server.remove(SECRETS, ROOT_SECRET)
+    await pass_after(world, REFRESH_S - 1)
+    assert keys_of_vision(world) == keys
+    await pass_after(world, REFRESH_S)
+    assert keys_of_vision(world)[1:] == keys

@@ -19,4 +19,4 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture
 async def applier(server: ApiServer) -> AsyncIterator[Applier]:
     async with server.client() as client:
-        yield Applier(client, RuntimeClient(lambda: None, lambda: None), time.time)
+        yield Applier(client, RuntimeClient(tuple, lambda: None), time.time)

@@ -14,6 +14,7 @@ from scheduler.actions import (
     AmendCession,
     DeleteCession,
     RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
     ResizeJob,
     SetQueueingStrategy,
@@ -152,6 +153,7 @@ def test_in_mode_observe_no_job_is_resized_or_asked() -> None:
 def test_mode_observe_reports_what_it_would_do() -> None:
     decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), OBSERVE, NOW)
     (notice,) = decision.notices
+    assert isinstance(notice, RecordWorkloadEvent)
     assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.OBSERVED)
     assert notice.note == decision.why[0]
 

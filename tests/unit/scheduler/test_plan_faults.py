@@ -1,11 +1,16 @@
-"""What remains of a plan when an error ends a part of it."""
+"""What remains of a plan when an error ends a part of it, or jobs refuse requests."""
+
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from cede.api.reasons import SchedulerEvent
+from scheduler.actions import RecordEvent, RecordWorkloadEvent
 from scheduler.cession import opening
-from scheduler.plan import plan
+from scheduler.plan import REFUSED_S, plan
 from scheduler.preemption.targets import TargetChooser
+from scheduler.snapshot.observations import note_refusal
 from tests.builders.plans import POLICY, opened, resizes
 from tests.builders.scheduler import NOW, admitted, cession, pending, runtime_status, snapshot
 
@@ -17,6 +22,7 @@ def test_a_claim_that_cannot_be_planned_for_gets_an_event(monkeypatch: pytest.Mo
     monkeypatch.setattr(TargetChooser, "choose", fail)
     decision = plan(snapshot(admitted=[admitted()], pending=[pending()]), POLICY, NOW)
     (notice,) = decision.notices
+    assert isinstance(notice, RecordWorkloadEvent)
     assert (notice.workload, notice.reason) == (("vision", "job-claim"), SchedulerEvent.NOT_PLANNED)
     assert opened(list(decision.actions)) == []
 
@@ -33,3 +39,16 @@ def test_an_error_about_all_claims_leaves_open_cessions_working(
     decision = plan(current, POLICY, NOW)
     assert [action.size for action in resizes(list(decision.actions))] == [4]
     assert "the preemptors" in [fault.subject for fault in decision.faults]
+
+
+@pytest.mark.parametrize("mode", ["Enforce", "Observe"])
+def test_a_job_whose_pods_refuse_requests_shows_why(mode: Literal["Enforce", "Observe"]) -> None:
+    """Otherwise a clock that is wrong by two minutes shows as silence only."""
+    refusing = note_refusal(None, "+120 s off this pod's clock", NOW - REFUSED_S)
+    current = snapshot(admitted=[replace(admitted(), observed=refusing)])
+    policy = POLICY.model_copy(update={"mode": mode})
+    [notice] = plan(current, policy, NOW).notices
+    assert isinstance(notice, RecordEvent)
+    assert notice.reason == SchedulerEvent.REQUESTS_REFUSED
+    assert "+120 s off" in notice.note
+    assert plan(current, policy, NOW - 1).notices == (), "a pod that has just started"

@@ -44,10 +44,10 @@ async def test_a_changed_key_is_read_soon_after_a_runtime_refused_the_old_one(
     put_key(server, b"new")
     clock.now += DOUBT_REFRESH_S
     await root_key.refresh()
-    assert root_key.value == b"old"
+    assert b"new" not in root_key.values
     root_key.doubt()
     await root_key.refresh()
-    assert root_key.value == b"new"
+    assert root_key.values == (b"new", b"old")
 
 
 async def test_a_changed_key_is_read_after_a_while_in_any_case(
@@ -58,7 +58,7 @@ async def test_a_changed_key_is_read_after_a_while_in_any_case(
     put_key(server, b"new")
     clock.now += REFRESH_S
     await root_key.refresh()
-    assert root_key.value == b"new"
+    assert root_key.values == (b"new", b"old")
 
 
 async def test_a_key_that_is_lost_later_is_kept(
@@ -69,7 +69,7 @@ async def test_a_key_that_is_lost_later_is_kept(
     server.remove(SECRETS, ROOT_SECRET)
     clock.now += REFRESH_S
     await root_key.refresh()
-    assert root_key.value == b"old"
+    assert root_key.values == (b"old",)
 
 
 async def test_without_a_key_every_pass_fails(server: ApiServer, root_key: RootKey) -> None:
@@ -78,3 +78,16 @@ async def test_without_a_key_every_pass_fails(server: ApiServer, root_key: RootK
     put_key(server, b"")
     with pytest.raises(Unreadable, match="no entry key"):
         await root_key.refresh()
+
+
+async def test_the_key_before_is_known_to_a_scheduler_that_starts(
+    server: ApiServer, root_key: RootKey
+) -> None:
+    namespace, name = ROOT_SECRET
+    data = {
+        "key": base64.b64encode(b"new").decode(),
+        "previous": base64.b64encode(b"old").decode(),
+    }
+    server.put(SECRETS, {"metadata": {"namespace": namespace, "name": name}, "data": data})
+    await root_key.refresh()
+    assert root_key.values == (b"new", b"old")

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from elastic_runtime import contract
+from elastic_runtime.agent.control_server import Server
 from elastic_runtime.contract import State, Status
 from scheduler.runtime_call import (
     MAX_REPLY_BYTES,
@@ -18,6 +19,7 @@ from scheduler.runtime_call import (
     runtime_url,
     send,
 )
+from tests.fakes.agents import always
 from tests.fakes.runtime import ROOT_KEY, answering, loopback_address, signed
 
 ADDRESS = loopback_address(1)
@@ -27,7 +29,7 @@ TRAINING = Status(state=State.TRAINING, size=8)
 
 async def ask() -> Answer:
     async with aiohttp.ClientSession() as session:
-        call = Call(KEY, "u", "GET", contract.STATUS_PATH)
+        call = Call((KEY,), "u", "GET", contract.STATUS_PATH)
         return await send(session, ADDRESS, contract.PORT, call)
 
 
@@ -98,3 +100,45 @@ async def test_an_answer_is_read_to_its_end_within_the_limit(
 )
 def test_an_ipv6_address_stands_in_brackets(address: str, url: str) -> None:
     assert runtime_url(address, 80, "/v1") == url
+
+
+@pytest.mark.parametrize(
+    ("known", "keys"),
+    [
+        pytest.param(b"new", (b"new", b"old"), id="a pod that has read the new key"),
+        pytest.param(b"old", (b"new", b"old"), id="one that knows only the key before"),
+    ],
+)
+async def test_a_pod_is_reached_with_whichever_key_it_knows(
+    known: bytes, keys: tuple[bytes, ...]
+) -> None:
+    async def status(*_: object) -> tuple[int, bytes]:
+        return 200, contract.encode(TRAINING)
+
+    server = Server(always(known), "u", status, lambda: "")
+    await server.start(contract.PORT, ADDRESS)
+    try:
+        async with aiohttp.ClientSession() as session:
+            call = Call(keys, "u", "GET", contract.STATUS_PATH)
+            assert await send(session, ADDRESS, contract.PORT, call) == TRAINING
+    finally:
+        await server.stop()
+
+
+async def test_a_coordinator_that_knows_only_the_key_before_is_reached_by_another_pod() -> None:
+    """The other pod knows both, and passes on what the coordinator says."""
+    new_key, asked = b"new", list[bytes]()
+
+    async def pass_on(request: web.Request) -> web.Response:
+        keys, body = (new_key, KEY), await request.read()
+        key = contract.key_of_request(keys, request.method, request.path, request.headers, body)
+        asked.append(key)
+        if key == new_key:
+            refusal = f'{{"message": "{contract.WRONG_SIGNATURE}"}}'.encode()
+            return signed(request, 401, refusal, key)
+        return signed(request, 200, contract.encode(TRAINING), key)
+
+    async with answering(ADDRESS, pass_on), aiohttp.ClientSession() as session:
+        call = Call((new_key, KEY), "u", "GET", contract.STATUS_PATH)
+        assert await send(session, ADDRESS, contract.PORT, call) == TRAINING
+    assert asked == [new_key, KEY]

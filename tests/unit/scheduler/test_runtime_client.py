@@ -32,7 +32,7 @@ ENDPOINT = Endpoint(JOB, "u", (ADDRESS,))
 @asynccontextmanager
 async def following(*endpoints: Endpoint) -> AsyncIterator[RuntimeClient]:
     """A client that has polled each of these runtimes once."""
-    async with RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes:
+    async with RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes:
         runtimes.follow(endpoints)
         await runtimes.poll_all()
         yield runtimes
@@ -63,7 +63,7 @@ async def test_a_size_request_is_sent_once_a_second_and_its_answer_read() -> Non
     changed = asyncio.Event()
     async with (
         Runtime(ADDRESS, "research", "u", 8) as runtime,
-        RuntimeClient(lambda: ROOT_KEY, changed.set) as runtimes,
+        RuntimeClient(lambda: (ROOT_KEY,), changed.set) as runtimes,
     ):
         runtimes.request_size(ENDPOINT, SizeRequest(4, "c-1", 30.0))
         async with asyncio.timeout(5):
@@ -129,7 +129,7 @@ async def test_a_size_is_requested_of_another_pod_when_one_knows_no_coordinator(
     async with (
         answering(SILENT_ADDRESS, knows_no_coordinator),
         Runtime(ADDRESS, "research", "u", 8) as other,
-        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         job = Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))
         runtimes.request_size(job, SizeRequest(6, "c-1"))
@@ -147,7 +147,7 @@ async def test_of_a_job_that_does_not_answer_some_pods_are_asked_each_time() -> 
     addresses = tuple(loopback_address(10 + index) for index in range(MAX_TRIES + 1))
     async with (
         AsyncExitStack() as stack,
-        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         for address in addresses:
             await stack.enter_async_context(answering(address, count))
@@ -182,7 +182,7 @@ async def test_pods_that_are_frozen_keep_a_call_waiting_for_its_time_only() -> N
     addresses = tuple(loopback_address(20 + index) for index in range(MAX_TRIES))
     async with (
         AsyncExitStack() as stack,
-        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         for address in addresses:
             await stack.enter_async_context(answering(address, freeze))
@@ -207,7 +207,7 @@ async def test_a_refused_signature_raises_doubts_about_the_root_key(
     async with (
         answering(ADDRESS, does_not_accept_the_signature),
         RuntimeClient(
-            lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
+            lambda: (ROOT_KEY,), lambda: None, refused=lambda: doubts.append(True)
         ) as runtimes,
     ):
         runtimes.follow([Endpoint(JOB, "u", addresses)])
@@ -222,7 +222,7 @@ async def test_a_signature_that_another_pod_accepts_raises_no_doubts() -> None:
         answering(SILENT_ADDRESS, does_not_accept_the_signature),
         Runtime(ADDRESS, "research", "u", 8),
         RuntimeClient(
-            lambda: ROOT_KEY, lambda: None, refused=lambda: doubts.append(True)
+            lambda: (ROOT_KEY,), lambda: None, refused=lambda: doubts.append(True)
         ) as runtimes,
     ):
         runtimes.follow([Endpoint(JOB, "u", (SILENT_ADDRESS, ADDRESS))])
@@ -267,7 +267,7 @@ async def test_no_answer_is_lost_while_the_scheduler_plans() -> None:
 
     async with (
         AsyncExitStack() as stack,
-        RuntimeClient(lambda: ROOT_KEY, lambda: None) as runtimes,
+        RuntimeClient(lambda: (ROOT_KEY,), lambda: None) as runtimes,
     ):
         for endpoint in endpoints:
             runtime = Runtime(endpoint.addresses[0], "research", endpoint.uid, 8)

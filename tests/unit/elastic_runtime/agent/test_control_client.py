@@ -8,8 +8,8 @@ import pytest
 
 from elastic_runtime.agent import control_client, control_server
 from elastic_runtime.agent.control_client import Connection
+from tests.fakes.agents import KEYS
 
-KEY = b"key"
 JOB = "uid"
 HOST = "127.0.0.1"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -48,7 +48,7 @@ async def test_request_is_signed_when_the_connection_is_open(
 
     async def call(port: int) -> None:
         with pytest.raises(OSError, match="broke off"):
-            await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+            await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/v1/status")
 
     monkeypatch.setattr(asyncio, "open_connection", connect)
     monkeypatch.setattr(time, "time", lambda: clock[0])
@@ -63,7 +63,7 @@ async def test_reply_that_is_not_signed_by_the_job_is_refused() -> None:
 
     async def call(port: int) -> None:
         with pytest.raises(control_client.Refused, match="not signed by this job's key"):
-            await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+            await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/v1/status")
 
     await call_foreign_server(impostor, call)
 
@@ -89,7 +89,7 @@ async def test_invalid_reply_is_a_connection_error(reply: bytes) -> None:
 
     async def call(port: int) -> None:
         with pytest.raises(ConnectionResetError, match=f"{port} broke off"):
-            await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+            await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/v1/status")
 
     await call_foreign_server(stranger, call)
 
@@ -100,7 +100,7 @@ async def test_call_without_a_reply_times_out() -> None:
 
     async def call(port: int) -> None:
         with pytest.raises(TimeoutError):
-            await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/", timeout_s=0.05)
+            await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/", timeout_s=0.05)
 
     await call_foreign_server(silent, call)
 
@@ -118,7 +118,7 @@ class Port:
         self.received = asyncio.Event()
 
     async def start(self, number: int = 0) -> None:
-        self._server = control_server.Server(KEY, JOB, self._answer, lambda: "")
+        self._server = control_server.Server(KEYS, JOB, self._answer, lambda: "")
         serve = self._server._serve_connection
 
         async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +150,7 @@ async def port() -> AsyncIterator[Port]:
 
 @pytest.fixture
 def connection(port: Port) -> Connection:
-    return Connection(HOST, port.number, KEY, JOB)
+    return Connection(HOST, port.number, KEYS, JOB)
 
 
 async def test_calls_share_a_connection_also_after_a_refusal(

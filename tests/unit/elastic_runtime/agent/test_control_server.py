@@ -9,8 +9,8 @@ import pytest
 
 from elastic_runtime import contract
 from elastic_runtime.agent import control_client, control_server
+from tests.fakes.agents import KEY, KEYS, always
 
-KEY = b"key"
 JOB = "uid"
 
 
@@ -24,7 +24,7 @@ async def echo(method: str, path: str, _: Mapping[str, str], body: bytes) -> tup
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    server = control_server.Server(KEY, JOB, echo, lambda: "elastic_runtime_step 7\n")
+    server = control_server.Server(KEYS, JOB, echo, lambda: "elastic_runtime_step 7\n")
     yield await server.start(0, "127.0.0.1")
     await server.stop()
 
@@ -54,22 +54,22 @@ def request(
 
 async def test_signed_call_is_answered(port: int) -> None:
     assert (
-        await control_client.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"{}")
+        await control_client.call("127.0.0.1", port, KEYS, JOB, "PUT", "/v1/size", b"{}")
         == b"PUT /v1/size {}"
     )
 
 
 async def test_refusal_has_its_reason(port: int) -> None:
     with pytest.raises(control_client.Refused, match="not now"):
-        await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/no")
+        await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/no")
     with pytest.raises(control_client.Refused, match="400: size is 'bad'"):
-        await control_client.call("127.0.0.1", port, KEY, JOB, "PUT", "/v1/size", b"bad")
+        await control_client.call("127.0.0.1", port, KEYS, JOB, "PUT", "/v1/size", b"bad")
 
 
 @pytest.mark.parametrize(("key", "job"), [(b"other", JOB), (KEY, "other")])
 async def test_other_key_or_job_gets_401(port: int, key: bytes, job: str) -> None:
     with pytest.raises(control_client.Refused) as refused:
-        await control_client.call("127.0.0.1", port, key, job, "GET", "/v1/status")
+        await control_client.call("127.0.0.1", port, always(key), job, "GET", "/v1/status")
     assert refused.value.status == 401
 
 
@@ -125,7 +125,7 @@ async def test_strangers_take_no_ones_place_but_their_own(
     flood = [await open_after(port, request({}), "127.0.0.3") for _ in range(5)]
     dropped, kept = flood[: 5 - left], flood[5 - left :]
     async with asyncio.timeout(5):
-        call = control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/v1/status")
+        call = control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/v1/status")
         assert await call == b"GET /v1/status "
         # The oldest of the address that has most of them.
         for reader, _ in dropped:
@@ -156,7 +156,7 @@ async def test_a_stranger_has_a_short_time_to_sign(
 async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.1)
     # More than the socket buffers hold.
-    server = control_server.Server(KEY, JOB, echo, lambda: "7" * (1 << 25))
+    server = control_server.Server(KEYS, JOB, echo, lambda: "7" * (1 << 25))
     closed = asyncio.Event()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -209,4 +209,5 @@ async def test_header_names_are_read_in_any_case(port: int) -> None:
 )
 async def test_invalid_request_changes_nothing(port: int, sent: bytes) -> None:
     assert b" 200 " not in await send_bytes(port, sent)
-    assert await control_client.call("127.0.0.1", port, KEY, JOB, "GET", "/still") == b"GET /still "
+    reply = await control_client.call("127.0.0.1", port, KEYS, JOB, "GET", "/still")
+    assert reply == b"GET /still "

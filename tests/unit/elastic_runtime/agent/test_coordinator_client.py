@@ -24,7 +24,17 @@ from elastic_runtime.agent.settings import AGENT_FD_ENV
 from elastic_runtime.agent.worker_process import spawn
 from elastic_runtime.contract import SizeRequest
 from elastic_runtime.messages import Progress, Record
-from tests.fakes.agents import HOST, JOB, KEY, agent, listening, reply_of, report_to, three_pods
+from tests.fakes.agents import (
+    HOST,
+    JOB,
+    KEY,
+    KEYS,
+    agent,
+    listening,
+    reply_of,
+    report_to,
+    three_pods,
+)
 
 
 async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
@@ -36,12 +46,12 @@ async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
                 KEY, "PUT", contract.SIZE_PATH, JOB, nonce, body, time.time()
             )
             reply = await control_client.forward(
-                HOST, first, KEY, "PUT", contract.SIZE_PATH, signed, body
+                HOST, first, KEYS, "PUT", contract.SIZE_PATH, signed, body
             )
             assert contract.decode_status(reply).wanted == 3
             with pytest.raises(control_client.Refused, match="401: the request was seen before"):
                 await control_client.forward(
-                    HOST, second, KEY, "PUT", contract.SIZE_PATH, signed, body
+                    HOST, second, KEYS, "PUT", contract.SIZE_PATH, signed, body
                 )
 
 
@@ -53,7 +63,7 @@ async def test_request_sent_to_one_pod_is_a_replay_at_every_other() -> None:
 async def test_every_pod_answers_a_controller(method: str, path: str) -> None:
     async with three_pods() as ports:
         for port in ports:
-            reply = await control_client.call(HOST, port, KEY, JOB, method, path)
+            reply = await control_client.call(HOST, port, KEYS, JOB, method, path)
             assert contract.decode_status(reply).state == contract.State.STARTING
 
 
@@ -62,7 +72,7 @@ async def test_every_pod_returns_the_refusal_of_pod_0() -> None:
         for port in ports:
             with pytest.raises(control_client.Refused, match="400: size is '-1'"):
                 await control_client.call(
-                    HOST, port, KEY, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}'
+                    HOST, port, KEYS, JOB, "PUT", contract.SIZE_PATH, b'{"size": -1}'
                 )
 
 
@@ -76,14 +86,14 @@ async def test_calls_of_agents_are_answered_by_the_coordinator_only(method: str,
             with pytest.raises(
                 control_client.Refused, match=r"421: .* is answered by the coordinator"
             ):
-                await control_client.call(HOST, port, KEY, JOB, method, path, b"{}")
+                await control_client.call(HOST, port, KEYS, JOB, method, path, b"{}")
 
 
 async def test_malformed_report_is_refused_in_one_line() -> None:
     async with three_pods() as (port, *_):
         with pytest.raises(control_client.Refused, match="400: index is 'x'"):
             await control_client.call(
-                HOST, port, KEY, JOB, "POST", MEMBER_PATH, b'{"index":"x","incarnation":""}'
+                HOST, port, KEYS, JOB, "POST", MEMBER_PATH, b'{"index":"x","incarnation":""}'
             )
 
 

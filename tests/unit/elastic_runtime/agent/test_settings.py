@@ -31,7 +31,7 @@ def test_pod_of_a_cluster(env: dict[str, str]) -> None:
         contract.STEP_TIMEOUT_ENV: "600",
     }
     pod = from_environment(env)
-    assert (pod.index, pod.address, pod.key) == (3, "10.0.0.3", b"secret")
+    assert (pod.index, pod.address, pod.keys()) == (3, "10.0.0.3", (b"secret",))
     assert (pod.smallest, pod.largest) == (2, 8)
     assert (pod.first_host, pod.first_port) == ("train-0.train-peers", contract.PORT)
     assert (pod.port, pod.host) == (contract.PORT, None)

@@ -1,6 +1,12 @@
 """Saves count from the moment at which the scheduler saw them, whatever the job reports."""
 
-from scheduler.snapshot.observations import Observed, forget_request, note_request, observe
+from scheduler.snapshot.observations import (
+    Observed,
+    forget_request,
+    note_refusal,
+    note_request,
+    observe,
+)
 from tests.builders.scheduler import NOW, runtime_status
 
 FIRST = observe(None, runtime_status(step=50, durable_step=40), NOW)
@@ -57,3 +63,11 @@ def test_a_request_to_a_silent_runtime_counts_from_its_first() -> None:
     asked = note_request(None, "c-1", 4, NOW)
     answered = observe(asked, runtime_status(durable_step=7), NOW + 5)
     assert (answered.asked_at, answered.since, answered.saved_at) == (NOW, NOW + 5, 0.0)
+
+
+def test_a_refusal_counts_until_a_pod_answers() -> None:
+    first = note_refusal(FIRST, "+120 s off", NOW + 1)
+    later = note_refusal(first, "+121 s off", NOW + 9)
+    assert (later.refused_since, later.refusal) == (NOW + 1, "+120 s off")
+    for known in (later, note_refusal(None, "+120 s off", NOW)):
+        assert observe(known, runtime_status(), NOW + 10).refusal == ""

@@ -1,0 +1,171 @@
+"""What fails in the local cluster while teams trade, chosen by a seed.
+
+Every fault is over when its call returns: what was frozen, cut off or without power is back.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cede.api import names
+from tests.e2e.training import INDEX, Training
+from tests.harness.local_cluster import agent_pid, cluster_pid
+
+# the fixture of tests/conftest.py
+Cluster = Any
+NODE = "n2"
+CONTROLLERS = {
+    names.SCHEDULER: ("python", "-m", "scheduler"),
+    names.WEBHOOK: ("python", "-m", "webhook"),
+    names.QUOTA_CONTROLLER: ("python", "-m", "quota_controller"),
+    "kueue": ("manager",),
+}
+"""The label app.kubernetes.io/name of their pods, and their command line."""
+DAEMONS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler")
+LEAST_PODS = 3
+"""The state of the elastic job is in its pods. One of so many may fail."""
+RECOVERY_S = 15.0
+"""After a fault of the elastic job's pods, until another one of them may fail."""
+
+
+class Skipped(Exception):
+    """This fault would leave no pod that has the job's state: it would lose steps by design."""
+
+
+class ClusterFaults:
+    def __init__(self, cluster: Cluster, gpt: Training, chance: random.Random) -> None:
+        self._cluster = cluster
+        self._gpt = gpt
+        self._chance = chance
+        # of the job's pods, by the monotonic clock
+        self._recovered_at = 0.0
+
+    def all(self) -> dict[str, tuple[Callable[[], str], int]]:
+        """By name: the fault, which returns what failed, and its weight."""
+        return {
+            "worker killed": (self.kill_worker, 2),
+            "worker frozen": (self.freeze_worker, 1),
+            "pod deleted": (self.delete_pod, 2),
+            "agent killed": (self.kill_agent, 1),
+            "agent frozen": (self.freeze_agent, 2),
+            "controller killed": (self.kill_controller, 4),
+            "controller frozen": (self.freeze_controller, 3),
+            "control plane killed": (self.kill_daemon, 2),
+            "control plane frozen": (self.freeze_daemon, 3),
+            "key replaced": (self.replace_key, 1),
+            "node cut off": (self.cut_node, 2),
+            "node without power": (self.fail_node, 1),
+        }
+
+    # --- the elastic job --------------------------------------------------------------------------
+    def kill_worker(self) -> str:
+        with self._pod() as index:
+            os.kill(self._worker(index), signal.SIGKILL)
+        return f"of pod {index}"
+
+    def freeze_worker(self) -> str:
+        with self._pod() as index:
+            self._freeze(self._worker(index), 20)
+        return f"of pod {index}"
+
+    def delete_pod(self) -> str:
+        with self._pod() as index:
+            force = self._chance.choice([(), ("--grace-period=0", "--force")])
+            pod = self._gpt.pod_of(index)
+            self._cluster.kubectl("delete", "pod", "-n", "research", pod, "--wait=false", *force)
+        return f"pod {index}{' at once' if force else ''}"
+
+    def kill_agent(self) -> str:
+        with self._pod() as index:
+            os.kill(agent_pid(self._gpt.uid(), index), signal.SIGKILL)
+        return f"of pod {index}"
+
+    def freeze_agent(self) -> str:
+        with self._pod() as index:
+            self._freeze(agent_pid(self._gpt.uid(), index), 20)
+        return f"of pod {index}"
+
+    def _worker(self, index: int) -> int:
+        agent = agent_pid(self._gpt.uid(), index)
+        with open(f"/proc/{agent}/task/{agent}/children") as children:
+            workers = children.read().split()
+        assert workers, f"pod {index} has no worker now"
+        return int(workers[0])
+
+    @contextmanager
+    def _pod(self) -> Iterator[int]:
+        """The index of a pod that may fail now, pod 0 as often as the others together."""
+        pods = self._gpt.pods()
+        if len(pods) < LEAST_PODS or time.monotonic() < self._recovered_at:
+            raise Skipped
+        indexes = [int(pod["metadata"]["labels"][INDEX]) for pod in pods]
+        yield self._chance.choice([0, self._chance.choice(indexes)])
+        self._recovered_at = time.monotonic() + RECOVERY_S
+
+    # --- controllers ------------------------------------------------------------------------------
+    def kill_controller(self) -> str:
+        name = self._chance.choice(list(CONTROLLERS))
+        namespace = "kueue-system" if name == "kueue" else names.SYSTEM_NAMESPACE
+        selector = f"app.kubernetes.io/name={name}"
+        force = ("--grace-period=0", "--force")
+        self._cluster.kubectl("delete", "pod", "-n", namespace, "-l", selector, *force)
+        return name
+
+    def freeze_controller(self) -> str:
+        """Up to longer than its lease lasts."""
+        name = self._chance.choice(list(CONTROLLERS))
+        self._freeze(cluster_pid(*CONTROLLERS[name]), 25)
+        return name
+
+    def kill_daemon(self) -> str:
+        name = self._chance.choice(DAEMONS)
+        os.kill(cluster_pid(name), signal.SIGKILL)
+        return name
+
+    def freeze_daemon(self) -> str:
+        name = self._chance.choice(DAEMONS)
+        self._freeze(cluster_pid(name), 8)
+        return name
+
+    def replace_key(self) -> str:
+        """No fault, but nobody may notice it. Within 10 min it happens once."""
+        secret = ("secret", "-n", names.SYSTEM_NAMESPACE, names.ROOT_SECRET)
+        self._cluster.kubectl("annotate", "--overwrite", *secret, f"{names.NEW_KEY}=true")
+        return "asked for"
+
+    def _freeze(self, pid: int, most_s: float) -> None:
+        seconds = self._chance.uniform(1, most_s)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            # a probe or an agent may have killed it meanwhile
+            if os.path.exists(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGCONT)
+
+    # --- nodes ------------------------------------------------------------------------------------
+    def cut_node(self) -> str:
+        """Its network, for some seconds: fewer than Kubernetes needs to give it up."""
+        self._cluster.cut(NODE)
+        try:
+            time.sleep(self._chance.uniform(1, 10))
+        finally:
+            self._cluster.heal(NODE)
+        return NODE
+
+    def fail_node(self) -> str:
+        """For longer than Kubernetes needs to give it up."""
+        elsewhere = {pod["spec"]["nodeName"] for pod in self._gpt.pods()} - {NODE}
+        if not elsewhere or time.monotonic() < self._recovered_at:
+            raise Skipped
+        self._cluster.fail(NODE)
+        try:
+            time.sleep(self._chance.uniform(15, 40))
+        finally:
+            self._cluster.join(NODE)
+        self._recovered_at = time.monotonic() + RECOVERY_S
+        return NODE
