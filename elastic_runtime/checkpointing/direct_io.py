@@ -1,4 +1,7 @@
-"""Writes and reads files past the page cache and hashes them, each on its own threads."""
+"""Reads files past the page cache and hashes them meanwhile; what reading and writing share.
+
+`hashed_writer` writes them.
+"""
 
 import errno
 import fcntl
@@ -6,11 +9,10 @@ import hashlib
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 BLOCK_BYTES = 8 << 20
 # Blocks of a file that are being written or read at the same time.
@@ -22,128 +24,6 @@ O_DIRECT: int = getattr(os, "O_DIRECT", 0)
 MADV_HUGEPAGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 # The offset of bytes in a file, and the memory that they are read into.
 Target = tuple[int, memoryview]
-CANCELLED = "the save was cancelled because a rank was lost or left"
-
-
-class BackgroundWorker:
-    """Runs one task at a time in the background.
-
-    It keeps the buffers and threads that a `HashedWriter` needs, so that no save creates them.
-    """
-
-    def __init__(self) -> None:
-        self.blocks = _make_blocks()
-        self.hash_threads = ThreadPoolExecutor(HASH_THREADS, "hash")
-        self.write_thread = ThreadPoolExecutor(1, "write")
-        self._task_thread = ThreadPoolExecutor(1, "save")
-        self._last_task: Future[None] | None = None
-        self._task_before: Future[None] | None = None
-
-    def start(self, task: Callable[..., None], *arguments: Any) -> None:
-        """Run `task` as soon as all tasks before it have ended."""
-        self._task_before = self._last_task
-        self._last_task = self._task_thread.submit(task, *arguments)
-
-    @property
-    def has_waiting_task(self) -> bool:
-        """Whether the last task has not begun because the one before it still runs."""
-        return self._task_before is not None and not self._task_before.done()
-
-    @property
-    def is_busy(self) -> bool:
-        return self._last_task is not None and not self._last_task.done()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether all tasks have ended, after at most `timeout_s` (None: however long it takes).
-
-        Raises what the last task raised.
-        """
-        if self._last_task and wait([self._last_task], timeout_s).done:
-            self._last_task.result()
-        return not self.is_busy
-
-
-class HashedWriter:
-    """Writes a new file and its checksum. Call `write`, then `finish`, and `close` in any case.
-
-    `position`: the offset of the next byte. Each method raises OSError, also when `is_cancelled`
-    returns true.
-    """
-
-    def __init__(
-        self, path: Path, worker: BackgroundWorker, is_cancelled: Callable[[], bool]
-    ) -> None:
-        self._worker = worker
-        self._is_cancelled = is_cancelled
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        _set_direct(self._descriptor, True)
-        self._sum = hashlib.sha256()
-        self.position = 0
-        # By block: its hash and its write, still under way.
-        self._pending: list[list[Future[Any]]] = [[] for _ in range(BLOCK_COUNT)]
-        # The block that is being filled, and its bytes so far.
-        self._current = 0
-        self._filled = 0
-
-    def write(self, data: bytes | memoryview) -> int:
-        remaining = memoryview(data)
-        while remaining:
-            part = remaining[: BLOCK_BYTES - self._filled]
-            block = self._worker.blocks[self._current]
-            block[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            remaining = remaining[len(part) :]
-            if self._filled == BLOCK_BYTES:
-                self._submit_block()
-        self.position += len(data)
-        return len(data)
-
-    def _submit_block(self) -> None:
-        """Hash and write the current block, and wait until the next one is free."""
-        block = self._worker.blocks[self._current][: self._filled]
-        self._pending[self._current] = [
-            self._worker.hash_threads.submit(_sha256, block),
-            self._worker.write_thread.submit(self._write_block, block),
-        ]
-        self._current = (self._current + 1) % BLOCK_COUNT
-        self._filled = 0
-        self._wait_for_current()
-
-    def _wait_for_current(self) -> None:
-        """Afterwards the current block has been written, and its hash is in the checksum."""
-        pending = self._pending[self._current]
-        self._pending[self._current] = []
-        results = [future.result() for future in pending]
-        if results:
-            self._sum.update(results[0])
-
-    def _write_block(self, block: memoryview) -> None:
-        while block:
-            if self._is_cancelled():
-                raise OSError(CANCELLED)
-            try:
-                block = block[os.write(self._descriptor, block) :]
-            except OSError as error:
-                if error.errno != errno.EINVAL or not _is_direct(self._descriptor):
-                    raise
-                # This file system cannot do it, or the end of the file is not a full page.
-                _set_direct(self._descriptor, False)
-
-    def finish(self) -> str:
-        """Make the file durable. Returns its checksum."""
-        if self._filled:
-            self._submit_block()
-        for _ in range(BLOCK_COUNT):
-            self._wait_for_current()
-            self._current = (self._current + 1) % BLOCK_COUNT
-        os.fsync(self._descriptor)
-        return self._sum.hexdigest()
-
-    def close(self) -> None:
-        for pending in self._pending:
-            # The next file uses the same blocks.
-            wait(pending)
-        os.close(self._descriptor)
 
 
 def checksum(data: bytes) -> str:
@@ -152,7 +32,7 @@ def checksum(data: bytes) -> str:
     Unlike the sha256 of all bytes it can be computed by several threads, and by several ranks.
     """
     starts = range(0, len(data), BLOCK_BYTES)
-    return checksum_of_blocks(_sha256(data[start : start + BLOCK_BYTES]) for start in starts)
+    return checksum_of_blocks(sha256(data[start : start + BLOCK_BYTES]) for start in starts)
 
 
 def checksum_of_blocks(hashes: Iterable[bytes]) -> str:
@@ -160,16 +40,20 @@ def checksum_of_blocks(hashes: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
-def _sha256(block: bytes | memoryview) -> bytes:
-    return hashlib.sha256(block).digest()
+def sha256(*segments: bytes | memoryview) -> bytes:
+    """Of all of them, one after the other."""
+    total = hashlib.sha256()
+    for segment in segments:
+        total.update(segment)
+    return total.digest()
 
 
-def _make_blocks() -> list[memoryview]:
+def make_blocks() -> list[memoryview]:
     # mmap aligns them to pages, as direct I/O requires.
     return [memoryview(mmap.mmap(-1, BLOCK_BYTES)) for _ in range(BLOCK_COUNT)]
 
 
-def _set_direct(descriptor: int, direct: bool) -> None:
+def set_direct(descriptor: int, direct: bool) -> None:
     """Let reads and writes go past the page cache, or not, where the file system can do it."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     flags = flags | O_DIRECT if direct else flags & ~O_DIRECT
@@ -177,13 +61,14 @@ def _set_direct(descriptor: int, direct: bool) -> None:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
 
 
-def _is_direct(descriptor: int) -> bool:
+def is_direct(descriptor: int) -> bool:
     return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & O_DIRECT)
 
 
 def hugepage_buffer(size: int) -> memoryview:
     """Memory for `size` bytes, in huge pages where the kernel has them."""
-    memory = mmap.mmap(-1, max(size, 1))
+    # Memory that is shared with forked processes rarely gets huge pages.
+    memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if MADV_HUGEPAGE is not None:
         memory.madvise(MADV_HUGEPAGE)
     return memoryview(memory)[:size]
@@ -219,19 +104,30 @@ def read_blocks(
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _set_direct(descriptor, True)
-        if numbers is None:
-            numbers = range(block_count(os.fstat(descriptor).st_size))
-        return dict(zip(numbers, _read_blocks(descriptor, targets, numbers), strict=True))
+        set_direct(descriptor, True)
+        with naming(path):
+            if numbers is None:
+                numbers = range(block_count(os.fstat(descriptor).st_size))
+            return dict(zip(numbers, _read_blocks(descriptor, targets, numbers), strict=True))
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError that is raised meanwhile names this file, as that of `open` does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def _read_blocks(
     descriptor: int, targets: Sequence[Target], numbers: Sequence[int]
 ) -> Iterator[bytes]:
     """The hash of each block, in this order."""
-    blocks = _make_blocks()
+    blocks = make_blocks()
     hashes = deque[Future[bytes]]()
     with ThreadPoolExecutor(2) as read_threads, ThreadPoolExecutor(HASH_THREADS) as hash_threads:
         reads = deque(
@@ -240,7 +136,7 @@ def _read_blocks(
         )
         for turn, number in enumerate(numbers):
             data = reads.popleft().result()
-            hashes.append(hash_threads.submit(_sha256, data))
+            hashes.append(hash_threads.submit(sha256, data))
             _copy_to_targets(data, number * BLOCK_BYTES, targets)
             if turn + BLOCK_COUNT < len(numbers):
                 # Read on into the same block as soon as it is hashed.
@@ -282,7 +178,7 @@ def _fill(
             if error.errno != errno.EINVAL or is_cached:
                 raise
             # The other thread may have done the same, so the flag is no proof.
-            _set_direct(descriptor, False)
+            set_direct(descriptor, False)
             is_cached = True
             continue
         if not count:

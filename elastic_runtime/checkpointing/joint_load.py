@@ -4,48 +4,23 @@ A rank reads whole blocks of the files and hashes them. The ranks exchange the h
 together are the checksums in the manifest, so every byte is verified and no rank reads them all.
 """
 
-import errno
-import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import torch
+from typing import NamedTuple, TypeVar
 
 from elastic_runtime.checkpointing import best_mark, direct_io, restore
 from elastic_runtime.checkpointing.checkpoint_directory import checkpoints, set_aside
-from elastic_runtime.checkpointing.restore import LOAD_ERRORS, Unreadable
+from elastic_runtime.checkpointing.load_failures import Damaged, WrongSize, agreed
+from elastic_runtime.checkpointing.restore import Unreadable
 from elastic_runtime.checkpointing.save_format import Checkpoint, FileEntry, Manifest, folder_name
 from elastic_runtime.checkpointing.stored_state import StateReader
 from elastic_runtime.distributed.group import Group, all_gather_object
 from elastic_runtime.state.destination import Destination
 from elastic_runtime.state.state_tree import State
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 # File → number of a block → its sha256, in hex; keys are strings, as in JSON.
 Hashes = dict[str, dict[str, str]]
-# Until a failed read is tried a second time.
-RETRY_DELAY_S = 1.0
-
-
-class Damaged(ValueError):
-    """A rank has found a file that is not what was written."""
-
-
-class _WrongSize(ValueError):
-    """A file is not as long as its manifest says."""
-
-
-class _Failure(IntEnum):
-    NONE = 0
-    # The file may be intact.
-    UNREADABLE = 1
-    # This rank does not see the file, or not all of it.
-    UNSEEN = 2
-    DAMAGED = 3
 
 
 class _Opened(NamedTuple):
@@ -68,12 +43,33 @@ def load_newest(
     older one. Raises PeerLost if a rank is lost. Live tensors of the destination may then have
     undefined contents.
     """
+    return _load_newest(directory, group, lambda path: _load(path, destination, group))
+
+
+def load_newest_on_first(
+    directory: Path, destination: Destination, group: Group | None
+) -> tuple[Checkpoint, State] | None:
+    """As `load_newest`, but only the leading rank reads; None on the others.
+
+    The others take part because they may be able to read what the leading rank cannot.
+    """
+
+    def load(path: Path) -> tuple[Checkpoint, State] | None:
+        if group and group.rank:
+            return agreed(group, path, lambda: None, lambda _: None)[0]
+        return agreed(group, path, lambda: _load_alone(path, destination), lambda _: None)[0]
+
+    return _load_newest(directory, group, load)
+
+
+def _load_newest(directory: Path, group: Group | None, load: Callable[[Path], T]) -> T | None:
+    """What `load` returns of the newest checkpoint for which it does not raise Damaged."""
     is_leading = group is None or group.rank == 0
     damaged: list[Path] = []
     for name in _names(directory, group):
         path = directory / name
         try:
-            loaded = _load(path, destination, group)
+            loaded = load(path)
         except Damaged as error:
             if is_leading:
                 restore.log_skipped(path, error)
@@ -133,99 +129,30 @@ def _leading_names(
 
 def _load(path: Path, destination: Destination, group: Group | None) -> tuple[Checkpoint, State]:
     """Raises Damaged or Unreadable, alike on every rank."""
-    opened, hashes = _agreed(
-        group, lambda: _with_retry(path, lambda: _open(path, destination)), lambda o: o.hashes
-    )
+    opened, hashes = agreed(group, path, lambda: _open(path, destination), lambda o: o.hashes)
     files = opened.manifest.files
     # What no rank needs is read as well: it may be needed at another size.
     missing = _missing(files, hashes)
     rank, world = (group.rank, group.world) if group else (0, 1)
-    _, others = _agreed(
-        group, lambda: _with_retry(path, lambda: _hash(path, missing[rank::world])), lambda h: h
-    )
+    _, others = agreed(group, path, lambda: _hash(path, missing[rank::world]), lambda h: h)
 
     def finish() -> State:
         _check(files, _merged([*hashes, *others]))
         return opened.reader.state()
 
-    state, digests = _agreed(group, finish, lambda _: opened.checkpoint.digest)
+    state, digests = agreed(group, path, finish, lambda _: opened.checkpoint.digest)
     if len({*digests}) > 1:
         raise Unreadable(f"the workers have read different manifests of {path}")
     return opened.checkpoint, state
 
 
-def _agreed(
-    group: Group | None, attempt: Callable[[], T], shared: Callable[[T], Any]
-) -> tuple[T, list[Any]]:
-    """What `attempt` returns, and what `shared` makes of that on every rank, by rank.
-
-    Raises Unreadable or Damaged on every rank if `attempt` raised an error on one.
-    """
-    results: list[T] = []
-    text = ""
-    failure = _Failure.NONE
-    try:
-        results.append(attempt())
-    except LOAD_ERRORS as error:
-        text = str(error) or type(error).__name__
-        failure = _classify(error)
-    outcome = [text, int(failure), shared(results[0]) if results else None]
-    outcomes = all_gather_object(group, outcome)
-    _raise_failure([(_Failure(failure), text) for text, failure, _ in outcomes])
-    return results[0], [value for _, _, value in outcomes]
-
-
-def _classify(error: BaseException) -> _Failure:
-    # Memory may be freed yet, by a process that is ending.
-    if isinstance(error, Unreadable | torch.OutOfMemoryError):
-        return _Failure.UNREADABLE
-    is_unseen = isinstance(error, FileNotFoundError | _WrongSize)
-    return _Failure.UNSEEN if is_unseen else _Failure.DAMAGED
-
-
-def _raise_failure(failures: Sequence[tuple[_Failure, str]]) -> None:
-    """By rank. A checkpoint is damaged only if no rank says that it may be intact.
-
-    What the leading rank sees and another one does not is not damage: that rank's file server may
-    not show it yet, or it is on another disk.
-    """
-    kinds = [failure for failure, _ in failures]
-    texts = [text for _, text in failures]
-    if _Failure.UNREADABLE in kinds:
-        raise Unreadable(texts[kinds.index(_Failure.UNREADABLE)])
-    if _Failure.DAMAGED in kinds:
-        raise Damaged(texts[kinds.index(_Failure.DAMAGED)])
-    if kinds[0] is _Failure.UNSEEN:
-        raise Damaged(texts[0])
-    if _Failure.UNSEEN in kinds:
-        rank = kinds.index(_Failure.UNSEEN)
-        raise Unreadable(
-            f"worker {rank} does not see all that worker 0 sees: {texts[rank]}; let all pods share "
-            "the directory, and start the job again"
-        )
-
-
-def _with_retry(path: Path, attempt: Callable[[], T]) -> T:
-    """What `attempt` returns. A file server may be away for a moment, so a failed read is tried
-    again. Raises Unreadable if that fails too."""
-    for is_last in (False, True):
-        try:
-            return attempt()
-        except OSError as error:
-            medium_has_failed = is_last and error.errno == errno.EIO
-            if isinstance(error, FileNotFoundError) or medium_has_failed:
-                # A second attempt gives the same.
-                raise
-            if is_last:
-                raise Unreadable(
-                    f"{path} cannot be read: {error}; fix the storage, or move this checkpoint "
-                    f"away to resume from the previous one"
-                ) from error
-            log.warning(
-                "checkpoint cannot be read yet", extra={"path": str(path), "reason": str(error)}
-            )
-            time.sleep(RETRY_DELAY_S)
-    raise AssertionError
+def _load_alone(path: Path, destination: Destination) -> tuple[Checkpoint, State]:
+    """Raises one of LOAD_ERRORS."""
+    opened = _open(path, destination)
+    files = opened.manifest.files
+    others = _hash(path, _missing(files, [opened.hashes]))
+    _check(files, _merged([opened.hashes, others]))
+    return opened.checkpoint, opened.reader.state()
 
 
 # --- blocks ---------------------------------------------------------------------------------------
@@ -237,7 +164,7 @@ def _open(path: Path, destination: Destination) -> _Opened:
     hashes: Hashes = {}
     for file, targets in reader.targets.items():
         if (path / file).stat().st_size != manifest.files[file].bytes:
-            raise _WrongSize(f"{file} does not have its size any more")
+            raise WrongSize(path / file)
         blocks = direct_io.read_blocks(path / file, targets, direct_io.blocks_of(targets))
         hashes[file] = _as_text(blocks)
     return _Opened(checkpoint, manifest, reader, hashes)

@@ -23,8 +23,8 @@ from elastic_runtime.checkpointing import (
     restore,
     save_format,
 )
-from elastic_runtime.checkpointing.direct_io import BackgroundWorker
 from elastic_runtime.checkpointing.durable_files import sync_directory, write_durably
+from elastic_runtime.checkpointing.hashed_writer import BackgroundWorker
 from elastic_runtime.checkpointing.local_parts import LocalPart, PartSource, collect_errors
 from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
 from elastic_runtime.checkpointing.save_format import Checkpoint, report_path, step_of

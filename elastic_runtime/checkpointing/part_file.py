@@ -3,6 +3,7 @@
 The draft is a folder that all ranks reach. So no rank waits for another over the network.
 """
 
+import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import torch
 
-from elastic_runtime.checkpointing.direct_io import BackgroundWorker, HashedWriter
 from elastic_runtime.checkpointing.durable_files import write_durably
+from elastic_runtime.checkpointing.hashed_writer import PAGE_BYTES, BackgroundWorker, HashedWriter
 from elastic_runtime.checkpointing.partition import SMALL_TENSOR_BYTES, Piece
 from elastic_runtime.checkpointing.save_format import (
     SKELETON,
@@ -46,31 +47,49 @@ def pack_items(state: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: pack(value) for name, value in items.items()}
 
 
-class _LargeWriteTracker:
-    """A file for torch.save that remembers where the last large write went."""
+class _PackedTensor:
+    """A file for torch.save of one tensor, which goes to `writer`.
 
-    def __init__(self, writer: HashedWriter) -> None:
+    If the tensor is large and torch writes its bytes at once, they are written from where they are.
+    `begin` and `data`: the offsets of all that torch wrote, and of the raw bytes; -1 if they are
+    few or were not written at once.
+    """
+
+    def __init__(self, writer: HashedWriter, tensor: torch.Tensor) -> None:
         self._writer = writer
-        self._begin = -1
-        self._size = -1
+        self._tensor = tensor
+        self._header = b""
+        self.begin = -1
+        self.data = -1
 
     def write(self, data: memoryview) -> int:
-        if len(data) >= SMALL_TENSOR_BYTES:
-            self._begin = self._writer.position
-            self._size = len(data)
-        return self._writer.write(data)
+        if self.begin < 0 and len(data) == self._tensor.nbytes >= SMALL_TENSOR_BYTES:
+            self._write_in_place()
+        elif self.begin < 0 and len(self._header) < SMALL_TENSOR_BYTES:
+            self._header += data
+        else:
+            self.finish()
+            self._writer.write(data)
+        return len(data)
 
-    def take_begin(self, size: int) -> int:
-        """The offset of the `size` raw bytes of the tensor that was just written.
-
-        -1 if they are few or were not written at once.
-        """
-        begin = self._begin if SMALL_TENSOR_BYTES <= size == self._size else -1
-        self._size = -1
-        return begin
+    def _write_in_place(self) -> None:
+        address = self._tensor.data_ptr()
+        # Bytes of no piece, so that the tensor has its place in a page of memory and of the file.
+        gap = (address - len(self._header) - self._writer.position) % PAGE_BYTES
+        self._writer.write(bytes(gap))
+        self.finish()
+        self.data = self._writer.position
+        memory = (ctypes.c_char * self._tensor.nbytes).from_address(address)
+        self._writer.write_in_place(memoryview(memory).cast("B"), address)
 
     def flush(self) -> None:
         """Nothing: `HashedWriter.finish` does it."""
+
+    def finish(self) -> None:
+        """Afterwards the header is written, and what follows goes behind it."""
+        if self.begin < 0:
+            self.begin = self._writer.position
+            self._writer.write(self._header)
 
 
 def write_part(
@@ -112,22 +131,22 @@ def write_part(
 
 def _write_tensors(writer: HashedWriter, file: str, pieces: Sequence[Piece]) -> list[StoredPiece]:
     stored: list[StoredPiece] = []
-    tracker = _LargeWriteTracker(writer)
     for piece in pieces:
-        begin = writer.position
+        packed = _PackedTensor(writer, piece.tensor)
         # torch asks for no more than write and flush.
-        torch.save(piece.tensor, tracker)  # type: ignore[arg-type]
+        torch.save(piece.tensor, packed)  # type: ignore[arg-type]
+        packed.finish()
         stored.append(
             StoredTensor(
                 name=piece.name,
                 file=file,
-                begin=begin,
-                length=writer.position - begin,
+                begin=packed.begin,
+                length=writer.position - packed.begin,
                 offsets=piece.offsets,
                 shape=piece.shape,
                 rows=tuple(piece.tensor.shape),
                 dtype=str(piece.tensor.dtype).removeprefix("torch."),
-                data=tracker.take_begin(piece.tensor.nbytes),
+                data=packed.data,
             )
         )
     return stored

@@ -95,6 +95,14 @@ def verify(path: Path) -> Checkpoint | None:
     return checkpoint
 
 
+def verify_file(path: Path, name: str) -> None:
+    """Raises one of DAMAGE_ERRORS if this file of the checkpoint at `path` is not as it was
+    written."""
+    _, manifest = read_manifest(path)
+    if name != MANIFEST:
+        check(name, manifest.files[name], direct_io.read(path / name, []))
+
+
 def load(checkpoint: Checkpoint, live: Mapping[str, torch.Tensor] | None = None) -> State:
     """Read the whole state, without a job, whatever number of ranks wrote it.
 
@@ -149,7 +157,8 @@ def _read(path: Path, manifest: Manifest, reader: StateReader, files: Sequence[s
 
 def read_manifest(path: Path) -> tuple[Checkpoint, Manifest]:
     """The checkpoint at `path` and what it should hold. Raises one of DAMAGE_ERRORS."""
-    raw = (path / MANIFEST).read_bytes()
+    with direct_io.naming(path / MANIFEST):
+        raw = (path / MANIFEST).read_bytes()
     version = json.loads(raw)["version"]
     if version != VERSION:
         raise Unreadable(

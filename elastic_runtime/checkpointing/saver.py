@@ -16,7 +16,7 @@ from typing import Any
 
 from elastic_runtime.checkpointing import checkpoint_directory, shared_save
 from elastic_runtime.checkpointing.best_save import BestSave
-from elastic_runtime.checkpointing.direct_io import BackgroundWorker
+from elastic_runtime.checkpointing.hashed_writer import BackgroundWorker
 from elastic_runtime.checkpointing.local_saves import LocalSaves
 from elastic_runtime.checkpointing.partition import Piece, Writer, rank_pieces
 from elastic_runtime.checkpointing.retention import Retention

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elastic_runtime.checkpointing import checkpoint_directory, part_file
-from elastic_runtime.checkpointing.direct_io import CANCELLED, BackgroundWorker
+from elastic_runtime.checkpointing.hashed_writer import CANCELLED, BackgroundWorker
 from elastic_runtime.checkpointing.partition import Piece, Writer
 from elastic_runtime.checkpointing.retention import Retention
 from elastic_runtime.checkpointing.save_format import Checkpoint, folder_name

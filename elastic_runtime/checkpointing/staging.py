@@ -1,11 +1,11 @@
 """Copies the pieces that a rank is about to write into memory that it keeps from save to save."""
 
-import mmap
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
+from elastic_runtime.checkpointing import direct_io
 from elastic_runtime.checkpointing.partition import Piece
 
 ALIGNMENT_BYTES = 64
@@ -36,13 +36,13 @@ class StagingBuffer:
     """Memory for the pieces of one save. Every page is touched before it is needed."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, ALIGNMENT_BYTES)
+        self._memory = direct_io.hugepage_buffer(ALIGNMENT_BYTES)
 
     def reserve(self, pieces: Sequence[Piece]) -> None:
         """Afterwards these pieces fit, and to copy them causes no page fault."""
         size = sum(_aligned_size(piece) for piece in pieces)
         if size > len(self._memory):
-            self._memory = mmap.mmap(-1, size)
+            self._memory = direct_io.hugepage_buffer(size)
             torch.frombuffer(self._memory, dtype=torch.uint8).zero_()
 
     def copy(self, pieces: Sequence[Piece]) -> list[Piece]:

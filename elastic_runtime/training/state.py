@@ -181,22 +181,22 @@ class TrainingState:
         """Called by every rank: the leading one loads the newest checkpoint.
 
         True on every rank if there was one. Raises on every rank if there are checkpoints and none
-        can be loaded: Mistake if the newest is of another model, else LookupError.
+        can be loaded: Mistake if the newest is of another model, else LookupError. Raises PeerLost
+        if a rank is lost; afterwards this rank has no state at all.
         """
 
         def load() -> bool:
-            if group and group.rank:
-                return False
-            loaded = self._saved.load(self.state_dict)
+            loaded = self._saved.load(group, self.state_dict)
             if loaded:
                 self.load_state_dict(loaded)
-            elif self._is_torn:
+            elif self._is_torn and (group is None or group.rank == 0):
                 raise LookupError(
                     "the state was lost while it was sent, and there is no checkpoint: set "
                     "save_every"
                 )
             return bool(loaded)
 
+        self.is_complete = False
         return self._load(group, load)
 
     def load_rows(self, group: Group, destination: Callable[[], Destination]) -> None:

@@ -5,6 +5,8 @@
 Ours, DCP's async save with a kept stager, and torch_checkpointing if it is installed take turns in
 the same processes, with the same state. A stall is the duration of the call plus the excess of the
 next step over a plain step. So staging that overlaps with training counts where the step waits.
+What is lost in all also has the excess of the steps behind it, in which the files are written. The
+machine's floor is a bare copy of a quarter of the state by all ranks at once.
 """
 
 import importlib
@@ -15,6 +17,7 @@ import statistics
 import sys
 import time
 import warnings
+from collections import defaultdict
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -30,9 +33,12 @@ from tests.bench.runtime.workers.ballast import Heavy, ballast, loss_of
 
 RANKS = int(sys.argv[1])
 ROUNDS = int(sys.argv[2])
-PERIOD = 12
-DCP_AT = 4
-OTHER_AT = 8
+# One save in each section, at its first step.
+SECTION = 60
+SAVES = ("ours", "dcp", "other")
+PERIOD = SECTION * len(SAVES)
+# Steps from a save on that count for it. Then the ranks wait until it is durable.
+WATCHED = 45
 SAVE = job.FOLDER / "save"
 warnings.filterwarnings("ignore")
 
@@ -91,9 +97,9 @@ def main() -> None:
     )
     stager = DefaultStager(StagingOptions(False, False, False, False))
     plain: list[float] = []
-    stalls: dict[str, list[float]] = {"ours": [], "dcp": [], "other": [], "quarter": []}
+    losses: list[float] = []
+    samples: dict[str, list[float]] = defaultdict(list)
     mark = 0.0
-    call_s = 0.0
     pending: Future[Any] | None = None
     dist.init_process_group(
         "gloo", init_method=f"file://{job.FOLDER}/meet", rank=claim_rank(), world_size=RANKS
@@ -109,60 +115,55 @@ def main() -> None:
     quarter = parts[dist.get_rank() :: RANKS]
     kept = [torch.zeros_like(part) for part in quarter]
 
-    def excess(seconds: float) -> float:
-        return max(0.0, seconds - statistics.median(plain))
-
     for step in session.steps((ROUNDS + 2) * PERIOD):
+        # Of the step before, and of what followed its commit.
         cycle = time.perf_counter() - mark
-        place = step.number % PERIOD
-        counts = step.number > 2 * PERIOD
-        if place == 0 and step.number:
-            call_s = excess(cycle)
-        elif place == 1 and step.number > PERIOD:
-            if counts:
-                stalls["ours"].append(call_s + excess(cycle))
-            wait_until_durable(step.number - 1)
-            dist.barrier(barrier_group)
-        elif place == DCP_AT + 1:
-            if counts:
-                stalls["dcp"].append(call_s + excess(cycle))
-            assert pending
-            pending.result()
-        elif place == OTHER_AT + 1:
-            if counts and other:
-                stalls["other"].append(call_s + excess(cycle))
-            if other:
-                assert pending
-                pending.result()
+        name = SAVES[step.number % PERIOD // SECTION]
+        place = step.number % SECTION
+        excess = cycle - statistics.median(plain or [cycle])
+        counts = step.number >= 2 * PERIOD
+        if place == 0:
+            losses = [excess]
+        elif place <= WATCHED:
+            losses.append(excess)
         else:
             plain.append(cycle)
-        if place in (DCP_AT, OTHER_AT):
-            target = job.FOLDER / f"peer-{place}"
+        if place == 0 and name != "ours":
+            target = job.FOLDER / f"peer-{name}"
             if session.rank == 0:
                 shutil.rmtree(target, ignore_errors=True)
             dist.barrier(barrier_group)
             began = time.perf_counter()
-            call_s = 0.0
-            if place == DCP_AT:
+            if name == "dcp":
                 pending = async_save(net.state_dict(), checkpoint_id=target, async_stager=stager)  # type: ignore[assignment]
             elif other:
                 pending = other.save(str(target), {"model": net.state_dict()})
                 # Stands for the optimizer step, which would wait for this lock.
                 with other.lock():
                     pass
-            call_s = time.perf_counter() - began
-        if place == 2 and counts:
+            losses = [time.perf_counter() - began]
+        if place == WATCHED:
+            if name != "ours" and pending:
+                pending.result()
+            elif name == "ours" and step.number > PERIOD:
+                wait_until_durable(step.number - WATCHED)
+            pending = None
+            if counts and (other or name != "other"):
+                samples[name].append(sum(max(0.0, loss) for loss in losses[:2]))
+                samples[f"{name} call"].append(losses[0])
+                samples[f"{name} in all"].append(sum(losses))
+        if place == SECTION - 2 and counts:
             dist.barrier(barrier_group)
             began = time.perf_counter()
             for copy, part in zip(kept, quarter, strict=True):
                 copy.copy_(part)
-            stalls["quarter"].append(time.perf_counter() - began)
+            samples["quarter"].append(time.perf_counter() - began)
         dist.barrier(barrier_group)
         mark = time.perf_counter()
         for batch in step:
             step.backward(loss_of(net, batch.number))
     job.Events(session.rank)(
-        "stalls", stalls=stalls, plain=statistics.median(plain), other=bool(other)
+        "stalls", stalls=samples, plain=statistics.median(plain), other=bool(other)
     )
     if other:
         other.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime.checkpointing import checkpoint_directory, part_file, restore
-from elastic_runtime.checkpointing.direct_io import BackgroundWorker
+from elastic_runtime.checkpointing.hashed_writer import BackgroundWorker
 from elastic_runtime.checkpointing.save_format import part_name
 from tests.builders.saves import save, small_state, steps_in
 

@@ -46,7 +46,7 @@ def test_one_that_a_rank_does_not_see_is_the_same_error_on_all(tmp_path: Path) -
     save_marked(tmp_path / "0", best=1)
     first, second = errors_of_two([tmp_path / "0", tmp_path / "1"])
     assert first == second
-    assert "worker 1 does not see all that worker 0 sees" in first
+    assert "cannot read a file that worker 0 can read: [Errno 2] No such file" in first
     # It is not set aside.
     assert steps_in(tmp_path / "0") == [1]
 
