@@ -30,9 +30,7 @@ UNKNOWN_STEP = -1
 def patience_from(env: Mapping[str, str]) -> Patience:
     """Without a variable of the user's: no timeout for a step, as with torchrun."""
     return Patience(
-        early_timeout_s=float(
-            env.get(contract.LIVENESS_TIMEOUT_ENV, Patience().early_timeout_s)
-        ),
+        early_timeout_s=float(env.get(contract.LIVENESS_TIMEOUT_ENV, Patience().early_timeout_s)),
         step_timeout_s=float(env.get(contract.STEP_TIMEOUT_ENV, math.inf)),
     )
 

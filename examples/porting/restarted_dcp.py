@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -61,7 +62,7 @@ def main() -> None:
     state = {"training": Training(model, optimizer)}
     saved = step = newest()
     if step:
-        dcp.load(state, checkpoint_id=SAVES / str(step))
+        load(state, checkpoint_id=SAVES / str(step))
     share = accumulation_steps(MICRO_BATCHES)
     while step < STEPS and not stop_requested(step=step):
         losses = torch.zeros(1)
@@ -81,10 +82,10 @@ def main() -> None:
             with open("steps.jsonl", "a") as journal:
                 journal.write(json.dumps(line) + "\n")
         if step % 10 == 0:
-            dcp.save(state, checkpoint_id=SAVES / str(step))
+            save(state, checkpoint_id=SAVES / str(step))
             saved = step
     if step != saved:
-        dcp.save(state, checkpoint_id=SAVES / str(step))
+        save(state, checkpoint_id=SAVES / str(step))
     dist.destroy_process_group()
 
 

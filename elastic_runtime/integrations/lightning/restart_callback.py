@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from lightning.fabric.utilities.data import _set_sampler_epoch
 from lightning.pytorch import Callback
 
 from elastic_runtime.restart import accumulation_steps, progress, stop_requested, watch_signal
@@ -61,14 +62,22 @@ class RestartCallback(Callback):
             self._batches_to_skip = batches["current"]["ready"]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        fetcher = trainer.fit_loop._data_fetcher
-        # An iterable dataset without a length begins where it wants to.
-        if fetcher.length is not None:
-            for _ in range(self._batches_to_skip):
-                next(fetcher.iterator)
+        self._skip_batches(trainer.fit_loop)
         self._step = trainer.global_step
         if stop_requested(trainer.strategy.root_device, self._step):
             raise SystemExit(0)
+
+    def _skip_batches(self, loop: Any) -> None:
+        """Those of this epoch that are done. An iterable dataset without a length begins anew."""
+        fetcher = loop._data_fetcher
+        if not self._batches_to_skip or fetcher.length is None:
+            return
+        for loader in fetcher.combined_loader.flattened:
+            # Until now its order is that of the first epoch.
+            _set_sampler_epoch(loader, loop.epoch_progress.current.processed)
+        iter(fetcher)
+        for _ in range(self._batches_to_skip):
+            next(fetcher.iterator)
 
     def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
         if trainer.global_step == self._step:

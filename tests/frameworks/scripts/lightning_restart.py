@@ -45,7 +45,8 @@ class Journal(Callback):
         if len(self.losses) < trainer.accumulate_grad_batches:
             return
         time.sleep(SECONDS)
-        loss = trainer.strategy.reduce(torch.stack(self.losses).mean(), reduce_op="mean")
+        # Lightning has divided each by their number.
+        loss = trainer.strategy.reduce(torch.stack(self.losses).sum(), reduce_op="mean")
         self.losses.clear()
         if trainer.is_global_zero:
             line = {"step": trainer.global_step, "world": trainer.world_size, "loss": loss.item()}
