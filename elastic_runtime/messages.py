@@ -79,7 +79,7 @@ class Progress:
     message: str | None = None
     save_message: str | None = None
     size_message: str | None = None
-    # What became of this pod, such as "gave up: ...", until it trains again.
+    # What became of this pod, such as "gave up: ...", until it trains again; empty to withdraw it.
     failure: str | None = None
     # The last step is done.
     finished: bool | None = None

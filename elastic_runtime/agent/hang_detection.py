@@ -134,6 +134,23 @@ def hang_reason(pulse: Pulse, patience: Patience, others_wait: bool) -> str:
     return ""
 
 
+def script_hang_reason(pulse: Pulse, patience: Patience) -> str:
+    """Why a script for torchrun hangs; empty if it does not.
+
+    Its steps are calls of `elastic_runtime.restart`, and `unanswered_s` counts while it is stopped
+    by a signal. What it does between two calls nobody knows, such as an evaluation, so only the
+    user can give a timeout for it.
+    """
+    if pulse.unanswered_s > patience.early_timeout_s:
+        return f"it has been stopped by a signal, such as SIGSTOP, for {pulse.unanswered_s:.0f} s"
+    if pulse.steps >= MIN_STEPS and pulse.since_step_s > step_timeout_s(pulse, patience):
+        return (
+            f"it has not called stop_requested for {pulse.since_step_s:.1f} s; the median time "
+            f"between two calls is {pulse.median_step_s:.2f} s"
+        )
+    return ""
+
+
 class PausableClock:
     """A clock that stands still while its owner is frozen.
 

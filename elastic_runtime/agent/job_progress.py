@@ -69,7 +69,7 @@ class JobProgress:
         """
         if progress.failure:
             self.failures[index] = progress.failure
-        elif progress.step is not None:
+        elif progress.step is not None or progress.failure is not None:
             self.failures.pop(index, None)
         new_work = metrics.work_since(done, self.done.get(index, done))
         self.done[index] = done

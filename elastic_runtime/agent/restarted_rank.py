@@ -5,7 +5,8 @@
 All ranks of a generation are told at once: each gets the signal, saves and ends, and is started
 again with the environment of the next generation. When a member is lost, or a script fails, all are
 killed and started again; they load their newest checkpoint. The pods and their agents stay. The job
-has finished when the scripts of all ranks have ended in one generation.
+has finished when the scripts of all ranks have ended in one generation. A script that hangs, as far
+as that is known, is killed, which is a failure as any other.
 """
 
 import asyncio
@@ -20,17 +21,20 @@ from collections.abc import Mapping, Sequence
 from elastic_runtime import contract, messages
 from elastic_runtime.agent.command_worker import CommandWorker, exit_code, signal_named
 from elastic_runtime.agent.rank_environment import is_loss, rank_environment, without
+from elastic_runtime.agent.script_watch import WATCH_INTERVAL_S, ScriptWatch, patience_from
 from elastic_runtime.agent.settings import (
     AGENT_FD_ENV,
     LOCAL_RANK_ENV,
     MAX_RESTARTS,
+    PROGRESS_FILE_ENV,
     STOP_SIGNAL_ENV,
 )
-from elastic_runtime.agent.worker_process import NCCL_DEFAULTS
+from elastic_runtime.agent.worker_process import NCCL_DEFAULTS, STACKS_TIMEOUT_S
 from elastic_runtime.messages import Record
 
 log = logging.getLogger(__name__)
-# A script that has run for so long has made progress: earlier failures no longer count.
+# A script that has run for so long has made progress: earlier failures no longer count, and the
+# status does not name them any more.
 GOOD_RUN_S = 300.0
 
 
@@ -51,6 +55,7 @@ class RestartedRank(CommandWorker):
         local_rank: int,
         ranks: int,
         grace_s: float,
+        watch: ScriptWatch,
     ) -> None:
         super().__init__()
         self.stop_signal = stop_signal
@@ -59,11 +64,18 @@ class RestartedRank(CommandWorker):
         self.local_rank = local_rank
         self.ranks = ranks
         self.grace_s = grace_s
+        self.watch = watch
         # Of the generation that the script runs in, or that this rank is parked for.
         self._settled = Record()
         # The script that runs was asked to save and end; it was killed after a loss.
         self._asked = False
         self._killed = False
+        # Its grace period was over, and it was killed.
+        self._was_late = False
+        # Why it hangs, if it does.
+        self._hang = ""
+        # The status may name a failure.
+        self._complains = False
         self._opened: tuple[int, int] = (0, 0)
         self._starts = 0
         self._started_at = 0.0
@@ -71,10 +83,50 @@ class RestartedRank(CommandWorker):
         self._failures = 0
         self._failure: int | None = None
 
+    async def run(self, descriptor: int) -> int:
+        watching = asyncio.create_task(self._watch_script())
+        try:
+            return await super().run(descriptor)
+        finally:
+            watching.cancel()
+
+    async def _watch_script(self) -> None:
+        """Report its steps, and kill it if it hangs, until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            if self.process is None or not self.runs:
+                continue
+            self._report_steps(self.process)
+            if self._complains and self._has_run_well():
+                self._complains = False
+                self.send(messages.Progress(failure="", save_message=""))
+            if self._asked or self._killed or self._hang:
+                continue
+            if reason := self.watch.hang_reason():
+                self._hang = reason
+                await self._kill_hung(self.process)
+
+    def _report_steps(self, process: asyncio.subprocess.Process) -> None:
+        for step in self.watch.look(process.pid):
+            self.send(step)
+
+    def _has_run_well(self) -> bool:
+        return time.monotonic() - self._started_at > GOOD_RUN_S
+
+    async def _kill_hung(self, process: asyncio.subprocess.Process) -> None:
+        """Kill it, after it has written its stacks if it can."""
+        print(f"elastic_runtime: the script hangs: {self._hang}", file=sys.stderr)
+        if self.watch.has_reported:
+            process.send_signal(signal.SIGRTMIN)
+            await asyncio.sleep(STACKS_TIMEOUT_S)
+        if process.returncode is None:
+            process.kill()
+
     async def react(self) -> int | None:
         is_newer = self.record.order > self._settled.order
         if self.process and not self.runs:
             ended, self.process = self.process, None
+            self._report_steps(ended)
             self._note_end(ended.returncode or 0, is_wanted=is_newer)
         if not is_newer:
             return None
@@ -82,7 +134,7 @@ class RestartedRank(CommandWorker):
             self._stop(abrupt=self.record.abrupt)
         elif not self.is_member:
             self._settled = self.record
-            self.send(messages.Parked(step=0, generation=self.record.generation))
+            self.send(messages.Parked(self.watch.step, self.record.generation))
         elif self.record.store:
             return await self._begin()
         elif self.position == 0 and self.local_rank == 0 and self._opened != self.record.order:
@@ -92,7 +144,7 @@ class RestartedRank(CommandWorker):
 
     def _note_end(self, returncode: int, *, is_wanted: bool) -> None:
         """`is_wanted`: there is a newer generation."""
-        if time.monotonic() - self._started_at > GOOD_RUN_S:
+        if self._has_run_well():
             self._failures = 0
         if self._asked and not self._killed:
             self._report_save(returncode)
@@ -103,6 +155,8 @@ class RestartedRank(CommandWorker):
             self.send(messages.ScriptEnded())
         else:
             self._failure = exit_code(returncode)
+            how = f"hung: {self._hang}" if self._hang else f"had exit code {self._failure}"
+            self.send(messages.Progress(failure=f"had to start the script again, which {how}"))
             # Perhaps because a peer was lost: the coordinator knows soon.
             self.send(messages.Broken(self._settled.generation))
 
@@ -111,14 +165,16 @@ class RestartedRank(CommandWorker):
         message = ""
         if returncode == -self.stop_signal:
             message = f"the script does not handle {self.stop_signal.name}, and saved nothing"
-        elif returncode == -signal.SIGKILL:
+        elif self._was_late:
             message = f"the script did not end within {self.grace_s:g} s, and was killed"
         elif returncode not in (0, exit_code(-self.stop_signal)):
             code = exit_code(returncode)
             message = f"the script failed with exit code {code} when it had to save"
         if message:
             print(f"elastic_runtime: {message}", file=sys.stderr)
-        self.send(messages.Progress(save_message=message))
+            self.send(messages.Progress(save_message=f"pod {self._index}: {message}"))
+        elif self.watch.knows_step:
+            self.send(messages.Progress(durable_step=self.watch.step))
 
     def _stop(self, *, abrupt: bool) -> None:
         """Ask once. After a loss the script waits for a peer that does not answer: kill it."""
@@ -130,10 +186,11 @@ class RestartedRank(CommandWorker):
             self._asked = True
             log.info("script asked to stop", extra={"signal": self.stop_signal.name})
             self.process.send_signal(self.stop_signal)
-            asyncio.get_running_loop().call_later(self.grace_s, self._kill, self.process)
+            asyncio.get_running_loop().call_later(self.grace_s, self._kill_late, self.process)
 
-    def _kill(self, process: asyncio.subprocess.Process) -> None:
+    def _kill_late(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
+            self._was_late = True
             process.kill()
 
     async def _begin(self) -> int | None:
@@ -144,8 +201,11 @@ class RestartedRank(CommandWorker):
                 return self._give_up(self._failure)
         self._failure = None
         self._settled = self.record
-        self._asked = self._killed = False
+        self._asked = self._killed = self._was_late = False
+        self._hang = ""
+        self._complains = True
         self._started_at = time.monotonic()
+        self.watch.begin()
         ranks = rank_environment(
             self.record,
             self.position,
@@ -156,7 +216,8 @@ class RestartedRank(CommandWorker):
         )
         self._starts += 1
         await self.start(self.command, {**self.env, **ranks})
-        self.send(messages.Formed(self.record.generation, self.record.members, step=0))
+        step = self.watch.step
+        self.send(messages.Formed(self.record.generation, self.record.members, step))
         return None
 
     def _give_up(self, code: int) -> int:
@@ -177,7 +238,9 @@ def _free_port() -> int:
 
 
 def main(signal_name: str, *command: str) -> int:
-    env = without(os.environ, NCCL_DEFAULTS) | {STOP_SIGNAL_ENV: signal_name}
+    watch = ScriptWatch(patience_from(os.environ))
+    names = {STOP_SIGNAL_ENV: signal_name, PROGRESS_FILE_ENV: watch.path}
+    env = without(os.environ, NCCL_DEFAULTS) | names
     descriptor = int(env.pop(AGENT_FD_ENV))
     worker = RestartedRank(
         signal.Signals[signal_name],
@@ -186,6 +249,7 @@ def main(signal_name: str, *command: str) -> int:
         int(env.pop(LOCAL_RANK_ENV)),
         int(env.get(contract.RANKS_ENV, "1")),
         float(env.get(contract.GRACE_ENV, "30")),
+        watch,
     )
     return asyncio.run(worker.run(descriptor))
 

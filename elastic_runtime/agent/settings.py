@@ -21,6 +21,8 @@ AGENT_PID_ENV = "CEDE_AGENT_PID"
 LOCAL_RANK_ENV = "CEDE_LOCAL_RANK"
 # For a script that is restarted at each size: which signal asks it to save and end.
 STOP_SIGNAL_ENV = "CEDE_STOP_SIGNAL"
+# The file in which such a script writes its progress.
+PROGRESS_FILE_ENV = "CEDE_PROGRESS_FILE"
 # Of the processes of a pod that die again and again without a new committed step.
 MAX_RESTARTS = 3
 

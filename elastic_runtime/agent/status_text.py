@@ -83,9 +83,12 @@ def _training(view: View, silent_before: float) -> str:
         for index in range(view.wanted or 0)
         if index not in view.members or view.members[index].reported_at < silent_before
     ]
+    ended = [index for index in members if index in view.members and view.members[index].ended]
+    waits = 0 < len(ended) < len(members)
     return "; ".join(
         [
             f"training with {len(members)}" if missing else "training",
+            *([f"the script has ended in {_names(ended)}, not in all"] if waits else []),
             *([f"getting ready to join: {_names(preparing)}"] if preparing else []),
             *([f"not there: {_names(missing)}"] if missing else []),
         ]

@@ -35,7 +35,7 @@ def main() -> None:
         optimizer.load_state_dict(saved["optimizer"])
         step = saved["step"]
     share = accumulation_steps(MICRO_BATCHES)
-    stopping = stop_requested()
+    stopping = stop_requested(step=step)
     while step < STEPS and not stopping:
         losses = torch.zeros(1)
         for number in range(rank * share, (rank + 1) * share):
@@ -53,7 +53,7 @@ def main() -> None:
             line = {"step": step, "loss": losses.item(), "world": world, "at": time.time()}
             with open("steps.jsonl", "a") as journal:
                 journal.write(json.dumps(line) + "\n")
-        stopping = stop_requested()
+        stopping = stop_requested(step=step)
         if rank == 0 and (stopping or step % 10 == 0):
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             torch.save(state, "save.part")

@@ -1,11 +1,21 @@
-"""The journal of a script under `--restart`: a line for each step, in `steps.jsonl`."""
+"""Jobs of a script under `--restart`, whose journal has a line for each step, in `steps.jsonl`."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.harness.local_job import Job
+import pytest
+
+from elastic_runtime.agent.rank_environment import rank_environment
+from elastic_runtime.messages import Record
+from tests.harness.local_job import Job, children, free_port
+
+STEPS_PER_CHECKPOINT = 10
 
 
 def steps_in(directory: Path) -> list[dict[str, Any]]:
@@ -27,3 +37,61 @@ def trains_on(job: Job, world: int, beyond: int = 5, timeout_s: float = 120) -> 
             return [line["step"] for line in lines]
         assert time.monotonic() < deadline, job.output()
         time.sleep(0.05)
+
+
+def script_of(job: Job, index: int) -> int:
+    """The process id of the script in this pod."""
+    [worker] = children(job.pods[index].pid)
+    return children(worker)[0]
+
+
+def undisturbed_steps(job: Job, last: int) -> dict[int, float]:
+    """The losses of a run of one process under torchrun, by step."""
+    alone = job.directory / "alone"
+    alone.mkdir()
+    record = Record(1, (0,), ("a",), store=f"127.0.0.1:{free_port()}")
+    subprocess.run(
+        [sys.executable, "../train.py", str(last), "0"],
+        cwd=alone,
+        env=job.env | rank_environment(record, 0, 0, 1, "alone", 0),
+        check=True,
+    )
+    return {line["step"]: line["loss"] for line in steps_in(alone)}
+
+
+def has_undisturbed_losses(job: Job, tolerance: float = 1e-4) -> None:
+    """Every step, also a repeated one, has the loss of an undisturbed run of one process."""
+    lines = steps_in(job.directory)
+    losses = undisturbed_steps(job, max(line["step"] for line in lines))
+    for line in lines:
+        assert line["loss"] == pytest.approx(losses[line["step"]], rel=tolerance), line
+
+
+def resizes_and_a_kill(job: Job) -> None:
+    """From 2 ranks to 1 and back no step is lost or repeated, and after a kill few are.
+
+    Then the job is stopped.
+    """
+    job.start(0, 1)
+    trains_on(job, world=2, timeout_s=240)
+    job.resize(1)
+    job.until(lambda s: s.ceded(1) and s.parked == (1,), seconds=240)
+    trains_on(job, world=1, timeout_s=240)
+    job.resize(2)
+    steps = trains_on(job, world=2, timeout_s=240)
+    assert steps == [*range(1, len(steps) + 1)]
+    os.kill(script_of(job, 1), signal.SIGKILL)
+    after_a_loss(job, world=2)
+    job.stop()
+
+
+def after_a_loss(job: Job, world: int) -> None:
+    """It trains on, and repeats at most the steps since its newest checkpoint."""
+    before = steps_in(job.directory)[-1]["step"]
+    trained = trains_on(job, world=world, timeout_s=240)
+    # The new run is well beyond the loss.
+    while trained[-1] <= before:
+        trained = trains_on(job, world=world)
+    repeated = {step for step in trained if trained.count(step) > 1}
+    assert len(repeated) <= STEPS_PER_CHECKPOINT
+    assert {*trained} == {*range(1, max(trained) + 1)}

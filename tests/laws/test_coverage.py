@@ -75,6 +75,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/frameworks/test_transformers_restart.py",
         "needs transformers, so it is tried in the environment of the frameworks",
     ),
+    "elastic_runtime/integrations/lightning/restart_callback.py": (
+        "tests/frameworks/test_lightning_restart.py",
+        "needs Lightning, so it is tried in the environment of the frameworks",
+    ),
     "elastic_runtime/integrations/transformers/setup.py": (
         "tests/frameworks/test_transformers.py",
         "needs transformers; every job there is set up by it",

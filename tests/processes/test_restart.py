@@ -2,22 +2,27 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from elastic_runtime import contract
-from tests.harness.local_job import Job, children, free_port
-from tests.harness.restarted_job import steps_in, trains_on
+from tests.harness.local_job import Job
+from tests.harness.restarted_job import (
+    STEPS_PER_CHECKPOINT,
+    has_undisturbed_losses,
+    resizes_and_a_kill,
+    script_of,
+    steps_in,
+    trains_on,
+)
 from tests.paths import TREE
 
 pytestmark = pytest.mark.processes
 
 SCRIPT = (TREE / "examples" / "porting" / "restarted.py").read_text()
-STEPS_PER_CHECKPOINT = 10
+DCP_SCRIPT = (TREE / "examples" / "porting" / "restarted_dcp.py").read_text()
 
 
 @pytest.fixture
@@ -26,20 +31,6 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.command = ["--restart", "--", "train.py", "1000000", "0.005"]
     yield job
     job.kill()
-
-
-def undisturbed_steps(job: Job, last: int) -> dict[int, float]:
-    """The losses of a run of one process, by step."""
-    alone = job.directory / "alone"
-    alone.mkdir()
-    ranks = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    subprocess.run(
-        [sys.executable, "../train.py", str(last), "0"],
-        cwd=alone,
-        env=job.env | ranks | {"MASTER_PORT": str(free_port())},
-        check=True,
-    )
-    return {line["step"]: line["loss"] for line in steps_in(alone)}
 
 
 def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(job: Job) -> None:
@@ -52,8 +43,7 @@ def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(
     steps = trains_on(job, world=2)
     assert steps == [*range(1, len(steps) + 1)]
 
-    [worker] = children(job.pods[1].pid)
-    os.kill(children(worker)[0], signal.SIGKILL)
+    os.kill(script_of(job, 1), signal.SIGKILL)
     after = trains_on(job, world=2)
     repeated = [step for step in after if after.count(step) > 1]
     assert len({*repeated}) <= STEPS_PER_CHECKPOINT
@@ -62,10 +52,13 @@ def test_resizes_repeat_no_step_and_a_killed_script_goes_on_from_its_checkpoint(
     last = steps_in(job.directory)[-1]["step"]
     job.start(0)
     assert trains_on(job, world=1)[-5:] >= [last + 1]
-    losses = undisturbed_steps(job, last)
-    for line in steps_in(job.directory):
-        if line["step"] in losses:
-            assert line["loss"] == pytest.approx(losses[line["step"]], rel=1e-4)
+    has_undisturbed_losses(job)
+
+
+def test_shards_are_saved_by_one_number_of_ranks_and_loaded_by_another(job: Job) -> None:
+    (job.directory / "train.py").write_text(DCP_SCRIPT)
+    resizes_and_a_kill(job)
+    has_undisturbed_losses(job)
 
 
 def test_a_script_that_reaches_its_end_ends_its_job(job: Job) -> None:

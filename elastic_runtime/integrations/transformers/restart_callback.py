@@ -4,7 +4,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from elastic_runtime.restart import stop_requested
+from elastic_runtime.restart import progress, stop_requested
 
 
 class RestartCallback(TrainerCallback):
@@ -16,10 +16,13 @@ class RestartCallback(TrainerCallback):
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        if stop_requested(args.device):
+        if stop_requested(args.device, state.global_step):
             control.should_training_stop = True
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        if stop_requested(args.device):
+        if stop_requested(args.device, state.global_step):
             control.should_save = True
             control.should_training_stop = True
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        progress()

@@ -44,3 +44,17 @@ def blocks(*languages: str) -> list[Block]:
 
 def blocks_of(page: str, *languages: str) -> list[Block]:
     return [block for block in blocks(*languages) if block.page == page]
+
+
+def before(diff: Block) -> str:
+    """The text without the lines that the diff adds."""
+    return _lines_of(diff, " -")
+
+
+def after(diff: Block) -> str:
+    return _lines_of(diff, " +")
+
+
+def _lines_of(diff: Block, kinds: str) -> str:
+    lines = diff.text.splitlines()
+    return "".join(f"{line[1:]}\n" for line in lines if not line or line[0] in kinds)

@@ -27,15 +27,17 @@ from scheduler.__main__ import read_flags
 from scheduler.simulate import cli as simulation
 from tests.builders.jobs import TEAM
 from tests.paths import TREE
-from tests.unit.docs.pages import Block, blocks
+from tests.unit.docs.pages import Block, after, before, blocks
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
 from webhook.rules import complaints
 
-LANGUAGES = {"python", "sh", "yaml", "text", "mermaid"}
+# What changes in a script: tests/frameworks runs it before and after.
+DIFF_PAGES = {"docs/torchrun.md"}
+LANGUAGES = {"python", "sh", "yaml", "text", "mermaid", "diff"}
 PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
 # They need packages that are not in the environment of the other tests.
-FRAMEWORK_PAGES = {"docs/transformers.md", "docs/torchrun.md"}
+FRAMEWORK_PAGES = {"docs/transformers.md"}
 
 
 def test_every_block_has_a_language_that_is_checked() -> None:
@@ -50,6 +52,13 @@ def test_python_is_on_the_pages_that_are_run() -> None:
     assert {block.page for block in blocks("python")} == PYTHON_PAGES | FRAMEWORK_PAGES
     for block in blocks("python"):
         ast.parse(block.text, str(block))
+
+
+def test_a_diff_is_on_a_page_that_is_run_and_is_python_before_and_after() -> None:
+    assert {block.page for block in blocks("diff")} == DIFF_PAGES
+    for block in blocks("diff"):
+        ast.parse(before(block), str(block))
+        ast.parse(after(block), str(block))
 
 
 @pytest.mark.parametrize("block", blocks("mermaid"), ids=str)

@@ -2,10 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from elastic_runtime import restart
+from elastic_runtime.agent.settings import PROGRESS_FILE_ENV
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +24,22 @@ def test_the_signal_is_noted_and_ends_nothing() -> None:
         assert restart.stop_requested()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_each_call_reports_the_step_for_whoever_watches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(restart, "_calls", 0)
+    monkeypatch.setattr(restart, "_last_step", -1)
+    restart.progress()
+    monkeypatch.setenv(PROGRESS_FILE_ENV, str(tmp_path / "progress"))
+    restart.progress()
+    assert (tmp_path / "progress").read_text() == "2 -1"
+    restart.progress(7)
+    restart.progress()
+    assert (tmp_path / "progress").read_text() == "4 7"
+    monkeypatch.setenv(PROGRESS_FILE_ENV, "/nowhere/progress")
+    restart.progress(8)
 
 
 @pytest.mark.parametrize(("world", "share"), [("1", 12), ("3", 4), ("12", 1)])

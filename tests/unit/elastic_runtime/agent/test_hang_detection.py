@@ -1,10 +1,17 @@
 """When a worker process counts as hung, and when it is only slow."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from elastic_runtime.agent.hang_detection import Patience, PausableClock, Pulse, hang_reason
+from elastic_runtime.agent.hang_detection import (
+    Patience,
+    PausableClock,
+    Pulse,
+    hang_reason,
+    script_hang_reason,
+)
 
 PATIENCE = Patience()
 HEALTHY = Pulse(
@@ -110,6 +117,30 @@ def test_long_work_is_no_hang_while_nobody_waits() -> None:
     assert hang_reason(holds_the_lock, PATIENCE, others_wait=False) == ""
     frozen = replace(HEALTHY, unanswered_s=31.0)
     assert "not answered" in hang_reason(frozen, PATIENCE, others_wait=False)
+
+
+@pytest.mark.parametrize(
+    ("pulse", "reason"),
+    [
+        pytest.param(Pulse(unanswered_s=29.0), "", id="stopped for a moment"),
+        pytest.param(Pulse(unanswered_s=31.0), "stopped by a signal", id="stopped"),
+        pytest.param(Pulse(steps=3, since_step_s=59.0), "", id="a long step"),
+        pytest.param(Pulse(steps=3, since_step_s=61.0), "not called stop_requested", id="hangs"),
+        pytest.param(Pulse(steps=2, since_step_s=9e9), "", id="it may compile its first step"),
+        pytest.param(
+            Pulse(steps=3, since_step_s=800.0, slowest_step_s=300.0), "", id="as long as before"
+        ),
+    ],
+)
+def test_hang_of_a_script_for_torchrun(pulse: Pulse, reason: str) -> None:
+    complaint = script_hang_reason(pulse, PATIENCE)
+    assert reason in complaint
+    assert bool(reason) == bool(complaint)
+
+
+def test_a_script_without_a_timeout_of_the_users_may_do_anything_between_two_steps() -> None:
+    pulse = Pulse(steps=100, since_step_s=9e9, median_step_s=0.1)
+    assert script_hang_reason(pulse, Patience(step_timeout_s=math.inf)) == ""
 
 
 def test_clock_stands_still_while_its_owner_is_frozen() -> None:

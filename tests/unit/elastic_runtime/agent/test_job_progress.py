@@ -34,6 +34,14 @@ def test_any_pod_reports_messages_and_the_end() -> None:
     assert add(job, 2, Progress(message="")).message == ""
 
 
+def test_what_became_of_a_pod_is_named_until_it_makes_progress_or_withdraws_it() -> None:
+    job = add(JobProgress(), 1, Progress(failure="gave up"))
+    add(job, 2, Progress(failure="gave up"))
+    assert job.text(None) == "pods 1, 2 gave up"
+    assert add(job, 1, Progress(failure="")).text(None) == "pod 2 gave up"
+    assert add(job, 2, Progress(step=4)).text(None) == ""
+
+
 def test_pace_is_the_median_of_the_last_steps() -> None:
     job = JobProgress()
     assert job.median_step_s == 0.0

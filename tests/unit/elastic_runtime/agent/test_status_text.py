@@ -91,6 +91,12 @@ def test_pods_that_were_requested_and_are_not_there_are_named() -> None:
     assert sentence == "training with 3; not there: pods 2, 3, 4"
 
 
+def test_a_script_that_ends_before_others_is_named() -> None:
+    job = view(replace(member(0), ended=True), member(1), member(2))
+    sentence = describe(State.TRAINING, job, NOW - 3.0, durable_step=7)
+    assert sentence == "training; the script has ended in pod 0, not in all"
+
+
 def test_stop_without_a_save_is_described() -> None:
     sentence = describe(State.STOPPED, view(), NOW, durable_step=0)
     assert sentence == "nothing: all pods may go, nothing is saved"
