@@ -1,8 +1,9 @@
-"""The two halves of the demo: jobs give way gently with Cede, and one is killed with stock Kueue."""
+"""The halves of the demo: jobs give way gently with Cede, and one is killed with stock Kueue."""
 
 import time
 
-from deploy.demo.driver import ELASTIC_JOB, OWNER_JOB, PLAIN_JOB, STOCK_JOB, Driver
+from deploy.demo.cluster_watch import PLAIN_JOB
+from deploy.demo.driver import ELASTIC_JOB, OWNER_JOB, STOCK_JOB, Driver
 from deploy.demo.record import Record
 
 PLAIN_STEPS = 5

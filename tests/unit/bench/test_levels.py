@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.bench.levels.__main__ import document, table
+from tests.bench.levels.__main__ import Results, document, table
 from tests.bench.levels.figures import (
     Cost,
     Turn,
@@ -84,7 +84,7 @@ def test_a_claim_comes_half_way_between_two_saves(steps: int, expected: bool) ->
     assert not is_between_saves(log, 2, 10)
 
 
-RESULTS = {
+RESULTS: Results = {
     "L1": [Cost(1.0, 2.0, 0, 3.0), Cost(3.0, 4.0, 0, 5.0), Cost(2.0, 3.0, 0, 4.0)],
     "torchrun": [Cost(None, 20.0, 5, 80.0)],
     "kill": "not measured: waited 240 s for the cluster",
