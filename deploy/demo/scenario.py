@@ -59,7 +59,7 @@ async def _stop_gently(driver: Driver, record: Record, full_size: int) -> None:
     async def plain_trains() -> bool:
         return len(await driver.plain_steps()) >= PLAIN_STEPS
 
-    await driver.poll(plain_trains, f"{PLAIN_STEPS} steps of the plain job", 120)
+    await driver.poll(plain_trains, f"{PLAIN_STEPS} steps of the plain job", 180)
     driver.screen.report(
         "Both train, on 4 each. Now vision wants its 4 back. To shrink the elastic job to 2 would "
         "not be enough: the plain one, of a lower class, is told to save and to end."
@@ -79,7 +79,7 @@ async def _resume(driver: Driver, record: Record) -> None:
         record.plain_steps = await driver.plain_steps()
         return any(step.time > freed for step in record.plain_steps)
 
-    await driver.poll(plain_trains_again, "the plain job to train again", 120)
+    await driver.poll(plain_trains_again, "the plain job to train again", 180)
     again = next(step for step in record.plain_steps if step.time > freed)
     record.plain_back_s = again.time - freed
     record.marks["plain trains again"] = again.time

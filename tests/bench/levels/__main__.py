@@ -86,12 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = {"runs": options.runs, "cores": os.cpu_count(), "load_before": os.getloadavg()}
     began = time.time()
     results: dict[str, list[Cost] | str] = {}
+
+    def note(name: str, costs: list[Cost] | str) -> None:
+        """Writes what there is: the other rows may take long."""
+        results[name] = costs
+        now = {"load_after": os.getloadavg(), "seconds": round(time.time() - began)}
+        (TREE / "bench-levels.json").write_text(document(results, facts | now))
+
     if levels := [level for level in LEVELS if level.name in options.only]:
-        results |= asyncio.run(on_cluster.measure(levels, options.runs))
+        asyncio.run(on_cluster.measure(levels, options.runs, note))
     if sides := [name for name in as_processes.SIDES if name in options.only]:
-        results |= as_processes.measure(sides, options.runs)
-    facts |= {"load_after": os.getloadavg(), "seconds": round(time.time() - began)}
-    (TREE / "bench-levels.json").write_text(document(results, facts))
+        for name, costs in as_processes.measure(sides, options.runs).items():
+            note(name, costs)
     print("\n".join(table(results)))
     return 1 if any(isinstance(costs, str) for costs in results.values()) else 0
 

@@ -7,7 +7,7 @@ four, and trains. A job of `vision` for two comes, and is deleted when it runs.
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,12 +124,16 @@ class LevelBench:
         return {pod.metadata.uid: self.bench.watch.running_at[pod.metadata.uid] for pod in pods}
 
 
-async def measure(levels: Sequence[Level], runs: int) -> dict[str, list[Cost] | str]:
-    """By level: the costs of each run, or why there is none. Leaves the cluster without teams."""
+async def measure(
+    levels: Sequence[Level], runs: int, note: Callable[[str, list[Cost] | str], None]
+) -> None:
+    """Notes for each level the costs of each run, or why there is none. Removes the teams that are
+    there, and leaves none."""
     status = json.loads(deploy_local("status", "-o", "json"))
     cluster = Cluster(Path(status["kubeconfig"]), Path(status["kubectl"]))
     kubeconfig = str(cluster.kubeconfig)
-    results: dict[str, list[Cost] | str] = {}
+    # limits that others have written would stay
+    cluster.without_teams()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(connect(manager="bench", kubeconfig=kubeconfig))
         watch = await stack.enter_async_context(watch_cluster(client, lambda: None))
@@ -140,11 +144,10 @@ async def measure(levels: Sequence[Level], runs: int) -> dict[str, list[Cost] | 
         try:
             await bench.until_running("vision", FILLER, 1)
             for level in levels:
-                results[level.name] = await _costs_or_reason(level_bench, level, runs)
+                note(level.name, await _costs_or_reason(level_bench, level, runs))
         finally:
             cluster.without_teams()
             shutil.rmtree(level_bench.folder, ignore_errors=True)
-    return results
 
 
 async def _costs_or_reason(bench: LevelBench, level: Level, runs: int) -> list[Cost] | str:
