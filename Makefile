@@ -1,7 +1,8 @@
 # Each target does its own set-up. YES=1 installs missing Debian packages without asking.
 .DEFAULT_GOAL := help
 .PHONY: help chaos demo test test-fast test-long test-oldest test-pythons
-.PHONY: test-integrations sbom lint fmt up down lock bench bench-runtime bench-scheduler
+.PHONY: test-integrations sbom lint fmt up down lock
+.PHONY: bench bench-levels bench-runtime bench-scheduler
 SHELL := /bin/bash
 PYTHON_ := .venv/bin/python
 LOCAL := $(PYTHON_) -m deploy.local
@@ -80,6 +81,10 @@ test-integrations: setup-python  ## elastic_runtime beside transformers, lightni
 bench: setup-cluster  ## the webhook and the quota_controller beside a peer; on a quiet machine
 	@$(PYTHON_) -m tests.bench.webhook
 	@$(PYTHON_) -m tests.bench.quota_controller
+
+bench-levels: setup-cluster  ## what a take-back costs at each level, beside torchrun and a kill
+	@$(LOCAL) up
+	@$(PYTHON_) -m tests.bench.levels $(ARGS)
 
 bench-runtime: setup-python  ## elastic_runtime beside torchft, NVRx, torchrun and DCP
 	@$(PYTHON_) -m tests.bench.runtime $(ARGS)

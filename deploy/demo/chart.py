@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from deploy.demo.figures import merged
 from deploy.demo.record import Holding, Step
 
-COLORS = {"research": "#2a9d8f", "vision": "#e9c46a"}
+COLORS = {"research": "#2a9d8f", "vision": "#e9c46a", "plain": "#8ab6d6"}
 OTHER_COLOR = "#888888"
 MARK_COLOR = "#555555"
 RESIZE_COLOR = "#e76f51"

@@ -15,12 +15,19 @@ from cede.kube.client import Client
 from deploy.demo.record import Holding
 
 TEAMS = ("research", "vision")
+PLAIN_JOB = "plain"
 SYNC_TIMEOUT_S = 30
 
 
 def accelerators(pod: Pod) -> int:
     limits = [container.resources.limits for container in pod.spec.containers]
     return sum(amount(GPU, limit.get(GPU, 0)) for limit in limits)
+
+
+def holder(pod: Pod) -> str:
+    """The pod's team; the plain job of research is shown apart."""
+    is_plain = pod.metadata.labels.get(POD_JOB_NAME) == PLAIN_JOB
+    return PLAIN_JOB if is_plain else pod.metadata.namespace
 
 
 class ClusterWatch:
@@ -42,7 +49,7 @@ class ClusterWatch:
         by_team = Counter[str]()
         for pod in self.pods.all():
             if pod.metadata.namespace in TEAMS and pod.status.phase == "Running":
-                by_team[pod.metadata.namespace] += accelerators(pod)
+                by_team[holder(pod)] += accelerators(pod)
                 self.running_at.setdefault(pod.metadata.uid, now)
         for workload in self.workloads.all():
             self.created_at.setdefault(workload.metadata.uid, now)

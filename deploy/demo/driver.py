@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cede.api.kueue import Pod
 from cede.api.names import POD_INDEX, POD_JOB_UID
-from deploy.demo.cluster_watch import ClusterWatch
+from deploy.demo.cluster_watch import PLAIN_JOB, ClusterWatch
 from deploy.demo.kubectl import Kubectl, KubectlFailed
 from deploy.demo.record import Line, Step
 from deploy.demo.terminal import Screen
@@ -65,6 +65,7 @@ class Driver:
         """Like `wait_until`, for what only kubectl can tell."""
         end = time.monotonic() + timeout_s
         while not await probe():
+            self.screen.draw(self.watch.present_holdings(), self.step)
             if time.monotonic() > end:
                 raise TimeoutError(f"waited {timeout_s:.0f} s for {subject}")
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -131,6 +132,15 @@ class Driver:
         run = (await read(RUN_FILE))[0]
         return steps, samples, run
 
+    async def plain_steps(self) -> list[Step]:
+        """The steps that the plain job has done so far, all of them; none while it does not run."""
+        for pod in self.watch.running("research", PLAIN_JOB):
+            path = journal_path(pod, STEP_FILES)
+            with suppress(KubectlFailed):
+                lines = await self.kubectl.read_lines("research", pod.metadata.name, path)
+                return [Step.read(line) for line in lines]
+        return []
+
     # --- the administrator ------------------------------------------------------------------------
     async def apply_policy_and_allocations(self) -> None:
         files = [EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml"]
@@ -180,6 +190,18 @@ class Driver:
         last = max(self.watch.running_at[pod.metadata.uid] for pod in pods)
         return last - self.watch.created_at[workload.metadata.uid]
 
+    async def end_owner_job(self) -> None:
+        """Ends vision's job before its time. Afterwards neither its pods nor its Workload exist."""
+        await self.delete_job("vision", OWNER_JOB)
+        await self.wait_until(
+            lambda: (
+                not self.watch.pods_of("vision", OWNER_JOB)
+                and self.watch.workload_of("vision", OWNER_JOB) is None
+            ),
+            "vision's job to be gone",
+            60,
+        )
+
     async def delete_job(self, namespace: str, job: str) -> None:
         await self.kubectl(
             "delete", "job", "-n", namespace, job, "--ignore-not-found", "--wait=true"
@@ -190,6 +212,7 @@ class Driver:
         for namespace, job in (
             ("vision", OWNER_JOB),
             ("research", ELASTIC_JOB),
+            ("research", PLAIN_JOB),
             ("research", STOCK_JOB),
         ):
             with suppress(KubectlFailed):

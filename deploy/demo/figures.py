@@ -124,6 +124,28 @@ def pause_of_shrink(steps: Sequence[Step]) -> Pause:
     return Pause(math.nan, math.nan, math.nan)
 
 
+# --- a gentle stop --------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class GentleStop:
+    """What a job lost that was stopped, and began again after a step that it had saved."""
+
+    steps: int
+    steps_lost: int
+    # the last one; nan if it never began again
+    saved_step: float
+
+
+def gentle_stop(steps: Sequence[Step]) -> GentleStop:
+    """From the journal of one rank, in which a step's generation is the step after which the job
+    had begun. A step is lost if it is missing or was done twice."""
+    numbers = {step.step for step in steps}
+    last = max(numbers, default=0)
+    missing = last - len(numbers)
+    repeated = len(steps) - len(numbers)
+    began_after = max((step.generation for step in steps), default=0)
+    return GentleStop(last, missing + repeated, began_after or math.nan)
+
+
 # --- lost time ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Kill:

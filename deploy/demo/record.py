@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How many accelerators each team has from `time` on."""
+    """How many accelerators each team has from `time` on; research's plain job counts apart."""
 
     time: float
     by_team: Mapping[str, int] = field(default_factory=dict)
@@ -55,6 +55,11 @@ class Record:
     run: Line = field(default_factory=dict)
     # the steps of the job under stock Kueue, as they were followed
     killed_steps: list[Step] = field(default_factory=list)
+    # all steps of the plain job; their generation is the step after which it had begun
+    plain_steps: list[Step] = field(default_factory=list)
+    # vision's wait for the plain job, and the time until that trained again
+    plain_owner_wait_s: float = 0.0
+    plain_back_s: float = 0.0
     owner_wait_s: float = 0.0
     owner_wait_killed_s: float = 0.0
     grew_back_s: float = 0.0

@@ -1,10 +1,13 @@
-"""The two halves of the demo: a job cedes with Cede, and is killed with stock Kueue."""
+"""The halves of the demo: jobs give way gently with Cede, and one is killed with stock Kueue."""
 
 import time
 
+from deploy.demo.cluster_watch import PLAIN_JOB
 from deploy.demo.driver import ELASTIC_JOB, OWNER_JOB, STOCK_JOB, Driver
 from deploy.demo.record import Record
 
+PLAIN_STEPS = 5
+"""The plain job has done so many when it is stopped."""
 KILL_AFTER_STEP = 47
 """The kill comes a second or two later, about half-way between two checkpoints."""
 
@@ -20,12 +23,21 @@ async def share(driver: Driver) -> None:
 
 
 async def cede(driver: Driver, record: Record, full_size: int) -> None:
-    """An elastic job borrows vision's half, cedes it, and gets it back."""
+    """A plain job is stopped for vision and comes back. Then an elastic job cedes half of the
+    cluster, and gets it back."""
     driver.screen.report(
-        "Research sends an ordinary Job: kubectl apply -f examples/gpt/job.yaml (sizes 2-8)."
+        "Research sends a Job that knows nothing of Cede: a script under torchrun, for 4 "
+        "accelerators (examples/gentle)."
     )
+    await driver.submit("gentle/job.yaml")
+    # it needs a whole node
+    await driver.wait_until(
+        lambda: bool(driver.watch.running("research", PLAIN_JOB)), "the plain job's pod to run", 60
+    )
+    driver.screen.report("And an elastic one, of 2 to 8 pods: examples/gpt/job.yaml.")
     await driver.submit("gpt/job.yaml")
     async with driver.following(ELASTIC_JOB):
+        await _stop_gently(driver, record, full_size)
         await _grow(driver, full_size)
         survivors = await _shrink(driver, record, full_size)
         await _grow_back(driver, record, full_size, survivors)
@@ -38,10 +50,47 @@ async def cede(driver: Driver, record: Record, full_size: int) -> None:
     await driver.wait_for_end("research", ELASTIC_JOB)
 
 
+async def _stop_gently(driver: Driver, record: Record, full_size: int) -> None:
+    """The plain job is stopped for vision, comes back, and is deleted."""
+    await driver.wait_until(
+        lambda: driver.trains_on(full_size // 2), "the elastic job to train on 4", 150
+    )
+
+    async def plain_trains() -> bool:
+        return len(await driver.plain_steps()) >= PLAIN_STEPS
+
+    await driver.poll(plain_trains, f"{PLAIN_STEPS} steps of the plain job", 180)
+    driver.screen.report(
+        "Both train, on 4 each. Now vision wants its 4 back. To shrink the elastic job to 2 would "
+        "not be enough: the plain one, of a lower class, is told to save and to end."
+    )
+    record.marks["plain is told"] = time.time()
+    record.plain_owner_wait_s = await driver.submit_owner_job()
+    driver.screen.report(f"Vision runs after {record.plain_owner_wait_s:.2f} s, and is done soon.")
+    await driver.end_owner_job()
+    await _resume(driver, record)
+    await driver.delete_job("research", PLAIN_JOB)
+
+
+async def _resume(driver: Driver, record: Record) -> None:
+    freed = time.time()
+
+    async def plain_trains_again() -> bool:
+        record.plain_steps = await driver.plain_steps()
+        return any(step.time > freed for step in record.plain_steps)
+
+    await driver.poll(plain_trains_again, "the plain job to train again", 180)
+    again = next(step for step in record.plain_steps if step.time > freed)
+    record.plain_back_s = again.time - freed
+    record.marks["plain trains again"] = again.time
+    driver.screen.report(
+        f"The plain job is back by itself, and continues after step {again.generation}, which it "
+        f"had saved. It is deleted now."
+    )
+
+
 async def _grow(driver: Driver, full_size: int) -> None:
-    await driver.wait_until(lambda: driver.step is not None, "the first step", 120)
-    size = driver.step.size if driver.step else "?"
-    driver.screen.report(f"It trains on {size} accelerators. The others are idle, so it grows.")
+    driver.screen.report("4 accelerators are idle, so the elastic job grows.")
     await driver.wait_until(
         lambda: driver.trains_on(full_size), f"research to train on all {full_size}", 150
     )

@@ -5,7 +5,7 @@ import math
 from deploy.demo import figures
 from deploy.demo.record import Record
 
-MUST_BE_ZERO = ("steps_lost", "samples_lost", "samples_seen_twice")
+MUST_BE_ZERO = ("steps_lost", "samples_lost", "samples_seen_twice", "plain_steps_lost")
 
 
 def summary(record: Record, full_size: int, stages: dict[str, float]) -> dict[str, float]:
@@ -21,6 +21,7 @@ def summary(record: Record, full_size: int, stages: dict[str, float]) -> dict[st
     kill = figures.lost_by_kill(
         record.killed_steps, record.killed_at, record.restarted_at, full_size
     )
+    plain = figures.gentle_stop(record.plain_steps)
     ordered = figures.merged(record.steps)
     values = {
         "steps": counts.steps,
@@ -38,6 +39,11 @@ def summary(record: Record, full_size: int, stages: dict[str, float]) -> dict[st
         "step_4_s": figures.step_seconds(ordered, full_size // 2),
         "grew_back_s": record.grew_back_s,
         "accelerator_seconds_lost": figures.lost_by_ceding(record.steps, record.joined_at),
+        "plain_steps": plain.steps,
+        "plain_steps_lost": plain.steps_lost,
+        "plain_saved_step": plain.saved_step,
+        "plain_owner_wait_s": record.plain_owner_wait_s,
+        "plain_back_s": record.plain_back_s,
         "killed_steps_lost": kill.steps_lost,
         "killed_accelerator_seconds_lost": kill.accelerator_seconds_lost,
     }
@@ -73,6 +79,10 @@ def table(values: dict[str, float]) -> str:
             "{killed_accelerator_seconds_lost:.0f} s",
         ),
         ("grew back after", "{grew_back_s:.1f} s", ""),
+        ("the plain job: steps lost", "{plain_steps_lost:.0f} of {plain_steps:.0f}", ""),
+        ("  it continued after step", "{plain_saved_step:.0f}", ""),
+        ("  owner's wait for it", "{plain_owner_wait_s:.2f} s", ""),
+        ("  it trained again after", "{plain_back_s:.1f} s", ""),
     ]
     return "\n".join(
         f"  {name:28}{cede.format(**values):24}{stock.format(**values)}"

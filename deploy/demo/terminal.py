@@ -7,7 +7,7 @@ from typing import TextIO
 
 from deploy.demo.record import Step
 
-COLORS = {"research": "\033[36m", "vision": "\033[33m"}
+COLORS = {"research": "\033[36m", "vision": "\033[33m", "plain": "\033[34m"}
 CLEAR = "\033[K"
 RESET = "\033[0m"
 DIM = "\033[2m"

@@ -19,6 +19,7 @@ class Torchrun(Job):
     def __init__(self, agents: int) -> None:
         super().__init__(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
         self.agents, self.port = agents, free_port()
+        self.script = [str(WORKERS / "with_torchrun.py")]
 
     def begin(self) -> None:
         for _ in range(self.agents):
@@ -51,7 +52,7 @@ class Torchrun(Job):
                 "127.0.0.1",
                 "--max-restarts",
                 "10",
-                str(WORKERS / "with_torchrun.py"),
+                *self.script,
             ),
         )
 

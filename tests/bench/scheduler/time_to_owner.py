@@ -96,7 +96,7 @@ class Bench:
             )
 
         for team in ("vision", "research"):
-            await self._until(partial(self._has_queue, team), f"the queue of {team}")
+            await self.until(partial(self._has_queue, team), f"the queue of {team}")
 
     async def _has_queue(self, team: str) -> bool:
         return bool(await self._get_or_empty(LOCAL_QUEUES, (team, names.LOCAL_QUEUE)))
@@ -111,7 +111,7 @@ class Bench:
             preemption = queue.get("spec", {}).get("preemption", {})
             return bool(preemption.get("reclaimWithinCohort") == expected)
 
-        await self._until(is_set, f"mode {mode}")
+        await self.until(is_set, f"mode {mode}")
 
     async def _get_or_empty(self, kind: Any, key: tuple[str, str]) -> Json:
         try:
@@ -120,18 +120,18 @@ class Bench:
             return {}
         return body
 
-    async def _until(self, probe: Callable[[], Awaitable[bool]], what: str) -> None:
+    async def until(self, probe: Callable[[], Awaitable[bool]], what: str) -> None:
         end = time.monotonic() + TIMEOUT_S
         while not await probe():
             if time.monotonic() > end:
                 raise TimeoutError(f"waited {TIMEOUT_S:.0f} s for {what}")
             await asyncio.sleep(POLL_S)
 
-    async def _until_running(self, namespace: str, job: str, pods: int) -> None:
+    async def until_running(self, namespace: str, job: str, pods: int) -> None:
         async def run() -> bool:
             return len(self.watch.running(namespace, job)) >= pods
 
-        await self._until(run, f"{pods} pods of {job} to run")
+        await self.until(run, f"{pods} pods of {job} to run")
 
     # --- jobs -------------------------------------------------------------------------------------
     @asynccontextmanager
@@ -152,10 +152,10 @@ class Bench:
         """On as many pods as they want; those that train, on as many do."""
         for index, pods in enumerate(case.victims):
             job = f"victim-{index}"
-            await self._until_running("research", job, pods)
+            await self.until_running("research", job, pods)
             if elastic:
                 trains = Training(self.cluster, "research", job).trains_on(pods)
-                await self._until(partial(asyncio.to_thread, trains), f"{job} to train on {pods}")
+                await self.until(partial(asyncio.to_thread, trains), f"{job} to train on {pods}")
         await asyncio.sleep(SETTLE_S)
 
     async def delete(self, namespace: str, job: str) -> None:
@@ -167,7 +167,7 @@ class Bench:
         async def is_gone() -> bool:
             return not self.watch.pods_of(namespace, job)
 
-        await self._until(is_gone, f"the pods of {job} to be gone")
+        await self.until(is_gone, f"the pods of {job} to be gone")
 
     # --- one sample -------------------------------------------------------------------------------
     async def sample(self, case: Case) -> Sample:
@@ -176,7 +176,7 @@ class Bench:
         namespace, job = OWNER
         await self.client.create(JOBS, sleeping_job(*OWNER, case.claim), namespace=namespace)
         created = time.time()
-        await self._until_running(*OWNER, case.claim)
+        await self.until_running(*OWNER, case.claim)
         pods = self.watch.running(namespace, job)
         running = max(self.watch.running_at[pod.metadata.uid] for pod in pods)
         cessions = [c for c in await self._cessions() if c["metadata"]["uid"] not in known]

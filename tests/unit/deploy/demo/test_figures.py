@@ -8,7 +8,9 @@ import pytest
 
 from deploy.demo.figures import (
     Account,
+    GentleStop,
     account,
+    gentle_stop,
     lost_by_ceding,
     lost_by_kill,
     pause_of_shrink,
@@ -184,3 +186,24 @@ def test_the_time_lost_by_ceding_is_counted_as_for_a_kill(
     log: list[Step], joined: list[float], expected: float
 ) -> None:
     assert lost_by_ceding(log, joined) == pytest.approx(expected)
+
+
+BEFORE = [Step(n, 1.0, 4, n * 0.5) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("again", "expected"),
+    [
+        pytest.param([4, 5], GentleStop(5, 0, 3.0), id="nothing lost"),
+        pytest.param([3, 4], GentleStop(4, 1, 3.0), id="a step that was done twice"),
+        pytest.param([5], GentleStop(5, 1, 3.0), id="a step that is missing"),
+    ],
+)
+def test_a_stopped_job_loses_the_steps_that_it_repeats(
+    again: list[int], expected: GentleStop
+) -> None:
+    assert gentle_stop([*BEFORE, *(Step(n, 1.0, 4, 9.0 + n, 3) for n in again)]) == expected
+
+
+def test_a_stop_after_which_the_job_never_began_again_is_not_measured() -> None:
+    assert math.isnan(gentle_stop(BEFORE).saved_step)

@@ -35,6 +35,9 @@ class FakeKubectl:
         self.mode = "Enforce"
         # the lines that the followed job has written, also before a restart
         self.lines: list[Line] = []
+        # the same of the plain job, and the step after which it began
+        self.plain: list[Line] = []
+        self.plain_saved = 0
         self._next_step = 1
         self._generation = 0
         self._tasks = set[asyncio.Task[None]]()
@@ -46,8 +49,10 @@ class FakeKubectl:
             self.mode = "Observe" if "Observe" in command else "Enforce"
         elif command.endswith("claim.yaml"):
             self._start_owner()
+        elif command.endswith("gentle/job.yaml"):
+            self._start("plain", 4)
         elif command.endswith("gpt/job.yaml"):
-            self._start("gpt", 8)
+            self._start("gpt", 4)
         elif command.endswith("job-torchrun.yaml"):
             self._start("gpt-torchrun", 8)
         elif command.startswith("delete job"):
@@ -79,11 +84,20 @@ class FakeKubectl:
             await asyncio.sleep(STEP_S)
 
     async def read_lines(self, namespace: str, pod: str, files: str) -> list[Line]:
+        if "/plain/" in files:
+            return self._plain_lines()
         if files.endswith("run.json"):
             return [{"micro_batches": 1, "micro_batch_size": 1, "samples": 10**6}]
         if "samples" in files:
             return [{**line, "micro_batch": 0, "samples": [line["step"]]} for line in self.lines]
         return list(self.lines)
+
+    def _plain_lines(self) -> list[Line]:
+        """It does a step whenever somebody looks."""
+        step = len(self.plain) + 1
+        line = {"step": step, "loss": 1.0, "size": 4, "generation": self.plain_saved}
+        self.plain.append({**line, "time": time.time()})
+        return list(self.plain)
 
     # --- jobs -------------------------------------------------------------------------------------
     def _start(self, job: str, size: int, namespace: str = "research") -> None:
@@ -96,11 +110,17 @@ class FakeKubectl:
         self._add_pods(namespace, job, range(size))
 
     def _start_owner(self) -> None:
+        self._start("inference", 4, "vision")
+        if self._pods("research", "plain"):
+            # it has saved
+            self.plain_saved = len(self.plain)
+            self._remove_pods("research", "plain")
+            # the demo ends vision's job
+            return
         if self.mode == "Enforce":
             self._resize(4)
         else:
             self._evict()
-        self._start("inference", 4, "vision")
         task = asyncio.create_task(self._end_owner())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -128,8 +148,7 @@ class FakeKubectl:
         workload = self.server.get(WORKLOADS, key) or {}
         evicted = {"type": "Evicted", "status": "True", "reason": "Preempted"}
         self.server.put(WORKLOADS, workload | {"status": {"conditions": [evicted]}})
-        for pod in self._pods("research", "gpt-torchrun"):
-            self.server.remove(PODS, ("research", pod["metadata"]["name"]))
+        self._remove_pods("research", "gpt-torchrun")
         # the last save
         self._next_step = 41
 
@@ -157,6 +176,17 @@ class FakeKubectl:
         if not self.server.get(WORKLOADS, (namespace, f"job-{job}")):
             raise KubectlFailed(f"no job {job}")
         self.server.remove(WORKLOADS, (namespace, f"job-{job}"))
+        self._remove_pods(namespace, job)
+        if self.plain_saved and job == "inference" and self._plain_waits():
+            self._add_pods("research", "plain", range(4))
+        if job == "plain":
+            self._resize(8)
+
+    def _plain_waits(self) -> bool:
+        is_there = self.server.get(WORKLOADS, ("research", "job-plain"))
+        return bool(is_there) and not self._pods("research", "plain")
+
+    def _remove_pods(self, namespace: str, job: str) -> None:
         for pod in self.server.objects(PODS):
             metadata = pod["metadata"]
             if metadata["namespace"] == namespace and metadata["labels"][POD_JOB_NAME] == job:
@@ -183,6 +213,8 @@ async def test_the_demo_records_a_cession_and_a_kill() -> None:
         record = await asyncio.wait_for(run(server, kubectl, output), 60)
         assert not server.objects(PODS)
     assert list(record.marks) == [
+        "plain is told",
+        "plain trains again",
         "vision asks",
         "vision runs",
         "vision is done",
@@ -195,6 +227,10 @@ async def test_the_demo_records_a_cession_and_a_kill() -> None:
     assert max(holding.by_team.get("vision", 0) for holding in record.holdings) == 4
     values = summary(record, 8, {})
     assert values["killed_steps_lost"] > 0
+    assert values["plain_saved_step"] > 0
+    assert {"plain", "research"} <= {
+        name for holding in record.holdings for name in holding.by_team
+    }
     assert defects(values) == []
     assert kubectl.mode == "Enforce"
     assert "Vision runs" in output.getvalue()

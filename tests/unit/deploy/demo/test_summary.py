@@ -8,7 +8,14 @@ import pytest
 from deploy.demo.record import Record, Step
 from deploy.demo.summary import defects, measured, summary, table
 
-GOOD = {"steps": 240, "steps_lost": 0, "samples_lost": 0, "samples_seen_twice": 0, "pause_ms": 37.0}
+GOOD = {
+    "steps": 240,
+    "steps_lost": 0,
+    "samples_lost": 0,
+    "samples_seen_twice": 0,
+    "plain_steps_lost": 0,
+    "pause_ms": 37.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -16,6 +23,7 @@ GOOD = {"steps": 240, "steps_lost": 0, "samples_lost": 0, "samples_seen_twice": 
     [
         pytest.param({}, [], id="good"),
         pytest.param({"steps_lost": 1}, ["steps_lost is 1"], id="a lost step"),
+        pytest.param({"plain_steps_lost": 2}, ["plain_steps_lost is 2"], id="of the plain job"),
         pytest.param({"pause_ms": math.nan}, ["pause_ms was not measured"], id="not measured"),
         pytest.param({"steps": 0}, ["the job's journal holds no step"], id="an empty journal"),
     ],
@@ -52,6 +60,8 @@ def a_record() -> Record:
         + [Step(n, 1.0, 8, 100.0 + n) for n in range(21, 30)],
         killed_at=25.5,
         restarted_at=110.0,
+        plain_steps=[Step(n, 1.0, 4, n * 0.5) for n in range(1, 8)]
+        + [Step(n, 1.0, 4, n * 0.5, 7) for n in range(8, 12)],
         owner_wait_s=2.0,
         owner_wait_killed_s=4.0,
         grew_back_s=9.0,
@@ -62,6 +72,7 @@ def test_the_summary_of_a_good_run_has_no_defect() -> None:
     values = summary(a_record(), 8, {"cluster_s": 1.5})
     assert defects(values) == []
     assert (values["steps"], values["killed_steps_lost"], values["cluster_s"]) == (29, 5, 1.5)
+    assert (values["plain_steps"], values["plain_saved_step"]) == (11, 7)
     assert (values["owner_wait_ratio"], values["step_4_s"], values["pause_ms"]) == (0.5, 0.5, 50.0)
 
 
