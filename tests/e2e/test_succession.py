@@ -41,18 +41,7 @@ def gpt(cluster: Cluster) -> Training:
 
 
 @pytest.fixture(scope="module")
-def research(cluster: Cluster) -> Iterator[None]:
-    for name in ("policy.yaml", "allocations.yaml"):
-        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
-    cluster.kubectl("wait", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
-    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
-    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
-    yield
-    cluster.without_teams()
-
-
-@pytest.fixture(scope="module")
-def trained(cluster: Cluster, research: None) -> None:
+def trained(cluster: Cluster, growing: Cluster) -> None:
     """The job of examples/gpt on four accelerators: pod 0 is alone on n1.
 
     The tests follow each other: each finds the pods where the one before left them.
