@@ -1,11 +1,12 @@
 """Removes Cede from a cluster: `cede release` and `cede uninstall`. Both can be run again."""
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from cede.api import guards, names, private_quota
 from cede.api.allocation import ComputeAllocation
-from cede.api.kueue import MetadataOnly
+from cede.api.kueue import MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
@@ -16,7 +17,11 @@ from cede.api.objects import (
     Json,
     Key,
     Kind,
+    rfc3339,
+    unix,
 )
+from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners, pod_owner
+from cede.api.workload_identity import identity
 from cede.kube.client import Client
 from cede.kube.errors import ApiError, NotFound
 
@@ -26,13 +31,17 @@ POD_SELECTOR = "app.kubernetes.io/part-of=cede"
 """Selects the pods of Cede's components, by their label in deploy/base."""
 Outcome = tuple[list[str], list[str]]
 """(what was done, what failed), a sentence each."""
+Tell = Callable[[str], None]
+"""Shows a sentence while the command runs."""
 
 
 class Steps:
     """Runs one step after the other. It skips objects that do not exist, and notes failures."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tell: Tell) -> None:
         self._client = client
+        self._tell = tell
+        self._told = ""
         self.done = list[str]()
         self.failed = list[str]()
 
@@ -50,28 +59,35 @@ class Steps:
         else:
             self.done.append(result)
 
+    def tell_once(self, sentence: str) -> None:
+        """Not again when it is the same as before."""
+        if sentence != self._told:
+            self._tell(sentence)
+        self._told = sentence
+
     @property
     def outcome(self) -> Outcome:
         return self.done, self.failed
 
 
-async def release(client: Client) -> Outcome:
-    """Kueue preempts by its own rules afterwards, whether or not a component of Cede runs.
+async def release(client: Client, tell: Tell) -> Outcome:
+    """Kueue preempts by its own rules afterwards, whether or not a component of Cede runs. Jobs
+    that were stopped wait at their old places, and none has pods that still save.
 
     The policy comes first: otherwise a running quota_controller or scheduler would undo the rest.
     """
-    steps = Steps(client)
+    steps = Steps(client, tell)
     await _release(client, steps)
     return steps.outcome
 
 
-async def uninstall(client: Client) -> Outcome:
+async def uninstall(client: Client, tell: Tell) -> Outcome:
     """No component runs and no finalizer of ours is left afterwards: `kubectl delete -k` completes.
 
     Jobs and quotas stay. An allocation has our finalizer until it is drained, and without the
     quota_controller nothing else would remove it.
     """
-    steps = Steps(client)
+    steps = Steps(client, tell)
     await _release(client, steps)
     for name in (names.QUOTA_CONTROLLER, names.SCHEDULER, names.WEBHOOK):
         key = (names.SYSTEM_NAMESPACE, name)
@@ -81,7 +97,7 @@ async def uninstall(client: Client) -> Outcome:
     # a quota_controller that is still stopping would add its finalizer again
     if await _pods_have_ended(client):
         # what a pass of the scheduler wrote after the first time
-        again = Steps(client)
+        again = Steps(client, tell)
         await _release(client, again)
         steps.failed += again.failed
         await _remove_finalizers(client, steps)
@@ -126,13 +142,7 @@ async def _release(client: Client, steps: Steps) -> None:
     # after private quota, which would be more than there is without them
     for cession in guarded:
         await _delete_guard(client, steps, cession)
-    for key in await _stopped_workloads(client):
-        await steps.patch(
-            WORKLOADS,
-            key,
-            {"metadata": {"labels": {names.STOPPED_FOR: None}}, "spec": {"active": True}},
-            f"Workload {key[0]}/{key[1]}: may be admitted again",
-        )
+    await _let_run_again(client, steps)
 
 
 async def _delete_guard(client: Client, steps: Steps, cession: str) -> None:
@@ -152,10 +162,57 @@ async def _preempt_own_tasks(client: Client) -> dict[str, str]:
     return {allocation.metadata.name: allocation.spec.preemptOwnTasks for allocation in allocations}
 
 
-async def _stopped_workloads(client: Client) -> list[Key]:
-    """The Workloads that were stopped for a Cession and do not run again yet."""
-    workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
-    return [workload.metadata.key for workload in workloads]
+async def _let_run_again(client: Client, steps: Steps) -> None:
+    """The Workloads that were stopped for a Cession may be admitted again. Each waits until its
+    pods have ended: new ones would continue from what the old ones have not saved yet."""
+    began = time.time()
+    tried = set[Key]()
+    while True:
+        workloads, _ = await client.list(WORKLOADS, MetadataOnly, labels=names.STOPPED_FOR)
+        stopped = [workload for workload in workloads if workload.metadata.key not in tried]
+        saving = await _saving(client, stopped, began)
+        for namespace, name in {workload.metadata.key for workload in stopped} - saving.keys():
+            await steps.patch(
+                WORKLOADS,
+                (namespace, name),
+                {"metadata": {"labels": {names.STOPPED_FOR: None}}, "spec": {"active": True}},
+                f"Workload {namespace}/{name}: may be admitted again",
+            )
+            tried.add((namespace, name))
+        if not saving:
+            return
+        steps.tell_once(_why_it_waits(saving))
+        await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def _saving(
+    client: Client, workloads: Iterable[MetadataOnly], began: float
+) -> dict[Key, float]:
+    """The Workloads whose pods may still save, and until when they are waited for, in Unix seconds.
+    Pods that are not told to end yet count as if they had been when the command `began`."""
+    keys = dict[Owner, Key]()
+    for workload in workloads:
+        key = workload.metadata.key
+        keys |= dict.fromkeys(job_owners(key, identity(workload)), key)
+    saving = dict[Key, float]()
+    for namespace in {owner.namespace for owner in keys}:
+        pods, _ = await client.list(PODS, Pod, namespace=namespace)
+        for pod in filter(_is_on_node, pods):
+            ends_by = (unix(pod.metadata.deletionTimestamp) or began) + END_TIMEOUT_S
+            stopped = keys.get(pod_owner(pod))
+            if stopped and time.time() < ends_by:
+                saving[stopped] = max(ends_by, saving.get(stopped, 0.0))
+    return saving
+
+
+def _is_on_node(pod: Pod) -> bool:
+    return bool(pod.spec.nodeName) and pod.status.phase in ("Pending", "Running")
+
+
+def _why_it_waits(saving: Mapping[Key, float]) -> str:
+    workloads = ", ".join(sorted("/".join(key) for key in saving))
+    until = rfc3339(max(saving.values()))
+    return f"waiting until the pods of {workloads} have saved and ended, {until} at the latest"
 
 
 async def _pods_have_ended(client: Client) -> bool:

@@ -1,17 +1,17 @@
 """PURE. Which job a Workload belongs to: the same while it is pending and while it has quota."""
 
-from cede.api.kueue import Workload
-from cede.api.objects import OwnerReference
+from cede.api.objects import OwnerReference, Projection
 
 
-def controller(workload: Workload) -> OwnerReference | None:
-    """The object that controls the Workload, such as a Job or a JobSet. A pod group, a StatefulSet
-    and a LeaderWorkerSet own theirs without controlling them."""
-    owners = workload.metadata.ownerReferences
+def controller(item: Projection) -> OwnerReference | None:
+    """The object that controls a Workload, such as a Job or a JobSet, or that made another object.
+    A pod group, a StatefulSet and a LeaderWorkerSet own their Workloads without controlling them.
+    """
+    owners = item.metadata.ownerReferences
     return next((owner for owner in owners if owner.controller), None)
 
 
-def owner(workload: Workload) -> OwnerReference | None:
+def owner(workload: Projection) -> OwnerReference | None:
     """What people call the job of this Workload. None for a Workload without owner and for a pod
     group, of which every pod is an owner."""
     owners = workload.metadata.ownerReferences
@@ -19,7 +19,7 @@ def owner(workload: Workload) -> OwnerReference | None:
     return controller(workload) or next(groups, None)
 
 
-def identity(workload: Workload) -> str:
+def identity(workload: Projection) -> str:
     """The uid of its controller; without one, its own.
 
     A Workload that is stopped and admitted again stays the same object, but each size of an elastic

@@ -2,16 +2,19 @@
 
 from cede.commands.command import DONE, CommandFailed, Options
 from cede.commands.connection import connected
-from cede.commands.output import show
+from cede.commands.output import show, warn
 
 
 async def release(chosen: Options) -> int:
-    """Enable Kueue's own preemption and stop Cede's; running jobs are not touched."""
+    """Enable Kueue's own preemption and stop Cede's; running jobs are not touched.
+
+    Jobs that are stopped may run again. It waits for those that still save.
+    """
     # it imports the client, which takes a second
     from cede.release import release
 
     async with connected(chosen) as client:
-        done, failed = await release(client)
+        done, failed = await release(client, _tell)
     return _report(chosen, done, failed)
 
 
@@ -23,8 +26,12 @@ async def uninstall(chosen: Options) -> int:
     from cede.release import uninstall
 
     async with connected(chosen) as client:
-        done, failed = await uninstall(client)
+        done, failed = await uninstall(client, _tell)
     return _report(chosen, done, failed)
+
+
+def _tell(sentence: str) -> None:
+    warn([sentence])
 
 
 def _report(chosen: Options, done: list[str], failed: list[str]) -> int:

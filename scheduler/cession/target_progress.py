@@ -17,12 +17,12 @@ from math import inf
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
+from cede.api.pod_owner import END_TIMEOUT_S
 from cede.api.short_text import listed
 from elastic_runtime.contract import Status
 from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
 from scheduler.cession.stage_times import led_s, once
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
-from scheduler.snapshot.ending_pods import END_TIMEOUT_S
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 

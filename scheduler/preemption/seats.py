@@ -144,7 +144,7 @@ def _of_pods(job: AdmittedWorkload, count: int) -> dict[str, int]:
 
 def places_are_known(job: AdmittedWorkload, keys: Iterable[FlavorResource]) -> bool:
     """Whether the job's pods on nodes request all that it uses of these resources. They do not
-    while a pod has no node, and the pods of some kinds, such as RayJobs, name no Workload."""
+    while a pod has no node."""
     used = Counter[str]()
     for key in keys:
         used[key[1]] += job.usage[key]

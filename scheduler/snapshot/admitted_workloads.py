@@ -6,12 +6,13 @@ from itertools import chain
 from operator import attrgetter
 
 from cede.api.kueue import Job, Workload
+from cede.api.pod_owner import Owner
 from elastic_runtime.contract import Status
 from scheduler.snapshot.job_index import JobIndex, NamespaceJobs
 from scheduler.snapshot.job_pods import JobPods, combined
 from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.observations import Observed
-from scheduler.snapshot.pod_index import Owner, PodIndex
+from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.read_workloads import read_admitted
 from scheduler.snapshot.workload_index import Entry, WorkloadIndex
 from scheduler.snapshot.workloads import AdmittedWorkload
@@ -88,7 +89,7 @@ def _read_all(
 ) -> Iterator[AdmittedWorkload]:
     for workload, facts in entries:
         children = jobs.children.get(facts.identity, ())
-        owners = [facts.owner, *(Owner(facts.namespace, child) for child in children)]
+        owners = [*facts.owners, *(Owner(facts.namespace, child) for child in children)]
         parts = [pods.shown(owner) for owner in owners]
         job = jobs.by_uid.get(facts.identity)
         yield single.get(workload.metadata.uid, _read, workload, job, *parts)

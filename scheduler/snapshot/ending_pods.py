@@ -4,14 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cede.api.cession import Cession
 from cede.api.objects import Key
+from cede.api.pod_owner import END_TIMEOUT_S, Owner, job_owners
 from scheduler.snapshot.job_index import JobIndex
 from scheduler.snapshot.job_pods import JobPods, combined
-from scheduler.snapshot.pod_index import Owner, PodIndex
+from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
-
-END_TIMEOUT_S = 30.0
-"""Beyond their grace period, pods that do not end are not waited for any longer: their node is
-gone, or does not answer."""
 
 
 def read_ending(
@@ -54,9 +51,7 @@ def _stopped(
 
 
 def _owners(identity: str, workload: Key, jobs: JobIndex) -> Iterator[Owner]:
-    """A group of pods has the name of its Workload."""
-    namespace, name = workload
-    yield Owner(namespace, identity)
-    yield Owner(namespace, group=name)
+    namespace, _ = workload
+    yield from job_owners(workload, identity)
     for child in jobs.in_namespace(namespace).children.get(identity, ()):
         yield Owner(namespace, child)

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cede.api.kueue import Job
+from cede.api.workload_identity import controller
 from scheduler.snapshot.memory import ReadObjects
-from scheduler.snapshot.pod_index import controller_uid
 
 
 class NamespaceJobs(NamedTuple):
     """The Jobs of a namespace."""
 
     by_uid: Mapping[str, Job]
-    # by the uid of another object that made them, such as a JobSet: the uids of Jobs
+    # by the uid of another object that made them, such as a RayJob: the uids of Jobs
     children: Mapping[str, Sequence[str]]
 
 
@@ -59,6 +59,6 @@ def _index(jobs: Iterable[Job]) -> NamespaceJobs:
     children: dict[str, list[str]] = defaultdict(list)
     # the order of the memory depends on what changed last
     for uid in sorted(by_uid):
-        if by_uid[uid].metadata.ownerReferences:
-            children[controller_uid(by_uid[uid].metadata)].append(uid)
+        if maker := controller(by_uid[uid]):
+            children[maker.uid].append(uid)
     return NamespaceJobs(by_uid, children)

@@ -81,8 +81,9 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
 
 
 def combined(parts: Sequence[JobPods]) -> JobPods:
-    """What several owners show together, such as the Jobs of a JobSet. Their indexes are no indexes
-    of the whole."""
+    """What several owners show together, such as the Jobs of an AppWrapper. Their indexes are no
+    indexes of the whole."""
+    parts = [part for part in parts if part is not NO_PODS]
     if len(parts) == 1:
         return parts[0]
     requested = defaultdict[str, Resources](Resources)

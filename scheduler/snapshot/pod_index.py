@@ -4,24 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cede.api import names
 from cede.api.kueue import Pod
-from cede.api.objects import Meta, OwnerReference
+from cede.api.pod_owner import Owner, pod_owner
 from cede.api.pods import pod_requests
 from cede.api.resources import Resources
 from scheduler.snapshot.job_pods import NO_PODS, JobPods, read_job_pods
 from scheduler.snapshot.memory import ReadObjects
 
 NOTHING: Mapping[str, int] = Resources()
-
-
-class Owner(NamedTuple):
-    """Whose a pod is: an object's by the uid of its controller, or a group's by the group's name. A
-    name never counts as a uid."""
-
-    namespace: str
-    uid: str = ""
-    group: str = ""
 
 
 class _PodFacts(NamedTuple):
@@ -93,29 +83,5 @@ def _read(pod: Pod) -> _PodFacts:
     return _PodFacts(
         node=pod.spec.nodeName if uses_node else "",
         requested=pod_requests(pod.spec) if uses_node else Resources(),
-        owner=_owner(pod),
+        owner=pod_owner(pod),
     )
-
-
-def _owner(pod: Pod) -> Owner:
-    """Kueue names a pod's group in an annotation, or in a label as its users do (Kueue:
-    pkg/util/pod/pod.go, GetPodGroupName). Anybody may write both. They take no pod away from the
-    Job that made it. A pod alone, or of a Deployment, has a Workload for itself.
-    """
-    metadata = pod.metadata
-    group = metadata.annotations.get(names.POD_GROUP) or metadata.labels.get(names.POD_GROUP, "")
-    reference = _controller(metadata)
-    if group and (reference is None or reference.kind != "Job"):
-        return Owner(metadata.namespace, group=group)
-    if reference is None or reference.kind == "ReplicaSet":
-        return Owner(metadata.namespace, uid=metadata.uid)
-    return Owner(metadata.namespace, uid=reference.uid)
-
-
-def controller_uid(metadata: Meta) -> str:
-    reference = _controller(metadata)
-    return reference.uid if reference else ""
-
-
-def _controller(metadata: Meta) -> OwnerReference | None:
-    return next((owner for owner in metadata.ownerReferences if owner.controller), None)

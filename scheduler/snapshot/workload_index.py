@@ -8,9 +8,9 @@ from typing import NamedTuple
 from cede.api import names
 from cede.api.kueue import Workload
 from cede.api.objects import Key, is_true
-from cede.api.workload_identity import identity
+from cede.api.pod_owner import Owner, job_owners
+from cede.api.workload_identity import controller, identity
 from scheduler.snapshot.memory import ReadObjects
-from scheduler.snapshot.pod_index import Owner
 from scheduler.snapshot.read_workloads import has_quota, replaced_slice
 
 
@@ -24,8 +24,8 @@ class Facts(NamedTuple):
     is_finished: bool
     # the Workload that it replaces
     replaces: Key | None
-    # of its pods
-    owner: Owner
+    # as whose its pods are found
+    owners: tuple[Owner, ...]
     local_queue: Key
 
     @property
@@ -117,16 +117,17 @@ class WorkloadIndex:
 
 
 def _read_facts(workload: Workload) -> Facts:
-    namespace, name = workload.metadata.key
+    key = workload.metadata.key
     uid = identity(workload)
-    # the Workload of a group of pods has the group's name, and nothing controls it
-    is_group = uid == workload.metadata.uid
+    maker = controller(workload)
+    owners = job_owners(key, uid)
     return Facts(
-        key=workload.metadata.key,
+        key=key,
         identity=uid,
         has_quota=has_quota(workload),
         is_finished=is_true(workload.status.conditions, names.FINISHED),
         replaces=replaced_slice(workload),
-        owner=Owner(namespace, group=name) if is_group else Owner(namespace, uid),
-        local_queue=(namespace, workload.spec.queueName),
+        # the runtime of a Job is asked at its pods: what another pod says makes it none of them
+        owners=owners[:1] if maker and maker.kind == "Job" else owners,
+        local_queue=(key[0], workload.spec.queueName),
     )

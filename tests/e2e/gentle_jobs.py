@@ -7,10 +7,9 @@ from uuid import uuid4
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.e2e.conftest import IMAGE, RESEARCH
 from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK, processes_per_pod
 
-IMAGE = "docker.io/library/cede-training:dev"
-NAMESPACE = "research"
 GRACE_S = 45
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
@@ -25,7 +24,7 @@ class GentleJob:
     kind: str
     launcher: str
     # how long a save takes
-    save_s: float = 0.5
+    save_s: float = 3.0
     after_preemption: str = names.REQUEUE
 
     @property
@@ -87,7 +86,7 @@ class GentleJob:
         runtime = {
             "apiVersion": TRAINER,
             "kind": "TrainingRuntime",
-            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "metadata": {"name": self.name, "namespace": RESEARCH},
             "spec": spec,
         }
         reference = {"name": self.name, "kind": "TrainingRuntime"}
@@ -97,7 +96,7 @@ class GentleJob:
         annotations = {names.GRACE: f"{GRACE_S}s", names.SAVE_TIME: "40s"}
         if self.after_preemption != names.REQUEUE:
             annotations[names.AFTER_PREEMPTION] = self.after_preemption
-        metadata = {"name": self.name, "namespace": NAMESPACE, "annotations": annotations}
+        metadata = {"name": self.name, "namespace": RESEARCH, "annotations": annotations}
         return {"apiVersion": api_version, "kind": self.kind, "metadata": metadata, "spec": spec}
 
     def _member(self, run: str, index: int) -> Json:
@@ -142,7 +141,7 @@ class GentleJob:
 
     def pods(self) -> list[Json]:
         """Its pods that run and are not being deleted."""
-        items = self.cluster.kubectl_json("get", "pods", "-n", NAMESPACE)["items"]
+        items = self.cluster.kubectl_json("get", "pods", "-n", RESEARCH)["items"]
         return [
             pod
             for pod in items
@@ -158,7 +157,7 @@ class GentleJob:
         assert pods, f"no pod of {self.name} runs"
         show = f"for file in /shared/{run}/log-*; do cat $file; echo; done"
         name = pods[0]["metadata"]["name"]
-        text = self.cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "sh", "-c", show)
+        text = self.cluster.kubectl("exec", "-n", RESEARCH, name, "--", "sh", "-c", show)
         logs = [log for log in text.split("\n\n") if log.strip()]
         assert len(logs) == self.ranks, f"{len(logs)} of {self.ranks} ranks have begun"
         return logs

@@ -34,23 +34,13 @@ while True:
 """Any program that saves when it gets a signal."""
 
 
-@pytest.fixture(scope="module")
-def teams(cluster: Cluster) -> Iterator[None]:
-    manifests = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml")
-    cluster.kubectl("apply", *(word for file in manifests for word in ("-f", str(file))))
-    allocations = ("computeallocation/vision", "computeallocation/research")
-    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
-    yield
-    cluster.without_teams()
-
-
 @pytest.fixture
-def jobs(cluster: Cluster, teams: None) -> Iterator[Cluster]:
-    yield cluster
+def jobs(teams: Cluster) -> Iterator[Cluster]:
+    yield teams
     for namespace in ("research", "vision"):
-        cluster.kubectl("delete", "jobs", "-n", namespace, "--all", "--wait=true")
+        teams.kubectl("delete", "jobs", "-n", namespace, "--all", "--wait=true")
         # Kueue's finalizer stays on the pods of a group while their Workload exists
-        cluster.kubectl("delete", "workloads,pods", "-n", namespace, "--all", "--wait=true")
+        teams.kubectl("delete", "workloads,pods", "-n", namespace, "--all", "--wait=true")
 
 
 def fixed_size_job(**container: Any) -> Json:

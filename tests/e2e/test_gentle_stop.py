@@ -1,8 +1,8 @@
 """Jobs that know nothing of Cede are stopped for a preemptor, save, and continue at that step."""
 
-import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,11 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.e2e.gentle_jobs import IMAGE, NAMESPACE, GentleJob, check_nothing_lost
+from tests.e2e.conftest import RESEARCH, claim, end_claim, let_claim_run
+from tests.e2e.gentle_jobs import GentleJob, check_nothing_lost
 from tests.e2e.gentle_programs import LAUNCHERS, REPEATED, WITH_FRAMEWORK
 from tests.harness.local_cluster import deploy_local
-from tests.paths import TREE
 
-EXAMPLES = TREE / "examples"
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
@@ -42,23 +41,10 @@ PACKAGES = Path.home() / ".cache/cede/integrations/lib/python3.11/site-packages"
 """What `make test-integrations` installed, for the Python of the image."""
 
 
-@pytest.fixture(scope="module")
-def teams(cluster: Cluster) -> Iterator[Cluster]:
-    """Half of the cluster each; research uses its own half for something else."""
-    manifests = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml")
-    cluster.kubectl("apply", *(word for file in manifests for word in ("-f", str(file))))
-    allocations = ("computeallocation/vision", "computeallocation/research")
-    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper(NAMESPACE, "filler")))
-    cluster.until(lambda: runs(cluster, NAMESPACE, "filler"), "research's other job to run", 90)
-    yield cluster
-    cluster.without_teams()
-
-
 @pytest.fixture
-def jobs(teams: Cluster) -> Iterator[Cluster]:
-    yield teams
-    kubectl = teams.kubectl
+def jobs(borrowing: Cluster) -> Iterator[Cluster]:
+    yield borrowing
+    kubectl = borrowing.kubectl
     kubectl("delete", "job", "-n", "vision", "--all", "--wait=true")
     kubectl("delete", "cessions", "--all")
     added = (
@@ -67,36 +53,17 @@ def jobs(teams: Cluster) -> Iterator[Cluster]:
         "jobsets.jobset.x-k8s.io",
     )
     for crd in kubectl("get", "crd", "--ignore-not-found", "-o", "name", *added).split():
-        kubectl("delete", crd.partition("/")[2], "-n", NAMESPACE, "--all", "--wait=true")
-    kubectl("delete", "jobs,deployments", "-n", NAMESPACE, "-l", "!keep", "--wait=true")
+        kubectl("delete", crd.partition("/")[2], "-n", RESEARCH, "--all", "--wait=true")
+    kubectl("delete", "jobs,deployments", "-n", RESEARCH, "-l", "!keep", "--wait=true")
     # Kueue's finalizer stays on the pods of a group while their Workload exists
     others = [
         f"workload/{item['metadata']['name']}"
-        for item in teams.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]
+        for item in borrowing.kubectl_json("get", "workloads", "-n", RESEARCH)["items"]
         if "filler" not in item["metadata"]["name"]
     ]
     if others:
-        kubectl("delete", "-n", NAMESPACE, "--ignore-not-found", *others)
-    kubectl("delete", "pods", "-n", NAMESPACE, "-l", names.POD_GROUP, "--wait=true")
-
-
-def sleeper(namespace: str, name: str) -> Json:
-    """A Job that does nothing with four accelerators."""
-    container = {
-        "name": "sleep",
-        "image": IMAGE,
-        "command": ["python", "-c", "import time; time.sleep(3600)"],
-        "resources": {"limits": {names.GPU: "4"}},
-    }
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    metadata = {"name": name, "namespace": namespace, "labels": {"keep": "true"}}
-    spec = {"template": {"spec": pod}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
-
-
-def runs(cluster: Cluster, namespace: str, name: str) -> bool:
-    job = cluster.kubectl_json("get", "job", "-n", namespace, name)
-    return bool(job["status"].get("ready"))
+        kubectl("delete", "-n", RESEARCH, "--ignore-not-found", *others)
+    kubectl("delete", "pods", "-n", RESEARCH, "-l", names.POD_GROUP, "--wait=true")
 
 
 def start(gentle: GentleJob) -> str:
@@ -111,14 +78,20 @@ def start(gentle: GentleJob) -> str:
 
 
 def take_back(cluster: Cluster) -> Json:
-    """Vision takes its half back. The progress of the job that is stopped for it."""
+    """Vision takes its half back. The progress of the job that is stopped for it, once its pods
+    have ended."""
     known = {cession["metadata"]["uid"] for cession in cessions(cluster)}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim")))
-    cluster.until(lambda: runs(cluster, "vision", "claim"), "vision's pods to run", 120)
-    [cession] = [item for item in cessions(cluster) if item["metadata"]["uid"] not in known]
-    [target] = cession["status"]["targets"]
-    assert target["stopped"], target
-    return dict(target)
+    claim(cluster, 4)
+    let_claim_run(cluster)
+
+    def target() -> Json:
+        [cession] = [item for item in cessions(cluster) if item["metadata"]["uid"] not in known]
+        [target] = cession["status"]["targets"]
+        return dict(target)
+
+    assert target()["stopped"], target()
+    cluster.until(lambda: target().get("goneTime"), "the stopped job's pods to end", 30)
+    return target()
 
 
 def cessions(cluster: Cluster) -> list[Json]:
@@ -127,7 +100,7 @@ def cessions(cluster: Cluster) -> list[Json]:
 
 def come_back(gentle: GentleJob, run: str) -> None:
     """Vision's job ends, and the stopped one runs again."""
-    gentle.cluster.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    end_claim(gentle.cluster)
     if gentle.kind == "Pod":
         # the pods of a group are gone once they were stopped; their maker makes others
         gentle.create(run)
@@ -175,7 +148,8 @@ def test_a_job_saves_when_it_is_stopped_and_continues_at_that_step(
     gentle = GentleJob(jobs, kind, launcher)
     run = start(gentle)
     target = take_back(jobs)
-    assert target["goneTime"], target
+    # its quota is free before its pods, which save, have ended
+    assert launcher in WITH_FRAMEWORK or target["releasedTime"] < target["goneTime"], target
     come_back(gentle, run)
     check_all(gentle, run)
 
@@ -184,11 +158,11 @@ def test_a_job_that_shall_stop_does_not_come_back_by_itself(jobs: Cluster) -> No
     gentle = GentleJob(jobs, "Job", "python", after_preemption=names.STOP)
     run = start(gentle)
     assert take_back(jobs)["staysStopped"]
-    jobs.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
-    notes = ("get", "events", "-n", NAMESPACE, "--field-selector=reason=StaysStopped")
+    end_claim(jobs)
+    notes = ("get", "events", "-n", RESEARCH, "--field-selector=reason=StaysStopped")
     jobs.until(lambda: "create it again" in str(jobs.kubectl_json(*notes)), "an event", 30)
     assert not gentle.pods()
-    jobs.kubectl("delete", "job", "-n", NAMESPACE, gentle.name, "--wait=true")
+    jobs.kubectl("delete", "job", "-n", RESEARCH, gentle.name, "--wait=true")
     gentle.create(run)
     jobs.until(lambda: len(gentle.pods()) == 2, "it to run again", 120)
     check_all(gentle, run)
@@ -201,3 +175,28 @@ def test_torchrun_lets_its_workers_save_for_longer_than_its_own_30_seconds(jobs:
     take_back(jobs)
     come_back(gentle, run)
     check_all(gentle, run)
+
+
+@LONG
+def test_a_job_that_saves_while_cede_is_released_runs_again_only_afterwards(
+    jobs: Cluster, controllers: None
+) -> None:
+    """No scheduler helps."""
+    gentle = GentleJob(jobs, "TrainJob", "python", save_s=30)
+    run = start(gentle)
+    claim(jobs, 4)
+    jobs.until(lambda: not gentle.pods(), "its pods to be told to end", 60)
+    with jobs.switched_off(names.SCHEDULER):
+        release(jobs)
+        come_back(gentle, run)
+        check_all(gentle, run)
+    enforce = '{"spec": {"mode": "Enforce"}}'
+    jobs.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", enforce)
+
+
+def release(cluster: Cluster) -> None:
+    """By the command, which waits for pods that save."""
+    command = [sys.executable, "-m", "cede.cli", "release", "--kubeconfig", str(cluster.kubeconfig)]
+    process = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "waiting until the pods of" in process.stderr

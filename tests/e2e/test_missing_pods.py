@@ -35,20 +35,13 @@ def gpt(cluster: Cluster) -> Training:
 
 
 @pytest.fixture(scope="module")
-def research(cluster: Cluster) -> Iterator[None]:
+def research(growing: Cluster) -> None:
     """The job of examples/gpt on four accelerators."""
-    for name in ("policy.yaml", "allocations.yaml"):
-        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
-    cluster.kubectl("wait", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
-    cluster.kubectl("delete", "job", "-n", "research", "--all", "--wait=true")
-    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
-    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
+    growing.kubectl("delete", "job", "-n", "research", "--all", "--wait=true")
     job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
     job["metadata"]["annotations"]["cede.dev/sizes"] = "2-4"
     job["spec"] |= {"parallelism": 4, "completions": 4}
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(job))
-    yield
-    cluster.without_teams()
+    growing.kubectl("apply", "-f", "-", stdin=json.dumps(job))
 
 
 @pytest.fixture

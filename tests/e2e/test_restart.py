@@ -1,8 +1,6 @@
 """A script that was written for torchrun gives half of its pods back and gets them again, restarted
 in the pods that stay."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -12,55 +10,23 @@ from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line
+from tests.e2e.conftest import IMAGE, RESEARCH, claim, create, end_claim, let_claim_run
 from tests.e2e.training import Training
-from tests.paths import TREE
 
-EXAMPLES = TREE / "examples"
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
 Cluster = Any
-NAMESPACE = "research"
 NAME = "restarted"
 
 
-@pytest.fixture
-def folder(cluster: Cluster) -> Iterator[str]:
-    """Half of the cluster each. Of research's own half another job has all, so that its second job
-    borrows. Yields where that one saves."""
-    files = ("policy.yaml", "allocations.yaml")
-    cluster.kubectl("apply", *(word for file in files for word in ("-f", str(EXAMPLES / file))))
-    allocations = ("computeallocation/vision", "computeallocation/research")
-    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
-    create(cluster, sleeper(NAMESPACE, "filler", 4))
-    cluster.until(lambda: runs(cluster, NAMESPACE, "filler"), "research's other job to run", 90)
-    yield f"/shared/restarted-{uuid4().hex[:8]}"
-    cluster.without_teams()
-
-
-def create(cluster: Cluster, job: Json) -> None:
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
-
-
-def runs(cluster: Cluster, namespace: str, name: str) -> bool:
-    job = cluster.kubectl_json("get", "job", "-n", namespace, name)
-    return bool(job["status"].get("ready"))
-
-
-def sleeper(namespace: str, name: str, accelerators: int) -> Json:
-    """A Job that does nothing."""
-    return job_of(
-        namespace, name, ["python", "-c", "import time; time.sleep(3600)"], accelerators, {}
-    )
-
-
-def job_of(
-    namespace: str, name: str, command: list[str], accelerators: int, annotations: dict[str, str]
-) -> Json:
-    folders = {"torch": "/var/lib/torch", "shared": "/var/lib/shared"}
+def restarted(folder: str) -> Json:
+    """Of two or four pods, which have an accelerator each. It saves in the folder."""
+    train = "python -m elastic_runtime --restart -- /examples/porting/restarted.py 1000000 0.02"
+    volumes = {"torch": "/var/lib/torch", "shared": "/var/lib/shared"}
     container = {
         "name": "train",
-        "image": "docker.io/library/cede-training:dev",
-        "command": command,
+        "image": IMAGE,
+        "command": ["sh", "-c", f"mkdir -p {folder} && cd {folder} && exec {train}"],
         "env": [
             {"name": "PYTHONPATH", "value": "/torch"},
             {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
@@ -68,35 +34,28 @@ def job_of(
         ],
         "resources": {
             "requests": {"cpu": "20m", "memory": "64Mi"},
-            "limits": {names.GPU: str(accelerators)},
+            "limits": {names.GPU: "1"},
         },
-        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in folders],
+        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in volumes],
     }
     pod = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 1,
         "containers": [container],
-        "volumes": [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()],
+        "volumes": [{"name": name, "hostPath": {"path": path}} for name, path in volumes.items()],
     }
-    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
-    spec: Json = {"template": {"spec": pod}}
+    annotations = {names.SIZES: "2,4", names.GRACE: "60s"}
+    metadata = {"name": NAME, "namespace": RESEARCH, "annotations": annotations}
+    counts = {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
+    spec = {**counts, "template": {"spec": pod}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def restarted(folder: str) -> Json:
-    """Of two or four pods, which have an accelerator each."""
-    train = "python -m elastic_runtime --restart -- /examples/porting/restarted.py 1000000 0.02"
-    command = ["sh", "-c", f"mkdir -p {folder} && cd {folder} && exec {train}"]
-    annotations = {names.SIZES: "2,4", names.GRACE: "60s"}
-    job = job_of(NAMESPACE, NAME, command, 1, annotations)
-    job["spec"] |= {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
-    return job
-
-
 def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
-    cluster: Cluster, folder: str
+    borrowing: Cluster,
 ) -> None:
-    training = Training(cluster, NAMESPACE, NAME)
+    cluster = borrowing
+    folder = f"/shared/restarted-{uuid4().hex[:8]}"
+    training = Training(cluster, RESEARCH, NAME)
 
     def steps() -> list[Line]:
         running = training.pods()
@@ -104,7 +63,7 @@ def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
             return []
         pod = running[0]["metadata"]["name"]
         show = f"cat {folder}/steps.jsonl || true"
-        return parse_lines(cluster.kubectl("exec", "-n", NAMESPACE, pod, "--", "sh", "-c", show))
+        return parse_lines(cluster.kubectl("exec", "-n", RESEARCH, pod, "--", "sh", "-c", show))
 
     def trains_with(world: int, beyond: int) -> bool:
         return [line["world"] for line in steps()[beyond:]][-3:] == [world] * 3
@@ -112,11 +71,11 @@ def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
     create(cluster, restarted(folder))
     cluster.until(lambda: trains_with(4, 0), "it to train with four pods", 180)
     known = len(steps())
-    create(cluster, sleeper("vision", "claim", 2))
-    cluster.until(lambda: runs(cluster, "vision", "claim"), "vision's pod to run", 120)
+    claim(cluster, 2)
+    let_claim_run(cluster)
     cluster.until(lambda: trains_with(2, known), "it to train with two pods", 120)
     known = len(steps())
-    cluster.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    end_claim(cluster)
     cluster.until(lambda: trains_with(4, known), "it to train with four pods again", 180)
     numbers = [line["step"] for line in steps()]
     assert numbers == [*range(1, len(numbers) + 1)]

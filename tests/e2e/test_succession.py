@@ -42,19 +42,8 @@ def gpt(cluster: Cluster) -> Training:
     return Training(cluster, "research", "gpt")
 
 
-@pytest.fixture(scope="module")
-def research(cluster: Cluster) -> Iterator[None]:
-    for name in ("policy.yaml", "allocations.yaml"):
-        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
-    cluster.kubectl("wait", "computeallocation/research", "--for=condition=Ready", "--timeout=60s")
-    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
-    cluster.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
-    yield
-    cluster.without_teams()
-
-
 @pytest.fixture
-def trained(cluster: Cluster, research: None) -> Iterator[None]:
+def trained(cluster: Cluster, growing: Cluster) -> Iterator[None]:
     """The job of examples/gpt on four accelerators: pod 0, the coordinator, is alone on n1."""
     job = yaml.safe_load((EXAMPLES / "gpt" / "job.yaml").read_text())
     job["metadata"]["annotations"]["cede.dev/sizes"] = "1-4"

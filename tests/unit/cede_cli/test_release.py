@@ -1,5 +1,9 @@
 """`cede release` and `cede uninstall` against an API server over real HTTP."""
 
+import asyncio
+import time
+from typing import Any
+
 import pytest
 from aiohttp import web
 
@@ -10,9 +14,11 @@ from cede.api.objects import (
     CLUSTER_QUEUES,
     DEPLOYMENTS,
     JOBS,
+    PODS,
     POLICIES,
     WORKLOADS,
     Json,
+    rfc3339,
 )
 from cede.api.private_quota import Original, PrivateQuota
 from tests.fakes.api_faults import refuses
@@ -116,6 +122,79 @@ async def test_release_activates_workloads_that_a_cession_stopped(
     assert (server.get(WORKLOADS, ("research", "job-other")) or {})["spec"]["active"] is False, (
         "its user stopped that one"
     )
+
+
+@pytest.mark.parametrize("ended", ["deleted", "failed"])
+async def test_a_stopped_job_runs_again_once_its_pods_have_ended(
+    server: ApiServer, cede: Run, ended: str
+) -> None:
+    """Of a TrainJob: its pods name its Workload. Everything else is done before."""
+    put_stopped(server, "TrainJob", "uid-train-job")
+    saving = pod_of_train_job(deleted=time.time() + 60)
+    server.put(PODS, saving)
+    looks = asyncio.Queue[web.Request]()
+
+    async def list_pods(request: web.Request) -> web.Response:
+        looks.put_nowait(request)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [saving]})
+
+    server.script("GET", PODS.path(namespace="research"), list_pods, list_pods)
+    command = asyncio.create_task(cede("release"))
+    for _ in range(2):
+        await asyncio.wait_for(looks.get(), 20)
+    assert not is_active(server)
+    assert preemption(server, "vision") == (STOCK, "BestEffortFIFO")
+    if ended == "deleted":
+        server.remove(PODS, ("research", "it-0"))
+    else:
+        server.put(PODS, {**saving, "status": {"phase": "Failed"}})
+    code, text, warnings = await command
+    assert (code, is_active(server)) == (0, True)
+    assert "Workload research/job-gpt: may be admitted again" in text
+    assert warnings.count("waiting until the pods of research/job-gpt have saved and ended") == 1
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param({"deleted": 1.0}, id="it had its time"),
+        pytest.param({"deleted": 4e9, "workload": "job-other"}, id="it is of another job"),
+        pytest.param({"deleted": 4e9, "node": ""}, id="it never began"),
+    ],
+)
+async def test_release_waits_for_no_other_pods(
+    server: ApiServer, cede: Run, pod: dict[str, Any]
+) -> None:
+    put_stopped(server, "TrainJob", "uid-train-job")
+    server.put(PODS, pod_of_train_job(**pod))
+    await cede("release")
+    assert is_active(server)
+
+
+def put_stopped(server: ApiServer, kind: str, uid: str) -> None:
+    """The Workload job-gpt, stopped for a Cession."""
+    owner = {"kind": kind, "name": "it", "uid": uid, "controller": True}
+    labels = {names.STOPPED_FOR: "c-1"}
+    metadata: Json = {"name": "job-gpt", "namespace": "research", "labels": labels}
+    metadata |= {"ownerReferences": [owner]}
+    server.put(WORKLOADS, {"metadata": metadata, "spec": {"active": False}})
+
+
+def is_active(server: ApiServer) -> bool:
+    return bool((server.get(WORKLOADS, ("research", "job-gpt")) or {})["spec"]["active"])
+
+
+def pod_of_train_job(deleted: float, workload: str = "job-gpt", node: str = "n1") -> Json:
+    """A Job of a JobSet made it. Its grace period ends at `deleted`, in Unix seconds."""
+    metadata = {
+        "name": "it-0",
+        "namespace": "research",
+        "labels": {names.JOB_SET_NAME: "it"},
+        "annotations": {names.POD_WORKLOAD: workload},
+        "deletionTimestamp": rfc3339(deleted),
+        "ownerReferences": [{"kind": "Job", "name": "it", "uid": "uid-job", "controller": True}],
+    }
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 
 async def test_release_continues_after_a_failed_step_and_reports_it(

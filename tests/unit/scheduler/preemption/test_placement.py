@@ -51,7 +51,7 @@ def full_nodes(*jobs: AdmittedWorkload, workload: PendingWorkload) -> Snapshot:
 
 
 def test_where_nobody_knows_the_places_of_pods_no_claim_is_refused_for_them() -> None:
-    """Pods of a RayJob name no Workload; a pod may also have no node yet."""
+    """Such as pods that have no node yet."""
     job = replace(spread("set", *"a" * 8), requested_per_node={}, node_of_index={})
     (plan,) = preemption_plans(full_nodes(job, workload=whole_node()))
     assert [target.job.name for target in plan.targets] == ["set"]

@@ -7,7 +7,8 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import Pod
-from scheduler.snapshot.ending_pods import END_TIMEOUT_S, is_ending, read_ending
+from cede.api.pod_owner import END_TIMEOUT_S
+from scheduler.snapshot.ending_pods import is_ending, read_ending
 from scheduler.snapshot.job_index import JobIndex
 from scheduler.snapshot.job_pods import JobPods
 from scheduler.snapshot.pod_index import PodIndex
@@ -17,6 +18,13 @@ from tests.unit.scheduler.snapshot.test_job_pods import pod
 STOPPED = cession("Admitted", 0, "Stop", targets=[{"uid": "job-uid-gpt", "stopped": True}])
 _MEMBER = pod(labels={names.POD_GROUP: "job-gpt"})
 MEMBER = replace(_MEMBER, metadata=replace(_MEMBER.metadata, ownerReferences=()))
+
+
+OF_TRAIN_JOB = pod(
+    "uid-of-a-job",
+    labels={names.JOB_SET_NAME: "gpt"},
+    annotations={names.POD_WORKLOAD: "job-gpt"},
+)
 
 
 def index(*pods: Pod) -> PodIndex:
@@ -30,6 +38,7 @@ def index(*pods: Pod) -> PodIndex:
     [
         pytest.param(pod("job-uid-gpt"), id="of a Job"),
         pytest.param(MEMBER, id="of a group, which has no uid"),
+        pytest.param(OF_TRAIN_JOB, id="of a Job of a JobSet of a TrainJob"),
     ],
 )
 def test_the_pods_of_a_stopped_target_are_found(saving: Pod) -> None:

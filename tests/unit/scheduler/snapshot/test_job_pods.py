@@ -90,9 +90,9 @@ def test_pods_that_are_not_ready_are_asked_last_and_those_that_do_not_run_never(
 
 
 def test_several_owners_together() -> None:
-    """Such as the Jobs of one JobSet."""
+    """Such as the Jobs of one AppWrapper."""
     parts = [read_job_pods([pod("a", labels=POD_0)]), read_job_pods([pod("b", node="n2")])]
-    together = combined(parts)
+    together = combined([NO_PODS, *parts])
     assert together.ready == 2
     assert together.requested_per_node == {"n1": {GPU: 1}, "n2": {GPU: 1}}
     assert together.addresses == ("10.0.0.1",)

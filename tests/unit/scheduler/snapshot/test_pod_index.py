@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from cede.api import names
 from cede.api.kueue import Pod
 from cede.api.objects import Json
+from cede.api.pod_owner import Owner
 from scheduler.snapshot.job_pods import NO_PODS
-from scheduler.snapshot.pod_index import Owner, PodIndex
+from scheduler.snapshot.pod_index import PodIndex
 from tests.builders.scheduler import GPU
 
 
@@ -72,7 +73,7 @@ def test_a_group_of_pods_is_known_by_its_name(place: str, kind: str) -> None:
     group = {names.POD_GROUP: "group"}
     label, note = (group, {}) if place == "labels" else ({}, group)
     grouped = pod("set" if kind else "", kind=kind, labels=label, annotations=note)
-    assert index(grouped).shown(Owner("research", group="group")).requested_per_node == {
+    assert index(grouped).shown(Owner("research", workload="group")).requested_per_node == {
         "n1": {GPU: 1}
     }
 
@@ -93,7 +94,7 @@ def test_a_pod_of_a_job_stays_its_own_whatever_group_its_label_names() -> None:
     group = {names.POD_GROUP: "group"}
     labelled = index(pod("u", labels=group, annotations=group))
     assert labelled.shown(Owner("research", "u")) is not NO_PODS
-    assert labelled.shown(Owner("research", group="group")) is NO_PODS
+    assert labelled.shown(Owner("research", workload="group")) is NO_PODS
 
 
 def test_a_node_without_pods_is_forgotten() -> None:

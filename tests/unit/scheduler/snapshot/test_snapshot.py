@@ -193,6 +193,37 @@ def test_the_pods_of_the_jobs_that_a_job_set_made_are_its_own() -> None:
     assert places_are_known(only(take(objects)), [KEY])
 
 
+def test_the_pods_that_name_the_workload_of_a_train_job_are_its_own() -> None:
+    """Between it and its pods are a JobSet and a Job."""
+    train_job = workload("it", 1, assigned=1, owners=owners_of_kind("TrainJob"))
+    named = of_job_set(names_workload="it")
+    objects = RawObjects(workloads=[train_job], cluster_queues=QUEUES, pods=[named])
+    assert places_are_known(only(take(objects)), [KEY])
+
+
+def test_a_pod_that_names_the_workload_of_a_job_is_none_of_its_pods() -> None:
+    """The runtime of the Job is asked at its pods."""
+    forged = of_job_set(names_workload="a")
+    current = take(
+        RawObjects(workloads=[workload("a", 1, assigned=1)], cluster_queues=QUEUES, pods=[forged])
+    )
+    assert only(current).requested_per_node == {}
+
+
+def of_job_set(names_workload: str) -> Pod:
+    metadata = {
+        "name": "it-0-0",
+        "namespace": "research",
+        "labels": {names.JOB_SET_NAME: "it"},
+        "annotations": {names.POD_WORKLOAD: names_workload},
+        "ownerReferences": [owner("Job", "it-0", "uid-it-0")],
+    }
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {GPU: 1}}}]}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}, Pod
+    )
+
+
 @pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "PodGroup", "Deployment"])
 def test_the_places_of_pods_are_known_for_every_kind_that_kueue_groups(kind: str) -> None:
     """Kueue names the group in an annotation, and the Workload is named like it."""

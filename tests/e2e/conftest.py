@@ -1,0 +1,83 @@
+"""What several of these tests begin with: the teams of examples/, and jobs that do nothing."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.paths import TREE
+
+EXAMPLES = TREE / "examples"
+IMAGE = "docker.io/library/cede-training:dev"
+RESEARCH = "research"
+CLAIM = ("vision", "claim")
+"""The job by which vision takes its half back."""
+# the fixture of tests/conftest.py
+Cluster = Any
+
+
+@pytest.fixture(scope="module")
+def teams(cluster: Cluster) -> Iterator[Cluster]:
+    """Vision and research, which own half of the cluster each."""
+    for name in ("policy.yaml", "allocations.yaml"):
+        cluster.kubectl("apply", "-f", str(EXAMPLES / name))
+    allocations = ("computeallocation/vision", "computeallocation/research")
+    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
+    yield cluster
+    cluster.without_teams()
+
+
+@pytest.fixture(scope="module")
+def borrowing(teams: Cluster) -> Cluster:
+    """A job that does nothing has research's own half, so that its next one borrows."""
+    create(teams, sleeper(RESEARCH, "filler", 4))
+    teams.until(lambda: runs(teams, RESEARCH, "filler"), "research's other job to run", 90)
+    return teams
+
+
+@pytest.fixture(scope="module")
+def growing(teams: Cluster) -> Cluster:
+    """Elastic jobs grow without a cooldown."""
+    at_once = '{"spec": {"preemption": {"growCooldownSeconds": 0}}}'
+    teams.kubectl("patch", "clusterpolicy", "default", "--type=merge", "-p", at_once)
+    return teams
+
+
+def claim(cluster: Cluster, accelerators: int) -> None:
+    """Vision takes so many of its accelerators back."""
+    create(cluster, sleeper(*CLAIM, accelerators))
+
+
+def let_claim_run(cluster: Cluster) -> None:
+    cluster.until(lambda: runs(cluster, *CLAIM), "vision's pod to run", 120)
+
+
+def end_claim(cluster: Cluster) -> None:
+    namespace, name = CLAIM
+    cluster.kubectl("delete", "job", "-n", namespace, name, "--wait=true")
+
+
+def create(cluster: Cluster, job: Json) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+
+
+def runs(cluster: Cluster, namespace: str, name: str) -> bool:
+    job = cluster.kubectl_json("get", "job", "-n", namespace, name)
+    return bool(job["status"].get("ready"))
+
+
+def sleeper(namespace: str, name: str, accelerators: int) -> Json:
+    """A Job that does nothing."""
+    container = {
+        "name": "sleep",
+        "image": IMAGE,
+        "command": ["python", "-c", "import time; time.sleep(3600)"],
+        "resources": {"limits": {names.GPU: str(accelerators)}},
+    }
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    metadata = {"name": name, "namespace": namespace, "labels": {"keep": "true"}}
+    spec = {"template": {"spec": pod}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
