@@ -2,7 +2,7 @@
 in the pods that stay."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from cede.api import names
 from cede.api.objects import Json
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line
+from deploy.local.store import PAUSE
 from tests.e2e.training import Training
 from tests.paths import TREE
 
@@ -93,9 +94,32 @@ def restarted(folder: str) -> Json:
     return job
 
 
+def injected(folder: str) -> Json:
+    """As its user has it for torchrun, in an image that has neither Cede nor the script."""
+    command = ["torchrun", "--nproc-per-node=gpu", "/script/restarted.py", "1000000", "0.02"]
+    annotations = {names.SIZES: "2,4", names.GRACE: "60s", names.RUNTIME: names.WRAP}
+    job = restarted(folder)
+    job["metadata"]["annotations"] = annotations
+    pod = job["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    container |= {"image": PAUSE, "command": command, "workingDir": folder}
+    container["volumeMounts"].append({"name": "script", "mountPath": "/script"})
+    pod["volumes"].append({"name": "script", "configMap": {"name": "script"}})
+    return job
+
+
+def create_script(cluster: Cluster) -> None:
+    data = {"restarted.py": (EXAMPLES / "porting" / "restarted.py").read_text()}
+    metadata = {"name": "script", "namespace": NAMESPACE}
+    script = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(script))
+
+
+@pytest.mark.parametrize("make_job", [restarted, injected])
 def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
-    cluster: Cluster, folder: str
+    cluster: Cluster, folder: str, make_job: Callable[[str], Json]
 ) -> None:
+    """Its own command starts the runtime, or the webhook brings both."""
     training = Training(cluster, NAMESPACE, NAME)
 
     def steps() -> list[Line]:
@@ -109,7 +133,8 @@ def test_a_script_for_torchrun_repeats_no_step_when_its_job_cedes_and_grows(
     def trains_with(world: int, beyond: int) -> bool:
         return [line["world"] for line in steps()[beyond:]][-3:] == [world] * 3
 
-    create(cluster, restarted(folder))
+    create_script(cluster)
+    create(cluster, make_job(folder))
     cluster.until(lambda: trains_with(4, 0), "it to train with four pods", 180)
     known = len(steps())
     create(cluster, sleeper("vision", "claim", 2))
