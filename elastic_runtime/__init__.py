@@ -5,7 +5,20 @@ because the agent, which is the pod's first process, must not import torch.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+# Below an older Python nothing else of this package can be parsed; this file can, since 3.6.
+if sys.version_info < (3, 11):  # noqa: UP036 - the image's Python may be any
+    _version = ".".join(str(part) for part in sys.version_info[:3])
+    _complaint = (
+        f"elastic_runtime: this is Python {_version} ({sys.executable}), and Python 3.11 to 3.14 "
+        f"is needed: use an image that has it, or name its other Python in the command"
+    )
+    # `python -m elastic_runtime` ends with this line; a script or a notebook may go on without us.
+    if sys.argv[0] == "-m":
+        sys.exit(_complaint)
+    raise ImportError(_complaint)
 
 __all__ = ["Deterministic", "Session", "Sharded", "__version__", "device", "restore"]
 # Of pyproject.toml. An image may hold these files without the metadata of an installed package.

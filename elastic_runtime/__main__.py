@@ -16,6 +16,7 @@ from pathlib import Path
 from elastic_runtime import contract
 from elastic_runtime.agent import (
     external_command,
+    injection,
     job_report,
     local_job,
     restarted_rank,
@@ -112,6 +113,16 @@ def missing_script(name: str, *, is_module: bool) -> str:
     return f"there is no module {name}: check its name, and that it is installed or in {Path.cwd()}"
 
 
+def missing_torch() -> str:
+    """Why no script can train with this Python; empty if torch is there. Does not import it."""
+    if importlib.util.find_spec("torch"):
+        return ""
+    return (
+        f"there is no torch for Python {sys.version.split()[0]} ({sys.executable}): use an image "
+        f"that has torch 2.13 to 2.15, or name its other Python in the command"
+    )
+
+
 def run_agent(
     parser: argparse.ArgumentParser, args: argparse.Namespace, script: Sequence[str]
 ) -> int:
@@ -125,6 +136,8 @@ def run_agent(
             f"not in a pod of an elastic job ({error} is missing): use --local N, or put "
             f"cede.dev/sizes on the Job"
         )
+    if warning := injection.other_runtime(sys.path):
+        logging.getLogger(__name__).warning("two runtimes", extra={"why": warning})
     pod = replace(pod, log_dir=args.log_dir, tee=args.tee)
     if args.signal and not args.restart:
         # One process per pod. A command that fails may not be started twice.
@@ -186,6 +199,8 @@ def main() -> int:
     is_command = args.signal and not args.restart
     is_script = not (is_command or script[0].startswith("-"))
     if is_script and (reason := missing_script(script[0], is_module=args.module)):
+        parser.error(reason)
+    if not is_command and (reason := missing_torch()):
         parser.error(reason)
     script = [*options, *script]
     try:

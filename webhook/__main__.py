@@ -7,26 +7,29 @@ import signal
 import ssl
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
 
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import LocalQueue
-from cede.api.names import POLICY_NAME, WEBHOOK
-from cede.api.objects import ALLOCATIONS, LOCAL_QUEUES, POLICIES
+from cede.api.names import POLICY_NAME, SYSTEM_NAMESPACE, WEBHOOK
+from cede.api.objects import ALLOCATIONS, DEPLOYMENTS, LOCAL_QUEUES, POLICIES
 from cede.api.policy import ClusterPolicy
 from cede.kube import health, logs, loop
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.connection import connect
+from cede.kube.errors import NotFound
 from webhook.certificates.keeper import CertificateKeeper
 from webhook.connections import Connections, listen
 from webhook.server import create_app
 from webhook.team import Team, build_team
 
 log = logging.getLogger("webhook")
+CONTAINER = "webhook"
+"""Ours in the Deployment: deploy/base/webhook/deployment.yaml."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class TeamCache:
     """Live copies of the objects that teams are built from. A team is built again only after one of
     them changes."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, runtime_image: str) -> None:
+        self._runtime_image = runtime_image
         self._teams: dict[str, Team] = {}
         self.policies = Cache(client, POLICIES, ClusterPolicy, changed=self._teams.clear)
         self.allocations = Cache(client, ALLOCATIONS, ComputeAllocation, changed=self._teams.clear)
@@ -75,13 +79,28 @@ class TeamCache:
 
     def get_team(self, namespace: str) -> Team:
         if namespace not in self._teams:
-            self._teams[namespace] = build_team(
+            team = build_team(
                 namespace,
                 self.policies.get(("", POLICY_NAME)),
                 self.allocations.all(),
                 self.queues.all(),
             )
+            self._teams[namespace] = replace(team, runtime_image=self._runtime_image)
         return self._teams[namespace]
+
+
+async def find_own_image(client: Client) -> str:
+    """The image of our Deployment, as every way to install it leaves it there; empty if there is
+    none, as outside a cluster. A Deployment with another image gets other pods, which ask again."""
+    try:
+        deployment = await client.get(DEPLOYMENTS, dict, (SYSTEM_NAMESPACE, WEBHOOK))
+    except NotFound:
+        log.warning("no runtime can be injected: the Deployment is not there")
+        return ""
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    # a webhook of others may have put its own container first
+    images = {container["name"]: str(container["image"]) for container in containers}
+    return images.get(CONTAINER, "")
 
 
 async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
@@ -92,7 +111,7 @@ async def serve(client: Client, flags: Flags, stop: asyncio.Event) -> None:
     wake = asyncio.Event()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     keeper = CertificateKeeper(client, context, wake.set, time.time)
-    teams = TeamCache(client)
+    teams = TeamCache(client, await find_own_image(client))
     caches: list[Cache[Any]] = [teams.policies, teams.allocations, teams.queues, *keeper.caches]
 
     def is_ready() -> bool:

@@ -16,6 +16,7 @@ from webhook.kinds import (
     is_controlled_pod,
     is_in_scope,
 )
+from webhook.runtime_injection import inject_runtime
 from webhook.team import Team
 
 
@@ -30,6 +31,7 @@ def apply_defaults(request: AdmissionRequest) -> Json:
     job = deepcopy(request.object)
     if not is_child:
         _set_labels(job, request)
+    inject_runtime(job, request.old, request.team)
     if is_elastic(job):
         if request.old is None:
             prepare_new(job, request.team)

@@ -1,7 +1,6 @@
 """PURE. The defaults of an elastic Job: its first size, desired size, and pod settings."""
 
 import json
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -23,7 +22,8 @@ from webhook.elastic_job import get_counts, get_desired_size, is_prepared
 from webhook.failure_policy import count_delays_per_index, make_failure_policy, read_exit_codes
 from webhook.gentle_stop import job_grace_s
 from webhook.json_fields import ensure_dict, get_annotation, get_dict, get_dicts
-from webhook.team import Team, is_accelerator
+from webhook.team import Team
+from webhook.training_container import count_accelerators, find_training_container
 
 VOLUME = "cede-control"
 TOKEN = "automountServiceAccountToken"
@@ -154,14 +154,12 @@ def _as_text(item: Json) -> str:
 
 # --- the settings of its pods ---------------------------------------------------------------------
 def _choose_env(job: Json, team: Team) -> InjectedEnv:
-    """The settings of a new job. The first container with accelerators trains, else the first."""
-    containers = get_dicts(get_dict(job, "spec", "template", "spec"), "containers")
-    with_accelerators = [item for item in containers if _count_accelerators(item, team)]
-    container = (with_accelerators or containers)[0]
+    """The settings of a new job."""
+    container = find_training_container(get_dict(job, "spec", "template", "spec"), team)
     return InjectedEnv(
         container=str(container.get("name", "")),
         sizes=",".join(map(str, sizes.parse(get_annotation(job, SIZES)))),
-        ranks=str(_count_accelerators(container, team) or 1),
+        ranks=str(count_accelerators(container, team) or 1),
         grace_s=str(job_grace_s(job, team)),
     )
 
@@ -192,14 +190,6 @@ def _read_env(old: Json) -> InjectedEnv | None:
 def _number_or(text: str, default: str) -> str:
     is_number = text.isascii() and text.isdecimal() and len(text) < 9
     return text if is_number else default
-
-
-def _count_accelerators(container: Json, team: Team) -> int:
-    """How many accelerators, or partitions of one, the container requests."""
-    resources = get_dict(container, "resources")
-    amounts: Mapping[str, object] = get_dict(resources, "requests") | get_dict(resources, "limits")
-    counts = [str(amount) for name, amount in amounts.items() if is_accelerator(name, team)]
-    return sum(int(count) for count in counts if count.isdecimal() and len(count) < 6)
 
 
 # --- its pods -------------------------------------------------------------------------------------

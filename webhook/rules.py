@@ -19,6 +19,7 @@ from webhook.kinds import (
     is_running,
 )
 from webhook.node_fit import pod_size_complaints
+from webhook.runtime_injection import runtime_complaints
 from webhook.team import Team
 
 
@@ -59,6 +60,7 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     yield from pod_size_complaints(job, team)
     yield from time_complaints(job, team)
     yield from after_preemption_complaints(job, old)
+    yield from runtime_complaints(job, old, team)
     if get_group_kind(job) == JOB:
         yield from job_complaints(job, old)
     elif SIZES in get_dict(job, "metadata", "annotations"):

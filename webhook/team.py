@@ -34,6 +34,10 @@ class Team:
     nodes: Mapping[str, Resources] = field(default_factory=dict)
     grace_s: int = 60
     max_grace_s: int = 600
+    # whether elastic jobs that do not say it get the runtime from Cede's image
+    injects_runtime: bool = False
+    # Cede's own image; empty if the webhook could not find it
+    runtime_image: str = ""
 
     @property
     def allowed_classes(self) -> list[str]:
@@ -86,6 +90,7 @@ def build_team(
         nodes=get_largest_nodes(policy) if policy else {},
         grace_s=spec.preemption.graceSeconds,
         max_grace_s=spec.preemption.maxGraceSeconds,
+        injects_runtime=spec.runtime == "Inject",
     )
 
 

@@ -78,6 +78,16 @@ The user writes it. The webhook checks it and copies it to the pods, where the s
 """
 REQUEUE = "requeue"
 STOP = "stop"
+RUNTIME = "cede.dev/runtime"
+"""Annotation of a job of any kind: where its pods get the runtime from. `image`, the default: their
+own image has it. `inject`: an init container of Cede's image brings it. `wrap`: that, and the
+command of an elastic Job is rewritten to start it.
+
+The user writes it. The webhook reads it.
+"""
+INJECT = "inject"
+WRAP = "wrap"
+IMAGE = "image"
 DESIRED_SIZE = "cede.dev/desired-size"
 """Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
 

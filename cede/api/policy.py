@@ -144,6 +144,14 @@ class PolicySpec(BaseModel):
             "topology out where jobs are elastic."
         ),
     )
+    runtime: Literal["Image", "Inject"] = Field(
+        default="Image",
+        description=(
+            "Where the pods of new elastic jobs without the annotation cede.dev/runtime get the "
+            "runtime from. Image: their own image has it. Inject: an init container of Cede's "
+            "image brings it."
+        ),
+    )
     preemption: Preemption = Field(default_factory=Preemption, json_schema_extra={"default": {}})
     security: TeamSecurity = Field(default_factory=TeamSecurity, json_schema_extra={"default": {}})
     model_config = ConfigDict(

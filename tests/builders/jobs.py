@@ -17,6 +17,7 @@ TEAM = Team(
     default_class="training",
     max_class="training",
     queues=frozenset({"default", "night"}),
+    runtime_image="registry.example/cede:0.1.0",
 )
 
 

@@ -64,6 +64,10 @@ def create(cluster: Cluster, job: Json) -> None:
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
 
 
+def apply(cluster: Cluster, resource: Json) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(resource))
+
+
 def runs(cluster: Cluster, namespace: str, name: str) -> bool:
     job = cluster.kubectl_json("get", "job", "-n", namespace, name)
     return bool(job["status"].get("ready"))

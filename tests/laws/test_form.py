@@ -22,6 +22,8 @@ BANNED_NAMES = frozenset(
 ) | {"of", "at", "by", "to", "out"}
 """A variable is named for the thing it holds."""
 ENVIRONMENT_READERS = {
+    "elastic_runtime/__init__.py": "whether a Python that is too old runs it as a program",
+    "elastic_runtime/agent/injection.py": "the arguments of the init container",
     "elastic_runtime/agent/worker_process.py": "passes its environment on to a worker",
     "elastic_runtime/agent/external_command.py": "passes its environment on to a command",
     "elastic_runtime/agent/restarted_rank.py": "passes its environment on to a script",

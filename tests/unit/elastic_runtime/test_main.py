@@ -76,6 +76,22 @@ def test_mistake_is_answered_in_one_line(tmp_path: Path, words: list[str], compl
     assert "Traceback" not in result.stderr
 
 
+def test_a_python_without_torch_is_named_with_the_cure(tmp_path: Path) -> None:
+    """`-S`: without the packages that are installed."""
+    (tmp_path / "train.py").touch()
+    result = subprocess.run(
+        [sys.executable, "-S", "-m", "elastic_runtime", "--local", "2", "train.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(TREE)},
+        text=True,
+        capture_output=True,
+    )
+    assert result.returncode == 2
+    version = sys.version.split()[0]
+    complaint = f"there is no torch for Python {version} ({sys.executable}): use an image that has"
+    assert complaint in result.stderr.splitlines()[-1]
+
+
 class EditableFinder:
     """As setuptools installs one: it maps names to folders that are on no path."""
 

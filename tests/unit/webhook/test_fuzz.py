@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cede.api.names import RUNTIME
 from cede.api.objects import Json
 from cede.api.resources import parse as parse_amounts
 from tests.builders.hostile_values import HOSTILE_VALUES, TEXTS, hostile_objects, nest
@@ -31,7 +32,8 @@ TEAM_WITH_NODES = replace(
 )
 RUNNING = running_job(elastic_job(), 3)
 JOBS_OF_EVERY_KIND = [job for job, _ in jobs_of_every_kind(pod_spec({GPU: "1"})).values()]
-ALL_JOBS = [*JOBS_OF_EVERY_KIND, elastic_job(), elastic_job(4, "1,2,4"), RUNNING]
+INJECTED = elastic_job(annotations={RUNTIME: "inject"})
+ALL_JOBS = [*JOBS_OF_EVERY_KIND, elastic_job(), elastic_job(4, "1,2,4"), RUNNING, INJECTED]
 
 
 @st.composite
@@ -42,7 +44,8 @@ def hostile_updates(draw: st.DrawFn) -> tuple[Json, Json | None]:
             return draw(hostile_objects(ALL_JOBS)), None
         case 1:
             return draw(hostile_objects(ALL_JOBS)), draw(hostile_objects(ALL_JOBS))
-    return draw(hostile_objects([elastic_job(), RUNNING])), draw(hostile_objects([RUNNING]))
+    live = [RUNNING, running_job(INJECTED, 3)]
+    return draw(hostile_objects([elastic_job(), INJECTED, *live])), draw(hostile_objects(live))
 
 
 def parse(job: Any, old: Any, user: str) -> AdmissionRequest | None:
@@ -99,7 +102,7 @@ def find_defects(before: Json, after: Json) -> Iterator[str]:
     if "cede.dev/elastic" not in spec["template"].get("metadata", {}).get("labels", {}):
         return
     pod = spec["template"]["spec"]
-    if "cede-control" in find_duplicates(pod.get("volumes"), "name"):
+    if {"cede-control", "cede-runtime"} & {*find_duplicates(pod.get("volumes"), "name")}:
         yield "our volume is there twice"
     for container in pod["containers"]:
         variables = container.get("env") if isinstance(container, dict) else None

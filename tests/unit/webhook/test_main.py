@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
-from cede.api.objects import ALLOCATIONS, LOCAL_QUEUES
+import pytest
+
+from cede.api.objects import ALLOCATIONS, DEPLOYMENTS, LOCAL_QUEUES
 from cede.kube.cache import Cache
 from tests.fakes.api_server import ApiServer
-from webhook.__main__ import Flags, TeamCache, parse_flags
+from webhook.__main__ import Flags, TeamCache, find_own_image, parse_flags
 
 
 def test_the_flags_and_their_defaults() -> None:
@@ -20,7 +22,7 @@ def test_the_flags_and_their_defaults() -> None:
 async def test_a_team_is_built_once_and_again_after_a_change() -> None:
     async with ApiServer() as server, server.client("cede-webhook") as client:
         server.put(ALLOCATIONS, {"metadata": {"name": "vision"}, "spec": {}})
-        teams = TeamCache(client)
+        teams = TeamCache(client, "cede:1")
         changed = signal_changes(teams.queues)
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             caches: list[Cache[Any]] = [teams.policies, teams.allocations, teams.queues]
@@ -29,6 +31,7 @@ async def test_a_team_is_built_once_and_again_after_a_change() -> None:
                 await cache.synced.wait()
             team = teams.get_team("vision")
             assert team.queues == frozenset()
+            assert team.runtime_image == "cede:1"
             assert teams.get_team("vision") is team
             changed.clear()
             metadata = {"name": "night", "namespace": "vision"}
@@ -37,6 +40,28 @@ async def test_a_team_is_built_once_and_again_after_a_change() -> None:
             assert teams.get_team("vision").queues == {"night"}
             for watch in watches:
                 watch.cancel()
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param(
+            {"proxy": "proxy:3", "webhook": "cede@sha256:01"}, "cede@sha256:01", id="ours"
+        ),
+        pytest.param({"other": "other:1"}, "", id="none of that name"),
+        pytest.param(None, "", id="outside a cluster"),
+    ],
+)
+async def test_our_image_is_that_of_our_deployment(
+    containers: dict[str, str] | None, expected: str
+) -> None:
+    async with ApiServer() as server, server.client("cede-webhook") as client:
+        if containers:
+            pod = {"containers": [{"name": n, "image": image} for n, image in containers.items()]}
+            metadata = {"name": "cede-webhook", "namespace": "cede-system"}
+            spec = {"template": {"spec": pod}}
+            server.put(DEPLOYMENTS, {"metadata": metadata, "spec": spec})
+        assert await find_own_image(client) == expected
 
 
 def signal_changes(cache: Cache[Any]) -> asyncio.Event:
