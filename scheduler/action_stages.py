@@ -9,6 +9,7 @@ from scheduler.actions import (
     CreateGuard,
     DeleteCession,
     DeleteGuard,
+    DrainPod,
     JoinGuard,
     OpenCession,
     RecordEvent,
@@ -16,6 +17,7 @@ from scheduler.actions import (
     RequestSize,
     RequeueWorkload,
     ResizeJob,
+    ScaleServer,
     SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
@@ -24,7 +26,9 @@ from scheduler.actions import (
 
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
-    (RequestSize, ResizeJob, SetWorkloadActive, RequeueWorkload),
+    (RequestSize, ResizeJob, DrainPod, SetWorkloadActive, RequeueWorkload),
+    # once its pods are marked
+    (ScaleServer,),
     (UpdateCession, AmendCession),
     (RecordEvent, RecordWorkloadEvent),
     (DeleteCession,),
@@ -57,6 +61,10 @@ def object_of(action: Action) -> object:
             return "job", action.job
         case SetWorkloadActive() | RequeueWorkload() | RecordWorkloadEvent():
             return "workload", action.workload
+        case DrainPod():
+            return "pod", action.job
+        case ScaleServer():
+            return "server", action.server
         case UpdateCession() | AmendCession() | DeleteCession():
             return "cession", action.name
         case OpenCession():

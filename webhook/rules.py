@@ -19,6 +19,7 @@ from webhook.kinds import (
     is_running,
 )
 from webhook.node_fit import pod_size_complaints
+from webhook.servers import is_server, server_complaints
 from webhook.team import Team
 
 
@@ -61,10 +62,12 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     yield from after_preemption_complaints(job, old)
     if get_group_kind(job) == JOB:
         yield from job_complaints(job, old)
+    elif is_server(job):
+        yield from server_complaints(job)
     elif SIZES in get_dict(job, "metadata", "annotations"):
         yield (
-            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job only: remove it from "
-            f"this {get_group_kind(job)[1]}"
+            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job or an apps/v1 Deployment: "
+            f"remove it from this {get_group_kind(job)[1]}"
         )
 
 
