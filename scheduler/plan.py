@@ -188,7 +188,9 @@ def _grown_servers(
         snapshot,
         policy,
         now,
-        promised={need.flavor for cession in _unserved(served, snapshot) for need in cession.spec.need},
+        promised={
+            need.flavor for cession in _unserved(served, snapshot) for need in cession.spec.need
+        },
         growing={action.job_uid for action in grown},
         busy_queues={cession.spec.preemptor.queue for cession in served},
     )

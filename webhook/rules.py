@@ -66,8 +66,8 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
         yield from server_complaints(job)
     elif SIZES in get_dict(job, "metadata", "annotations"):
         yield (
-            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job or an apps/v1 Deployment: "
-            f"remove it from this {get_group_kind(job)[1]}"
+            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job or an apps/v1 "
+            f"Deployment: remove it from this {get_group_kind(job)[1]}"
         )
 
 

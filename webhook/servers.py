@@ -86,5 +86,8 @@ def _desired(job: Json, old: Json | None) -> int | None:
         return None
     if get_replicas(job) != get_replicas(old):
         return get_replicas(job)
-    note = get_annotation(job, DESIRED_SIZE) or get_annotation(old, DESIRED_SIZE)
+    note = get_annotation(job, DESIRED_SIZE)
+    if get_label(job, SERVER) != WHOLE:
+        # the user's own file does not have it
+        note = note or get_annotation(old, DESIRED_SIZE)
     return sizes.parse_one(note)

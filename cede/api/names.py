@@ -193,7 +193,7 @@ POD_INDEX = "batch.kubernetes.io/job-completion-index"
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label of the pods of a Deployment. Their ReplicaSet is named `<Deployment>-<hash>`."""
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-"""Annotation of a pod: of the ready pods of a ReplicaSet, those with the lowest are deleted first."""
+"""Annotation of a pod: of the ready pods of a ReplicaSet, the lowest is deleted first."""
 GPU = "nvidia.com/gpu"
 
 # --- types of conditions --------------------------------------------------------------------------

@@ -118,9 +118,9 @@ def log(cluster: Cluster, item: Json) -> str:
 
 def deployment(cluster: Cluster) -> tuple[int, str, Json]:
     """Its replicas, its label and its annotations."""
-    found = cluster.kubectl_json("get", "deployment", *IN_RESEARCH, "chat")
-    metadata = found["metadata"]
-    return found["spec"]["replicas"], metadata["labels"][names.SERVER], metadata["annotations"]
+    stored = cluster.kubectl_json("get", "deployment", *IN_RESEARCH, "chat")
+    metadata = stored["metadata"]
+    return stored["spec"]["replicas"], metadata["labels"][names.SERVER], metadata["annotations"]
 
 
 def asking(cluster: Cluster) -> subprocess.Popen[str]:

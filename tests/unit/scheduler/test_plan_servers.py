@@ -7,7 +7,8 @@ import pytest
 from cede.api.cession import Cession
 from cede.api.cession_status import TargetStatus
 from cede.api.objects import rfc3339
-from scheduler.actions import Action, SetWorkloadActive
+from cede.api.reasons import CessionPhase
+from scheduler.actions import Action, SetWorkloadActive, UpdateCession
 from scheduler.cession.target_progress import STOP_AFTER_RESIZE_S
 from scheduler.plan import plan
 from scheduler.server_actions import DrainPod, ScaleServer
@@ -84,16 +85,17 @@ def test_nothing_is_taken_twice_while_kubernetes_deletes_the_pods() -> None:
 
 
 def test_a_pod_is_released_when_kueue_counts_it_no_more_and_may_serve_on_until_its_grace() -> None:
-    record = in_progress(phase="Asked")
+    record = in_progress(phase=CessionPhase.ASKED)
     current = serving(deployment(2, desired=4), pods(2), pending=[CLAIM], cessions=[record])
     shown = JobPods(on_nodes=1, ends_by=NOW + 20)
     uids = [target.uid for target in record.spec.targets]
-    current = replace(world(current, "StrictFIFO"), ending={uid: shown for uid in uids})
-    [update] = [a for a in plan(current, POLICY, NOW).actions if type(a).__name__ == "UpdateCession"]
-    targets = update.status.targets  # type: ignore[union-attr]
+    current = replace(world(current, "StrictFIFO"), ending=dict.fromkeys(uids, shown))
+    actions = plan(current, POLICY, NOW).actions
+    [update] = [action for action in actions if isinstance(action, UpdateCession)]
+    targets = update.status.targets
     assert [(target.endingPods, bool(target.releasedTime)) for target in targets] == [(1, True)] * 2
     assert not any(target.goneTime for target in targets)
-    assert "may save until" in update.status.message  # type: ignore[union-attr]
+    assert "may save until" in update.status.message
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -103,7 +105,7 @@ def test_a_server_that_cannot_drain_is_waited_for_and_then_stopped(late: bool) -
     asked = rfc3339(NOW - waited_s)
     uids = [target.uid for target in taken().spec.targets]
     targets = [TargetStatus(uid=uid, requestedTime=asked, stopped=late) for uid in uids]
-    record = in_progress(targets=targets, phase="Asked")
+    record = in_progress(targets=targets, phase=CessionPhase.ASKED)
     broken = [pod(0, ready=False), *pods(4)[1:]]
     current = serving(deployment(), broken, pending=[CLAIM], cessions=[record])
     actions = act(world(current, "StrictFIFO"))

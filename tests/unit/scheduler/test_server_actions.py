@@ -33,7 +33,7 @@ def stored(server: ApiServer) -> tuple[int, str, Json]:
 def test_a_server_loses_as_many_replicas_as_drain_and_those_that_wait() -> None:
     current = serving(deployment(6), pods(4))
     drains = [shrink(job, 0, "why") for job in current.admitted if job.drains]
-    [action] = scaled_down([*drains, *drains[:0], shrink(admitted(), 4, "why")], current)
+    [action] = scaled_down([*drains, shrink(admitted(), 4, "why")], current)
     assert (action.server, action.version, action.replicas) == (CHAT, "5", 2)
     assert (action.desired_size, action.shrinks) == (6, True)
 

@@ -127,6 +127,9 @@ def test_whoever_says_that_it_is_whole_gives_it_all_back() -> None:
     released = changed(ceded(), 4)
     released["metadata"]["labels"][names.SERVER] = names.WHOLE
     assert state(update(ceded(), released)) == WHOLE_4
+    released = changed(ceded())
+    released["metadata"]["labels"][names.SERVER] = names.WHOLE
+    assert state(update(ceded(), released)) == WHOLE_4
     without_sizes = changed(ceded())
     del without_sizes["metadata"]["annotations"][names.SIZES]
     made = update(ceded(), without_sizes)

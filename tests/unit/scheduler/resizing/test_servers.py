@@ -23,8 +23,8 @@ def quota(current: Snapshot, vision: int, research: int, own: int = 2) -> Snapsh
     return replace(current, quota=cohort_quota(*teams))
 
 
-def grown(current: Snapshot, **options: object) -> list[int]:
-    return [action.replicas for action in grow_servers(current, POLICY, NOW, **options)]  # type: ignore[arg-type]
+def grown(current: Snapshot, **options: set[str]) -> list[int]:
+    return [action.replicas for action in grow_servers(current, POLICY, NOW, **options)]
 
 
 def test_replicas_come_back_into_idle_quota() -> None:

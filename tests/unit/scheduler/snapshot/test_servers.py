@@ -38,9 +38,7 @@ def draining(chat: Deployment, running: Sequence[AdmittedWorkload]) -> list[str]
         pytest.param(
             deployment(), [*pods(3), pod(3, ready=False)], [], id="that one would be deleted first"
         ),
-        pytest.param(
-            deployment(), [*pods(3), pod(3, replica_set="chat-2")], [], id="it rolls out"
-        ),
+        pytest.param(deployment(), [*pods(3), pod(3, replica_set="chat-2")], [], id="it rolls out"),
         pytest.param(
             deployment(3), [*pods(3), pod(3, is_ending=True)], ["chat-2"], id="one has ended soon"
         ),
