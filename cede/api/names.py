@@ -45,8 +45,8 @@ POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
 POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
 """Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""
 SIZES = "cede.dev/sizes"
-"""Annotation of a Job or a Deployment: its allowed sizes, in the grammar of sizes.py. It makes a Job
-elastic; the replicas of a Deployment beyond the smallest size may be taken back one by one.
+"""Annotation of a Job or a Deployment: its allowed sizes, in the grammar of sizes.py. It makes a
+Job elastic; the replicas of a Deployment beyond the smallest size may be taken back one by one.
 
 The user writes it. The webhook and the scheduler read it.
 """
