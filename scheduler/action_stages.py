@@ -9,7 +9,6 @@ from scheduler.actions import (
     CreateGuard,
     DeleteCession,
     DeleteGuard,
-    DrainPod,
     JoinGuard,
     OpenCession,
     RecordEvent,
@@ -17,12 +16,12 @@ from scheduler.actions import (
     RequestSize,
     RequeueWorkload,
     ResizeJob,
-    ScaleServer,
     SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.server_actions import DrainPod, ScaleServer
 
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),

@@ -43,7 +43,6 @@ from scheduler.actions import (
     CreateGuard,
     DeleteCession,
     DeleteGuard,
-    DrainPod,
     JoinGuard,
     OpenCession,
     RecordEvent,
@@ -51,13 +50,13 @@ from scheduler.actions import (
     RequestSize,
     RequeueWorkload,
     ResizeJob,
-    ScaleServer,
     SetPrivateQuota,
     SetQueueingStrategy,
     SetWorkloadActive,
     UpdateCession,
 )
 from scheduler.runtime_client import Endpoint, RuntimeClient
+from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
 
 log = logging.getLogger("scheduler")

@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator
 from cede.api import sizes
 from cede.api.policy import Preemption
 from cede.api.resources import Quota
-from scheduler.actions import DrainPod, RequestSize, ResizeJob, shrink
+from scheduler.actions import RequestSize, ResizeJob, shrink
 from scheduler.preemption.candidates import shrink_order
 from scheduler.quota.working_quota import WorkingQuota
+from scheduler.server_actions import DrainPod
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 

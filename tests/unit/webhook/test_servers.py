@@ -1,5 +1,6 @@
 """Deployments with sizes: what is refused, and whose word counts on their replicas."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 
 import pytest
@@ -13,11 +14,13 @@ from webhook.rules import complaints
 from webhook.servers import get_replicas, is_server
 
 SHRUNK = "2026-01-01T00:00:00Z"
+Notes = Mapping[str, str]
+NONE: Notes = {}
 
 
-def server(replicas: int | None = 4, sizes: str | None = "2-4", **notes: str) -> Json:
+def server(replicas: int | None = 4, sizes: str | None = "2-4", notes: Notes = NONE) -> Json:
     """As its user writes it."""
-    annotations = notes | ({names.SIZES: sizes} if sizes is not None else {})
+    annotations = {**notes} | ({names.SIZES: sizes} if sizes is not None else {})
     spec: Json = {"template": {"spec": {"containers": [{"name": "main", "image": "chat"}]}}}
     if replicas is not None:
         spec["replicas"] = replicas
@@ -43,7 +46,7 @@ def ceded(replicas: int = 2, desired: int = 4) -> Json:
     return made
 
 
-def changed(old: Json, replicas: int | None = None, **notes: str) -> Json:
+def changed(old: Json, replicas: int | None = None, notes: Notes = NONE) -> Json:
     new = deepcopy(old)
     if replicas is not None:
         new["spec"]["replicas"] = replicas
@@ -85,7 +88,7 @@ def test_what_is_refused(job: Json, complaint: str) -> None:
 
 
 def test_a_server_is_labelled_and_starts_with_all_its_replicas() -> None:
-    forged = server(**{names.DESIRED_SIZE: "9", names.SHRUNK_AT: SHRUNK})
+    forged = server(notes={names.DESIRED_SIZE: "9", names.SHRUNK_AT: SHRUNK})
     assert state(create(forged)) == WHOLE_4
     assert state(update(server(), server())) == WHOLE_4
     plain = server(sizes=None)
@@ -102,13 +105,15 @@ def test_a_server_is_labelled_and_starts_with_all_its_replicas() -> None:
         pytest.param(changed(ceded(), 1), (1, names.WHOLE, None), id="fewer than it has"),
         pytest.param(changed(ceded(), 0), (0, names.WHOLE, None), id="switched off"),
         pytest.param(
-            changed(ceded(), **{names.DESIRED_SIZE: "3"}), (2, names.CEDED, "3"), id="the note"
+            changed(ceded(), notes={names.DESIRED_SIZE: "3"}), (2, names.CEDED, "3"), id="the note"
         ),
         pytest.param(
-            changed(ceded(), **{names.DESIRED_SIZE: "2"}), (2, names.WHOLE, None), id="as it has"
+            changed(ceded(), notes={names.DESIRED_SIZE: "2"}),
+            (2, names.WHOLE, None),
+            id="as it has",
         ),
         pytest.param(
-            changed(ceded(), **{names.SHRUNK_AT: "x"}), (2, names.CEDED, "4"), id="the time"
+            changed(ceded(), notes={names.SHRUNK_AT: "x"}), (2, names.CEDED, "4"), id="the time"
         ),
     ],
 )
