@@ -98,6 +98,17 @@ def test_a_pod_is_released_when_kueue_counts_it_no_more_and_may_serve_on_until_i
     assert "may save until" in update.status.message
 
 
+def test_a_server_gives_what_is_used_beyond_all_quota() -> None:
+    """An admin has lowered a quota, or Kueue has admitted too much."""
+    teams = (queue("vision", 4, used=3), queue("research", 2, used=4))
+    current = replace(serving(deployment(), pods(4)), quota=cohort_quota(*teams))
+    [drain, scaled] = act(current)
+    assert isinstance(drain, DrainPod)
+    assert drain.job[1] == "chat-3"
+    assert isinstance(scaled, ScaleServer)
+    assert (scaled.replicas, scaled.desired_size) == (3, 4)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_server_that_cannot_drain_is_waited_for_and_then_stopped(late: bool) -> None:
     """It rolls out, or a pod of it is not ready."""
