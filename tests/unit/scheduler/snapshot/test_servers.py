@@ -12,8 +12,10 @@ from cede.api import names
 from cede.api.kueue import Deployment, Pod
 from scheduler.snapshot.job_pods import read_job_pods
 from scheduler.snapshot.servers import read_servers, with_drains
+from scheduler.snapshot.snapshot import RawObjects, take
 from scheduler.snapshot.workloads import AdmittedWorkload
-from tests.builders.scheduler import admitted
+from tests.builders.kueue_objects import cluster_queue, local_queue, owner, workload
+from tests.builders.scheduler import KEY, admitted
 from tests.builders.servers import CHAT, deployment, pod, pods
 
 OTHER = admitted()
@@ -90,9 +92,49 @@ def test_what_it_ceded_is_in_its_notes() -> None:
 def test_the_maker_of_a_pod_is_known_by_its_owner_and_its_hash(
     kind: str, maker: str, hash_: str, expected: tuple[str, str]
 ) -> None:
-    owner = {"kind": kind, "name": maker, "uid": "u", "controller": True}
+    owners = [{"kind": kind, "name": maker, "uid": "u", "controller": True}]
     labels = {names.POD_TEMPLATE_HASH: hash_} if hash_ else {}
-    metadata = {"name": "p", "labels": labels, "ownerReferences": [owner]}
+    metadata = {"name": "p", "labels": labels, "ownerReferences": owners}
     made = msgspec.convert({"metadata": metadata, "status": {"phase": "Running"}}, Pod)
     shown = read_job_pods([made])
     assert (shown.replica_set, shown.deployment) == expected
+
+
+def test_the_snapshot_finds_the_pods_of_a_server() -> None:
+    """By the Workload of each pod, its pod, and the Deployment."""
+    indexes = range(3)
+    current = take(
+        RawObjects(
+            workloads=[
+                workload(
+                    f"pod-chat-{i}", 1, assigned=1, owners=[owner("Pod", f"chat-{i}", f"u{i}")]
+                )
+                for i in indexes
+            ],
+            pods=[running_pod(f"chat-{i}", f"u{i}") for i in indexes],
+            deployments=[deployment(3)],
+            local_queues=[local_queue()],
+            cluster_queues=[cluster_queue("research"), cluster_queue("vision")],
+        )
+    )
+    [chat] = current.servers
+    assert [(pod.job, pod.ready_pods) for pod in chat.pods] == [
+        (("research", f"chat-{i}"), 1) for i in indexes
+    ]
+    assert [job.job[1] for job in current.admitted if job.drains] == ["chat-2"]
+    assert current.quota.queues["research"].usage[KEY] == 3
+
+
+def running_pod(name: str, uid: str) -> Pod:
+    maker = {"kind": "ReplicaSet", "name": "chat-7d9", "uid": "rs", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "research",
+        "uid": uid,
+        "labels": {names.POD_TEMPLATE_HASH: "7d9"},
+        "ownerReferences": [maker],
+    }
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": status}, Pod
+    )
