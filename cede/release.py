@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from cede.api import guards, names, private_quota
+from cede.api import guards, names, private_quota, sizes
 from cede.api.allocation import ComputeAllocation
-from cede.api.kueue import MetadataOnly, Pod
+from cede.api.kueue import Deployment, MetadataOnly, Pod
 from cede.api.objects import (
     ALLOCATIONS,
     CLUSTER_QUEUES,
@@ -143,6 +143,7 @@ async def _release(client: Client, steps: Steps) -> None:
     for cession in guarded:
         await _delete_guard(client, steps, cession)
     await _let_run_again(client, steps)
+    await _give_back_replicas(client, steps)
 
 
 async def _delete_guard(client: Client, steps: Steps, cession: str) -> None:
@@ -150,6 +151,23 @@ async def _delete_guard(client: Client, steps: Steps, cession: str) -> None:
     for kind, key in guards.objects(cession):
         result = f"{kind.kind} {key[1]}: deleted, it kept capacity for Cession {cession}"
         await steps.run(client.delete(kind, key), f"{kind.kind} {key[1]}", result)
+
+
+async def _give_back_replicas(client: Client, steps: Steps) -> None:
+    """The servers that have ceded ask for all their replicas again, and whoever may scales them."""
+    servers, _ = await client.list(DEPLOYMENTS, Deployment, labels=f"{names.SERVER}={names.CEDED}")
+    for server in servers:
+        noted = sizes.parse_one(server.metadata.annotations.get(names.DESIRED_SIZE, ""))
+        replicas = max(server.spec.replicas, noted or 0)
+        notes = {names.DESIRED_SIZE: None, names.SHRUNK_AT: None}
+        metadata = {"labels": {names.SERVER: names.WHOLE}, "annotations": notes}
+        namespace, name = server.metadata.key
+        await steps.patch(
+            DEPLOYMENTS,
+            server.metadata.key,
+            {"metadata": metadata, "spec": {"replicas": replicas}},
+            f"Deployment {namespace}/{name}: has {replicas} replicas again",
+        )
 
 
 async def _preempt_own_tasks(client: Client) -> dict[str, str]:

@@ -21,10 +21,13 @@ from scheduler.actions import (
     SetWorkloadActive,
     UpdateCession,
 )
+from scheduler.server_actions import DrainPod, ScaleServer
 
 STAGES: tuple[tuple[type[Action], ...], ...] = (
     (SetQueueingStrategy,),
-    (RequestSize, ResizeJob, SetWorkloadActive, RequeueWorkload),
+    (RequestSize, ResizeJob, DrainPod, SetWorkloadActive, RequeueWorkload),
+    # once its pods are marked
+    (ScaleServer,),
     (UpdateCession, AmendCession),
     (RecordEvent, RecordWorkloadEvent),
     (DeleteCession,),
@@ -57,6 +60,10 @@ def object_of(action: Action) -> object:
             return "job", action.job
         case SetWorkloadActive() | RequeueWorkload() | RecordWorkloadEvent():
             return "workload", action.workload
+        case DrainPod():
+            return "pod", action.job
+        case ScaleServer():
+            return "server", action.server
         case UpdateCession() | AmendCession() | DeleteCession():
             return "cession", action.name
         case OpenCession():

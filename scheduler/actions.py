@@ -8,6 +8,7 @@ from cede.api.cession_status import CessionStatus
 from cede.api.objects import Json, Key
 from cede.api.reasons import SchedulerEvent
 from cede.api.resources import FlavorResource, describe_amounts
+from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 LogFields = dict[str, object]
@@ -122,6 +123,13 @@ def resize(job: AdmittedWorkload, size: int, why: str, *, shrinks: bool) -> Resi
         why=why,
         grows=size > job.size,
     )
+
+
+def shrink(job: AdmittedWorkload, size: int, why: str) -> "ResizeJob | DrainPod":
+    """A job is resized. A pod of a server drains."""
+    if job.drains:
+        return DrainPod(job.job, job.job_uid, job.deployment, why)
+    return resize(job, size, why, shrinks=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +254,8 @@ Action = (
     | SetQueueingStrategy
     | RequestSize
     | ResizeJob
+    | DrainPod
+    | ScaleServer
     | SetWorkloadActive
     | RequeueWorkload
     | CreateGuard

@@ -8,7 +8,18 @@ from prometheus_client import Counter
 
 from cede.api import names
 from cede.api.cession import Cession
-from cede.api.objects import CESSIONS, CLUSTER_QUEUES, JOBS, WORKLOADS, Json, Key, Kind, rfc3339
+from cede.api.objects import (
+    CESSIONS,
+    CLUSTER_QUEUES,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    WORKLOADS,
+    Json,
+    Key,
+    Kind,
+    rfc3339,
+)
 from cede.api.reasons import SchedulerEvent
 from cede.kube import events
 from cede.kube.client import Client
@@ -45,6 +56,7 @@ from scheduler.actions import (
     UpdateCession,
 )
 from scheduler.runtime_client import Endpoint, RuntimeClient
+from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
 
 log = logging.getLogger("scheduler")
@@ -59,18 +71,6 @@ QUEUED = (RequestSize, RecordEvent, RecordWorkloadEvent)
 NOTHING = RawObjects()
 MAX_WRITES = 32
 """At once: 300 jobs of one burst shrink in 10 rounds of requests."""
-
-
-def _reference(kind: Kind, key: Key, uid: str) -> Json:
-    """The object that an event is about."""
-    namespace, name = key
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "namespace": namespace,
-        "name": name,
-        "uid": uid,
-    }
 
 
 class Applier:
@@ -161,28 +161,22 @@ class Applier:
                 await self._open(action.cession)
             case UpdateCession():
                 # a late write of an earlier leader must not replace what its successor recorded
-                body: Json = {
-                    "metadata": self._versions.of_cession(action.name),
-                    "status": action.status.model_dump(),
-                }
+                metadata = self._versions.of_cession(action.name)
+                body: Json = {"metadata": metadata, "status": action.status.model_dump()}
                 await self._keep(
                     self._client.patch(CESSIONS, ("", action.name), body, subresource="status")
                 )
             case AmendCession():
-                body = {
-                    "metadata": {"resourceVersion": action.version},
-                    "spec": action.spec.model_dump(),
-                }
+                metadata = {"resourceVersion": action.version}
+                body = {"metadata": metadata, "spec": action.spec.model_dump()}
                 await self._keep(self._client.patch(CESSIONS, ("", action.name), body))
             case DeleteCession():
                 # it ended long ago, so the cache has what we wrote
                 self._written.pop(action.name, None)
                 await self._client.delete(CESSIONS, ("", action.name), uid=action.uid)
             case SetQueueingStrategy():
-                body = {
-                    "metadata": {"resourceVersion": action.version},
-                    "spec": {"queueingStrategy": action.strategy},
-                }
+                metadata = {"resourceVersion": action.version}
+                body = {"metadata": metadata, "spec": {"queueingStrategy": action.strategy}}
                 await self._client.patch(CLUSTER_QUEUES, ("", action.queue), body)
             case RequestSize():
                 self._runtimes.request_size(
@@ -191,6 +185,10 @@ class Applier:
                 )
             case ResizeJob():
                 await self._resize(action)
+            case DrainPod():
+                await self._client.patch(PODS, action.job, action.patch)
+            case ScaleServer():
+                await self._scale(action)
             case SetWorkloadActive():
                 # one write, so that a stopped Workload always shows who lets it run again
                 metadata = self._versions.of_workload(action.workload, action.uid)
@@ -210,10 +208,10 @@ class Applier:
             case CreateGuard() | JoinGuard() | DeleteGuard() | SetPrivateQuota():
                 await guard_writes.perform(self._client, action)
             case RecordEvent():
-                self._record_on_job(action.job, action.job_uid, action.reason, action.note)
+                self._record(JOBS, action.job, action.job_uid, action.reason, action.note)
             case RecordWorkloadEvent():
                 key, uid = action.workload, action.workload_uid
-                self._record_on_workload(key, uid, action.reason, action.note)
+                self._record(WORKLOADS, key, uid, action.reason, action.note)
 
     async def _open(self, cession: Cession) -> None:
         """Create the record, then an event on the preemptor's Workload. All that the Cession asks
@@ -228,7 +226,7 @@ class Applier:
         preemptor = cession.spec.preemptor
         key = (preemptor.namespace, preemptor.workload)
         reason = SchedulerEvent.CESSION_OPENED
-        self._record_on_workload(key, preemptor.uid, reason, cession.spec.why)
+        self._record(WORKLOADS, key, preemptor.uid, reason, cession.spec.why)
 
     async def _keep(self, write: Awaitable[Json]) -> None:
         cession = Cession.model_validate(await write)
@@ -245,15 +243,16 @@ class Applier:
         await self._client.patch(JOBS, action.job, {"metadata": metadata, "spec": spec})
         reason = SchedulerEvent.SHRUNK if action.shrinks else SchedulerEvent.RESIZED
         note = f"to {action.size} pods: {action.why}"
-        self._record_on_job(action.job, action.job_uid, reason, note)
+        self._record(JOBS, action.job, action.job_uid, reason, note)
 
-    def _record_on_job(self, job: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
-        self._record(_reference(JOBS, job, uid), reason, note)
+    async def _scale(self, action: ScaleServer) -> None:
+        await self._client.patch(DEPLOYMENTS, action.server, action.patch(self._clock()))
+        reason = SchedulerEvent.SHRUNK if action.shrinks else SchedulerEvent.RESIZED
+        note = f"to {action.replicas} replicas: {action.why}"
+        self._record(DEPLOYMENTS, action.server, action.uid, reason, note)
 
-    def _record_on_workload(self, key: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
-        self._record(_reference(WORKLOADS, key, uid), reason, note)
-
-    def _record(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:
+    def _record(self, kind: Kind, key: Key, uid: str, reason: SchedulerEvent, note: str) -> None:
+        regarding = events.reference(kind, key, uid)
         self._events.append(lambda: self._write_event(regarding, reason, note))
 
     async def _write_event(self, regarding: Json, reason: SchedulerEvent, note: str) -> None:

@@ -12,6 +12,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
+    Deployment,
     Job,
     LocalQueue,
     Node,
@@ -24,6 +25,7 @@ from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
     COHORTS,
+    DEPLOYMENTS,
     JOBS,
     LOCAL_QUEUES,
     NODES,
@@ -64,6 +66,7 @@ NO_POLICY = PolicySpec(mode="Observe")
 KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "workloads": (WORKLOADS, Workload),
     "jobs": (JOBS, Job),
+    "deployments": (DEPLOYMENTS, Deployment),
     "pods": (PODS, Pod),
     "nodes": (NODES, Node),
     "cluster_queues": (CLUSTER_QUEUES, ClusterQueue),
@@ -74,6 +77,8 @@ KINDS: dict[str, tuple[Kind, type[Any]]] = {
     "cessions": (CESSIONS, Cession),
 }
 """By the field of RawObjects: what is cached for it."""
+LABELS = {"deployments": names.SERVER}
+"""By the same: which labels the cached objects have. Of Deployments these are the servers."""
 
 
 class Controller:
@@ -88,7 +93,8 @@ class Controller:
         )
         self._clock = clock
         self._objects: dict[str, Cache[Any]] = {
-            name: Cache(client, kind, cls, changed=wake.set) for name, (kind, cls) in KINDS.items()
+            name: Cache(client, kind, cls, labels=LABELS.get(name, ""), changed=wake.set)
+            for name, (kind, cls) in KINDS.items()
         }
         self._policies = Cache(client, POLICIES, ClusterPolicy, changed=wake.set)
         self._applier = Applier(client, self.runtimes, clock.now)
@@ -257,7 +263,7 @@ def _endpoints(current: Snapshot) -> Iterable[Endpoint]:
             size=job.parallelism,
         )
         for job in current.admitted
-        if job.allowed_sizes and job.job_uid
+        if job.is_elastic_job and job.job_uid
     ]
 
 

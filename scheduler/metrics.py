@@ -46,7 +46,7 @@ STAGE_SECONDS = Histogram(
 )
 TARGETS = Counter(
     "cede_targets_total",
-    "Targets that released capacity, by how: Shrink or Stop, and whether they ceded before.",
+    "Targets that released capacity, by how: Shrink, Drain or Stop, and whether they ceded before.",
     ["how", "ceded"],
 )
 LOST_STEPS = Counter("cede_lost_steps_total", "Unsaved steps of jobs that were stopped.")
@@ -119,7 +119,7 @@ class CessionMetrics:
         OPEN_CESSIONS.set(sum(1 for cession in current.cessions if cession.open))
         _set_by_queue(PENDING, (workload.queue for workload in current.pending), current)
         _set_by_queue(ADMITTED, (workload.queue for workload in current.admitted), current)
-        elastic = [job for job in current.admitted if job.allowed_sizes]
+        elastic = [job for job in current.admitted if job.is_elastic_job]
         SILENT.set(sum(1 for job in elastic if job.runtime is None))
 
     def stand_by(self) -> None:
@@ -169,7 +169,7 @@ class CessionMetrics:
         how = "Stop" if new.stopped else target.how
         TARGETS.labels(how, str(has_ceded).lower()).inc()
         at_stake = self._at_stake.get(target.uid)
-        if at_stake is None or (how == "Shrink" and not has_ceded):
+        if at_stake is None or (how != "Stop" and not has_ceded):
             return
         (KEPT_STEPS if has_ceded else LOST_STEPS).inc(at_stake.steps)
         for resource, seconds in at_stake.accelerator_seconds.items():

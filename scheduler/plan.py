@@ -7,7 +7,7 @@ from itertools import chain, compress
 from cede.api.cession import Cession
 from cede.api.policy import PolicySpec
 from cede.api.reasons import SchedulerEvent
-from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent
+from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent, ResizeJob
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.attempts import paused_growth
 from scheduler.cession.cession_lifecycle import Occurrence
@@ -23,7 +23,9 @@ from scheduler.resizing.growth import grow, growable
 from scheduler.resizing.growth_claims import claim_growth
 from scheduler.resizing.missing_pods import shrink_missing
 from scheduler.resizing.overuse import shrink_overuse
+from scheduler.resizing.servers import give_back, grow_servers
 from scheduler.resizing.upkeep import align_runtimes, delete_ended, start_small
+from scheduler.server_actions import scaled_down
 from scheduler.snapshot.snapshot import Snapshot
 
 OBSERVING = "mode Observe"
@@ -87,6 +89,8 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     asked = {uid for step in steps for uid in step.asked}
     asked |= {action.job_uid for action in (*overuse, *missing)}
     advancing = [action for step in steps for action in step.actions]
+    drains = (*advancing, *overuse)
+    grown = faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now)
     actions = (
         # before the record says that the Cession has ended
         *faults.attempt_all("stopped jobs", run_again, snapshot, still_open, now),
@@ -96,9 +100,11 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("reservations", restore, snapshot, still_open),
         *overuse,
         *missing,
+        *faults.attempt_all("servers", scaled_down, drains, snapshot),
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
-        *faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now),
+        *grown,
+        *faults.attempt_all("growth", _grown_servers, snapshot, served, grown, policy, now),
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )
     return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
@@ -151,9 +157,9 @@ def _step(
 
 def _grown(
     snapshot: Snapshot, served: Sequence[Cession], claims: Claims, policy: PolicySpec, now: float
-) -> Iterator[Action]:
+) -> Iterator[ResizeJob]:
     """Growth into idle capacity; if there is none, into what the team owns and others borrow."""
-    unserved = [cession for cession in served if find_preemptor(cession, snapshot).pending]
+    unserved = _unserved(served, snapshot)
     promised = {need.flavor for cession in unserved for need in cession.spec.need}
     waiting = {cession.spec.preemptor.uid for cession in unserved}
     grown = list(grow(snapshot, policy, now, promised=promised, claims=waiting))
@@ -173,6 +179,31 @@ def _grown(
         busy_queues=queues,
         paused=paused_growth(snapshot, now),
     )
+
+
+def _grown_servers(
+    snapshot: Snapshot,
+    served: Sequence[Cession],
+    grown: Iterable[ResizeJob],
+    policy: PolicySpec,
+    now: float,
+) -> Iterator[Action]:
+    if snapshot.kueue_preempts:
+        return iter(())
+    return grow_servers(
+        snapshot,
+        policy,
+        now,
+        promised={
+            need.flavor for cession in _unserved(served, snapshot) for need in cession.spec.need
+        },
+        growing={action.job_uid for action in grown},
+        busy_queues={cession.spec.preemptor.queue for cession in served},
+    )
+
+
+def _unserved(served: Iterable[Cession], snapshot: Snapshot) -> list[Cession]:
+    return [cession for cession in served if find_preemptor(cession, snapshot).pending]
 
 
 # --- mode Observe ---------------------------------------------------------------------------------
@@ -195,6 +226,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all(
             "sizes of runtimes", align_runtimes, snapshot, (), only_asked_back=True
         ),
+        *faults.attempt_all("servers", give_back, snapshot.servers),
     )
     return _planned(actions, decisions, faults, OBSERVING)
 

@@ -17,6 +17,7 @@ from webhook.kinds import (
     is_in_scope,
 )
 from webhook.runtime_injection import inject_runtime
+from webhook.servers import is_server, note_replicas
 from webhook.team import Team
 
 
@@ -37,6 +38,8 @@ def apply_defaults(request: AdmissionRequest) -> Json:
             prepare_new(job, request.team)
         else:
             prepare_updated(job, request.old)
+    if is_server(job) or is_server(request.old):
+        note_replicas(job, request.old)
     give_time_to_save(job, request.old, request.team)
     return job
 

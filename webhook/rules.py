@@ -20,6 +20,7 @@ from webhook.kinds import (
 )
 from webhook.node_fit import pod_size_complaints
 from webhook.runtime_injection import runtime_complaints
+from webhook.servers import is_server, server_complaints
 from webhook.team import Team
 
 
@@ -63,10 +64,12 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     yield from runtime_complaints(job, old, team)
     if get_group_kind(job) == JOB:
         yield from job_complaints(job, old)
+    elif is_server(job):
+        yield from server_complaints(job)
     elif SIZES in get_dict(job, "metadata", "annotations"):
         yield (
-            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job only: remove it from "
-            f"this {get_group_kind(job)[1]}"
+            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job or an apps/v1 "
+            f"Deployment: remove it from this {get_group_kind(job)[1]}"
         )
 
 

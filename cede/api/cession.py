@@ -87,11 +87,12 @@ class Target(BaseModel):
     )
     queue: str = Field(max_length=253, description="The ClusterQueue that admitted the job.")
     fromSize: int = Field(description="The number of pods at the time of planning.")
-    toSize: int = Field(description="The number of pods afterwards; 0 if the job is stopped.")
-    how: Literal["Shrink", "Stop"] = Field(
+    toSize: int = Field(description="The number of pods afterwards; 0 if it is stopped or drained.")
+    how: Literal["Shrink", "Drain", "Stop"] = Field(
         description=(
-            "Shrink: the job keeps training with fewer pods. Stop: Kueue stops the job and admits "
-            "it again later; an elastic job is asked to save first."
+            "Shrink: the job keeps training with fewer pods. Drain: this pod of a server ends, and "
+            "the server has one replica less. Stop: Kueue stops the job and admits it again later; "
+            "an elastic job is asked to save first."
         )
     )
     graceSeconds: int = Field(

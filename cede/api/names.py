@@ -55,7 +55,8 @@ POD_SECURITY_ENFORCE = "pod-security.kubernetes.io/enforce"
 POD_SECURITY_WARN = "pod-security.kubernetes.io/warn"
 """Labels of a Namespace. Kubernetes reads them (Pod Security admission)."""
 SIZES = "cede.dev/sizes"
-"""Annotation of a Job: its allowed sizes, in the grammar of sizes.py. It makes the Job elastic.
+"""Annotation of a Job or a Deployment: its allowed sizes, in the grammar of sizes.py. It makes a
+Job elastic; the replicas of a Deployment beyond the smallest size may be taken back one by one.
 
 The user writes it. The webhook and the scheduler read it.
 """
@@ -89,9 +90,11 @@ INJECT = "inject"
 WRAP = "wrap"
 IMAGE = "image"
 DESIRED_SIZE = "cede.dev/desired-size"
-"""Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it.
+"""Annotation of an elastic Job: the size that its user wants. The Job never grows beyond it. Of a
+Deployment only while it has ceded replicas: how many it gets back.
 
-The webhook and `cede resize` write it. The webhook and the scheduler read it.
+The webhook and `cede resize` write it, for a Deployment the scheduler. The webhook and the
+scheduler read it.
 """
 ELASTIC_POD = "cede.dev/elastic"
 """Label `true` of the pods of elastic Jobs.
@@ -99,10 +102,18 @@ ELASTIC_POD = "cede.dev/elastic"
 The webhook writes it. The Service `PEERS_SERVICE` and an admission policy select pods by it.
 """
 SHRUNK_AT = "cede.dev/shrunk-at"
-"""Annotation of an elastic Job: when it last shrank (RFC 3339).
+"""Annotation of an elastic Job, and of a server that has ceded: when it last shrank (RFC 3339).
 
 The scheduler writes it, and reads it for the cooldown before the Job may grow again.
 """
+SERVER = "cede.dev/server"
+"""Label of a Deployment with `SIZES`: whether it has all the replicas that its user wants.
+
+The webhook and the scheduler write it, and `cede release` resets it. The scheduler reads the
+Deployments that have it. The policy cede-servers lets nobody scale up one that has ceded.
+"""
+WHOLE = "whole"
+CEDED = "ceded"
 STOPPED_FOR = "cede.dev/stopped-for"
 """Label of a Workload: the Cession that it was stopped for, so that it runs again afterwards.
 
@@ -204,6 +215,10 @@ JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
 POD_JOB_NAME = "batch.kubernetes.io/job-name"
 POD_JOB_UID = "batch.kubernetes.io/controller-uid"
 POD_INDEX = "batch.kubernetes.io/job-completion-index"
+POD_TEMPLATE_HASH = "pod-template-hash"
+"""Label of the pods of a Deployment. Their ReplicaSet is named `<Deployment>-<hash>`."""
+POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+"""Annotation of a pod: of the ready pods of a ReplicaSet, the lowest is deleted first."""
 GPU = "nvidia.com/gpu"
 
 # --- types of conditions --------------------------------------------------------------------------

@@ -2,12 +2,24 @@
 
 from hashlib import sha256
 
-from cede.api.objects import EVENTS, Json, rfc3339
+from cede.api.objects import EVENTS, Json, Key, Kind, rfc3339
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists
 
 MAX_NOTE_LENGTH = 1024
 """The API server refuses longer notes."""
+
+
+def reference(kind: Kind, key: Key, uid: str) -> Json:
+    """The object that an event is about."""
+    namespace, name = key
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+    }
 
 
 async def record(

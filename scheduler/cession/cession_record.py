@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cede.api import names
-from cede.api.cession import ENDED, Cession
+from cede.api.cession import ENDED, Cession, Target
 from cede.api.cession_status import CessionStatus, TargetStatus
 from cede.api.objects import rfc3339, set_condition, unix
 from cede.api.reasons import CessionPhase
@@ -53,12 +53,7 @@ def next_status(
 def described(cession: Cession, status: CessionStatus, now: float) -> CessionStatus:
     """The status with its condition and its summary for people."""
     generation = cession.metadata.generation or 1
-    changes = [
-        f"{target.job} {target.fromSize}→{target.toSize}"
-        if target.how == "Shrink"
-        else f"{target.job or target.workload} stops"
-        for target in cession.spec.targets
-    ]
+    changes = [_change(target) for target in cession.spec.targets]
     conditions = set_condition(
         status.conditions,
         names.READY,
@@ -75,3 +70,9 @@ def described(cession: Cession, status: CessionStatus, now: float) -> CessionSta
             "observedGeneration": generation,
         }
     )
+
+
+def _change(target: Target) -> str:
+    if target.how == "Shrink":
+        return f"{target.job} {target.fromSize}→{target.toSize}"
+    return f"{target.job or target.workload} {'drains' if target.how == 'Drain' else 'stops'}"

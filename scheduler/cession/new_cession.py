@@ -1,6 +1,7 @@
 """PURE. Writes the Cession of a preemption plan."""
 
 import math
+from typing import Literal
 
 from cede.api import cession as api
 from cede.api.objects import Meta
@@ -81,6 +82,12 @@ def _target(target: Target) -> api.Target:
         queue=job.queue,
         fromSize=job.size,
         toSize=target.size,
-        how="Stop" if target.stops else "Shrink",
+        how=_how(target),
         graceSeconds=math.ceil(target.grace_s),
     )
+
+
+def _how(target: Target) -> Literal["Shrink", "Drain", "Stop"]:
+    if target.stops:
+        return "Stop"
+    return "Drain" if target.job.drains else "Shrink"

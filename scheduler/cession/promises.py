@@ -130,7 +130,7 @@ def _dearest_first(cession: Cession, left: Collection[str]) -> Sequence[Target]:
     statuses = {status.uid: status for status in cession.status.targets}
     committed = {uid for uid, s in statuses.items() if s.resizeRequestedTime or s.stopped}
     targets = [t for t in cession.spec.targets if t.uid in left and t.uid not in committed]
-    return sorted(targets, key=lambda target: target.toSize > 0)
+    return sorted(targets, key=lambda target: target.how != "Stop")
 
 
 def takers(cession: Cession, snapshot: Snapshot) -> str:

@@ -53,7 +53,8 @@ def _ceded_events(cession: Cession, status: CessionStatus) -> Iterator[Action]:
     for target in cession.spec.targets:
         now = progress.get(target.uid, TargetStatus(uid=target.uid))
         if now.releasedTime and not cession.target_status(target.uid).releasedTime:
-            change = "stopped" if now.stopped else f"shrank to {target.toSize}"
+            change = "drains" if target.how == "Drain" else f"shrank to {target.toSize}"
+            change = "stopped" if now.stopped else change
             after_step = f" after step {now.step}" if now.step else ""
             yield RecordEvent(
                 (target.namespace, target.job),

@@ -7,6 +7,8 @@ Each step follows from what happened, never from a deadline alone:
 3. When a resize had no effect, the job is stopped.
 4. When the job is stopped or smaller, the capacity is released. The end of its pods is noted.
 
+A pod of a server is not asked: it drains. Kueue frees its quota when it is being deleted.
+
 Periods count only while this scheduler leads (scheduler/cession/stage_times.py).
 """
 
@@ -20,7 +22,7 @@ from cede.api.objects import rfc3339
 from cede.api.pod_owner import END_TIMEOUT_S
 from cede.api.short_text import listed
 from elastic_runtime.contract import Status
-from scheduler.actions import Action, RequestSize, SetWorkloadActive, resize
+from scheduler.actions import Action, RequestSize, SetWorkloadActive, shrink
 from scheduler.cession.stage_times import led_s, once
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
@@ -101,11 +103,12 @@ def _released(
 ) -> TargetStatus:
     """The quota of a stopped job is free before its pods have ended."""
     remaining = max(0, job.ready_pods - target.toSize) if job else 0
-    if recorded.stopped and target.uid in snapshot.ending:
+    ends_pods = recorded.stopped or target.how == "Drain"
+    if ends_pods and target.uid in snapshot.ending:
         remaining = snapshot.ending[target.uid].on_nodes
     news: dict[str, object] = {
         "releasedTime": once(recorded.releasedTime, now),
-        "endingPods": remaining if recorded.stopped else 0,
+        "endingPods": remaining if ends_pods else 0,
     }
     if not remaining:
         news["goneTime"] = once(recorded.goneTime, now)
@@ -141,7 +144,7 @@ def _before_release(
 
 def can_be_asked(job: AdmittedWorkload) -> bool:
     """Whether the job has a runtime, or should have one."""
-    return bool(job.allowed_sizes) or job.runtime is not None
+    return job.is_elastic_job or job.runtime is not None
 
 
 def ready_s(progress: TargetProgress, snapshot: Snapshot, now: float) -> float:
@@ -196,9 +199,9 @@ def release(
             mark = "" if job.stays_stopped else cession.metadata.name
             stop = SetWorkloadActive(job.key, job.uid, active=False, why=why, cession=mark)
             actions = (*actions, stop)
-    else:
+    elif job.drains or progress.target.how == "Shrink":
         news["resizeRequestedTime"] = once(status.resizeRequestedTime, now)
-        actions = (*actions, resize(job, progress.target.toSize, why, shrinks=True))
+        actions = (*actions, shrink(job, progress.target.toSize, why))
     return replace(progress, status=_with(status, **news), actions=actions)
 
 
@@ -210,11 +213,14 @@ def _is_late(cession: Cession, progress: TargetProgress, job: AdmittedWorkload) 
 
 
 def _stops(progress: TargetProgress, snapshot: Snapshot, now: float) -> bool:
-    if progress.target.how == "Stop" or progress.status.stopped:
+    target, status = progress.target, progress.status
+    if target.how == "Stop" or status.stopped:
         return True
-    return (
-        led_s(progress.status.resizeRequestedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
-    )
+    if target.how == "Drain":
+        # a server that rolls out drains no pod
+        waited_s = led_s(status.requestedTime, snapshot.led_since, now)
+        return waited_s >= target.graceSeconds + STOP_AFTER_RESIZE_S
+    return led_s(status.resizeRequestedTime, snapshot.led_since, now) >= STOP_AFTER_RESIZE_S
 
 
 def is_ending(progress: TargetProgress) -> bool:

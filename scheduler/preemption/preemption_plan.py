@@ -16,7 +16,7 @@ MAX_NAMED_TARGETS = 20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A job that shrinks to a smaller size; 0 stops it."""
+    """A job that shrinks to a smaller size; 0 stops it, or drains a pod of a server."""
 
     job: AdmittedWorkload
     size: int
@@ -25,11 +25,11 @@ class Target:
 
     @property
     def stops(self) -> bool:
-        return self.size == 0
+        return self.size == 0 and not self.job.drains
 
     @property
     def released(self) -> Quota:
-        if self.stops:
+        if self.size == 0:
             return Counter(self.job.usage)
         return self.job.quota_for(self.job.size - self.size)
 
@@ -115,4 +115,6 @@ def subject(preemptor: Preemptor) -> str:
 def _describe_change(target: Target) -> str:
     if target.stops:
         return "stops"
+    if target.job.drains:
+        return "drains"
     return f"shrinks from {target.job.size} to {target.size}"

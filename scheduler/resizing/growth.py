@@ -57,8 +57,8 @@ def grow(
         if size == job.size:
             continue
         # most often nothing is idle, so it does not matter what is wanted
-        wanted = _wanted_by_pending(snapshot) if wanted is None else wanted
-        if not wanted & _keys(snapshot.quota, job):
+        wanted = wanted_by_pending(snapshot) if wanted is None else wanted
+        if not wanted & keys_of(snapshot.quota, job):
             taken |= own
             why = f"quota for {size - job.size} more pods is idle"
             yield resize(job, size, why, shrinks=False)
@@ -123,10 +123,11 @@ def preferred_order(snapshot: Snapshot, jobs: Iterable[AdmittedWorkload]) -> lis
 # --- where ----------------------------------------------------------------------------------------
 def places(quota: CohortQuota, job: AdmittedWorkload) -> set[Place]:
     """Where its growth and another job's would use the same quota."""
-    return {(cohort, flavor) for cohort, (flavor, _) in _keys(quota, job)}
+    return {(cohort, flavor) for cohort, (flavor, _) in keys_of(quota, job)}
 
 
-def _keys(quota: CohortQuota, job: AdmittedWorkload) -> set[CohortResource]:
+def keys_of(quota: CohortQuota, job: AdmittedWorkload) -> set[CohortResource]:
+    """What a pod of it uses."""
     cohort = _cohort(quota, job.queue)
     return {(cohort, key) for key, amount in job.per_pod.items() if amount}
 
@@ -135,7 +136,7 @@ def _cohort(quota: CohortQuota, queue: str) -> str:
     return quota.queues[queue].cohort or queue
 
 
-def _wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
+def wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
     """The quota on which a pending Workload starts soon: it fits, so Kueue admits it in a moment,
     or its team owns the quota, so that it is released for it.
 
@@ -164,13 +165,13 @@ def _wanted_by_pending(snapshot: Snapshot) -> set[CohortResource]:
 def largest_size(snapshot: Snapshot, placement: Placement, job: AdmittedWorkload) -> int:
     """The largest allowed size, at most the desired one, for which quota and nodes have room now;
     the present size if there is none."""
-    pods = _pods_in_quota(snapshot.quota, job.queue, job.per_pod)
+    pods = pods_in_quota(snapshot.quota, job.queue, job.per_pod)
     if pods > 0:
         pods = min(pods, placement.count_pods(job.per_pod))
     limit = min(job.desired_size, sizes.MAX_SIZE, job.size + pods)
     return max(job.size, sizes.largest_within(job.allowed_sizes, limit) or 0)
 
 
-def _pods_in_quota(quota: CohortQuota, queue: str, per_pod: Quota) -> int:
+def pods_in_quota(quota: CohortQuota, queue: str, per_pod: Quota) -> int:
     counts = [quota.available(queue, key) // used for key, used in per_pod.items() if used > 0]
     return max(0, min(counts, default=0))

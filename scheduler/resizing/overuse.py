@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator
 from cede.api import sizes
 from cede.api.policy import Preemption
 from cede.api.resources import Quota
-from scheduler.actions import RequestSize, ResizeJob, resize
+from scheduler.actions import RequestSize, ResizeJob, shrink
 from scheduler.preemption.candidates import shrink_order
 from scheduler.quota.working_quota import WorkingQuota
+from scheduler.server_actions import DrainPod
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -17,7 +18,7 @@ REQUEST_NAME = "excess"
 
 def shrink_overuse(
     snapshot: Snapshot, targets: Collection[str], settings: Preemption, now: float
-) -> Iterator[RequestSize | ResizeJob]:
+) -> Iterator[RequestSize | ResizeJob | DrainPod]:
     """Shrink borrowing jobs while more quota is in use than exists: the team that is furthest over
     its share first, in it the lowest class, then the youngest.
 
@@ -71,9 +72,9 @@ def _overuse(quota: WorkingQuota, job: AdmittedWorkload) -> Quota:
 
 def _shrink(
     job: AdmittedWorkload, size: int, grace_s: float, now: float
-) -> RequestSize | ResizeJob:
+) -> RequestSize | ResizeJob | DrainPod:
     asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
     if job.addresses and not job.has_ceded(size) and asked_s < grace_s:
         left_s = grace_s - max(0.0, asked_s)
         return RequestSize(job.job, job.job_uid, job.addresses, size, REQUEST_NAME, left_s)
-    return resize(job, size, "more quota is in use than exists", shrinks=True)
+    return shrink(job, size, "more quota is in use than exists")

@@ -37,13 +37,13 @@ def is_ending(shown: JobPods | None, now: float) -> bool:
 def _stopped(
     cessions: Iterable[Cession], workloads: Iterable[PendingWorkload | AdmittedWorkload]
 ) -> Iterator[tuple[str, Key]]:
-    """The identity of each stopped job, and the key of its Workload."""
+    """The identity of each stopped job and each pod that drains, and the key of its Workload."""
     for cession in cessions:
         if cession.ended:
             continue
         stopped = {status.uid for status in cession.status.targets if status.stopped}
         for target in cession.spec.targets:
-            if target.uid in stopped:
+            if target.uid in stopped or target.how == "Drain":
                 yield target.uid, (target.namespace, target.workload)
     for workload in workloads:
         if workload.stopped_for:

@@ -33,6 +33,9 @@ class JobPods:
     stays_stopped: bool = False
     # Unix seconds by which all of these have ended; infinite if one is not being deleted
     ends_by: float = 0.0
+    # of a pod of a Deployment: the names of its ReplicaSet and of its Deployment
+    replica_set: str = ""
+    deployment: str = ""
 
 
 NO_PODS = JobPods()
@@ -48,6 +51,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
     unplaced = 0
     ends = list[float]()
     stays_stopped = False
+    replica_set = deployment = ""
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
         if pod.status.phase not in ("Pending", "Running"):
             continue
@@ -63,6 +67,7 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
                 indexes.add(_index(pod))
         if pod.metadata.annotations.get(names.AFTER_PREEMPTION) == names.STOP:
             stays_stopped = True
+        replica_set, deployment = _read_makers(pod)
         if _is_unplaced(pod):
             unplaced += 1
         if _is_running(pod):
@@ -77,6 +82,8 @@ def read_job_pods(pods: Iterable[Pod]) -> JobPods:
         on_nodes=len(ends),
         stays_stopped=stays_stopped,
         ends_by=max(ends, default=0.0),
+        replica_set=replica_set,
+        deployment=deployment,
     )
 
 
@@ -105,6 +112,16 @@ def _index(pod: Pod) -> int:
     """-1 for a pod that is not of an Indexed Job."""
     text = pod.metadata.labels.get(names.POD_INDEX, "")
     return int(text) if text.isdecimal() else -1
+
+
+def _read_makers(pod: Pod) -> tuple[str, str]:
+    """The names of its ReplicaSet, and of the Deployment that made that; both empty for any other
+    pod. Only controllers name themselves as owners."""
+    hash_ = pod.metadata.labels.get(names.POD_TEMPLATE_HASH, "")
+    for owner in pod.metadata.ownerReferences:
+        if owner.controller and owner.kind == "ReplicaSet" and owner.name.endswith(f"-{hash_}"):
+            return owner.name, owner.name.removesuffix(f"-{hash_}") if hash_ else ""
+    return "", ""
 
 
 def _is_unplaced(pod: Pod) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
@@ -132,6 +133,9 @@ def read_admitted(workload: Workload, job: Job | None, pods: JobPods) -> Admitte
         # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition
         is_recovering=ready.reason == "WaitForRecovery",
         stays_stopped=pods.stays_stopped or _stays_stopped(workload),
+        deployment=pods.deployment,
+        replica_set=pods.replica_set,
+        is_ending=0.0 < pods.ends_by < inf,
     )
     if job:
         admitted = _with_job(admitted, job, pods)
@@ -201,7 +205,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         allowed_sizes=sizes_of_job,
         desired_size=parallelism if noted_size is None else noted_size,
         grace_s=durations.parse_or_zero(notes.get(names.GRACE, "")),
-        shrunk_at=_unix_or_zero(notes.get(names.SHRUNK_AT, "")),
+        shrunk_at=unix_or_zero(notes.get(names.SHRUNK_AT, "")),
         addresses=pods.addresses,
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
@@ -220,8 +224,8 @@ def allowed_sizes(job: Job) -> tuple[int, ...]:
         return ()
 
 
-def _unix_or_zero(text: str) -> float:
-    """0.0 if the text is not a time: users may write anything into the annotations of a Job."""
+def unix_or_zero(text: str) -> float:
+    """0.0 if the text is not a time: users may write anything into annotations."""
     try:
         return unix(text)
     except (ValueError, OverflowError):

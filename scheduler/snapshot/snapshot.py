@@ -9,6 +9,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import (
     ClusterQueue,
     Cohort,
+    Deployment,
     Job,
     LocalQueue,
     Node,
@@ -33,6 +34,7 @@ from scheduler.snapshot.memory import Kept
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.pending_queues import Line, PendingQueues
 from scheduler.snapshot.pod_index import PodIndex
+from scheduler.snapshot.servers import Server, read_servers, with_drains
 from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
 from scheduler.snapshot.workload_index import WorkloadIndex
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
@@ -44,6 +46,8 @@ class RawObjects:
 
     workloads: Sequence[Workload] = ()
     jobs: Sequence[Job] = ()
+    # those with the label SERVER
+    deployments: Sequence[Deployment] = ()
     pods: Sequence[Pod] = ()
     nodes: Sequence[Node] = ()
     cluster_queues: Sequence[ClusterQueue] = ()
@@ -73,6 +77,8 @@ class Snapshot:
     # in Kueue's order, also those that Kueue would not try now
     pending: PendingWorkloads = field(default_factory=PendingWorkloads)
     admitted: tuple[AdmittedWorkload, ...] = ()
+    # by name
+    servers: tuple[Server, ...] = ()
     # elastic ones that wait at more than their smallest size
     waiting_jobs: tuple[WaitingJob, ...] = ()
     # uids of Workloads
@@ -174,6 +180,8 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         objects.cluster_queues, objects.cohorts, objects.allocations, of_all_queues, memory.queues
     )
     admitted = tuple(workload for workload in of_all_queues if workload.queue in quota.queues)
+    servers = read_servers(objects.deployments, admitted)
+    admitted = with_drains(admitted, servers)
     disagreements = find_disagreements(objects.cluster_queues, quota, admitted)
     pending = _pending(objects, memory, quota.queues)
     cessions = sorted(objects.cessions, key=lambda c: (c.metadata.created, c.metadata.name))
@@ -181,6 +189,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         quota=quota,
         pending=pending,
         admitted=admitted,
+        servers=servers,
         waiting_jobs=read_waiting(objects.jobs, pending),
         finished=frozenset(memory.workloads.finished.values()),
         cessions=tuple(cessions),

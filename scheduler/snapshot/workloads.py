@@ -107,7 +107,7 @@ class AdmittedWorkload:
     started: float = 0.0
     parallelism: int = 0
     ready_pods: int = 0
-    # ascending; empty if the job is not elastic
+    # ascending; empty if the job is not elastic; for a pod that drains 0 and 1
     allowed_sizes: tuple[int, ...] = ()
     desired_size: int = 0
     grace_s: float = 0.0
@@ -141,6 +141,13 @@ class AdmittedWorkload:
     unplaced_pods: int = 0
     # True if it does not come back by itself after it was stopped
     stays_stopped: bool = False
+    # of a pod of a Deployment: the names of its Deployment and of its ReplicaSet
+    deployment: str = ""
+    replica_set: str = ""
+    # True if all of its pods on nodes are being deleted
+    is_ending: bool = False
+    # True for a pod of a server that may end while its server has one replica less
+    drains: bool = False
 
     @property
     def identity(self) -> str:
@@ -159,6 +166,11 @@ class AdmittedWorkload:
     def is_growing(self) -> bool:
         """Whether its Job has more pods than quota, so that a scale-up slice is pending."""
         return bool(self.allowed_sizes) and self.parallelism > self.size
+
+    @property
+    def is_elastic_job(self) -> bool:
+        """Whether it has a runtime, or should have one, that can be asked to shrink."""
+        return bool(self.allowed_sizes) and not self.drains
 
     def has_ceded(self, size: int) -> bool:
         """Whether its runtime was asked for this size and has ceded."""

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,16 +44,21 @@ class Judge:
         old: Json | None = None,
         annotations: Json | None = None,
         labels: Json | None = None,
+        params: Sequence[Json] = (),
     ) -> list[str]:
         """The messages by which a request is refused. `annotations` and `labels` are those of its
-        namespace, by default of team vision."""
+        namespace, by default of team vision. A Scale is one of a Deployment. `params` are what
+        bindings select for policies with parameters."""
         namespace: Json = {"metadata": {"name": "vision"}}
         namespace["metadata"]["labels"] = TEAM if labels is None else labels
         namespace["metadata"]["annotations"] = annotations or {}
-        kind = str(obj["kind"]).lower()
+        is_scale = obj["kind"] == "Scale"
+        kind = "deployment" if is_scale else str(obj["kind"]).lower()
         request: Json = {
             "operation": "UPDATE" if old else "CREATE",
             "resource": f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s",
+            "subresource": "scale" if is_scale else "",
+            "params": list(params),
             "user": user,
             "groups": [],
             "object": obj,

@@ -173,3 +173,82 @@ def test_the_scheduler_opens_no_queue_to_others(judge: Judge) -> None:
     assert judge(opened, SCHEDULER, old=old)
     selector = {"matchLabels": {"a": "b"}}
     assert judge(queue(preemption=never, namespaceSelector=selector), SCHEDULER, old=old)
+
+
+DEPLOYMENT = ("apps/v1", "Deployment", "chat", "vision")
+
+
+def server(replicas: int, image: str = "chat", **metadata: Any) -> Json:
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": "chat"}},
+        "template": {"spec": {"containers": [{"name": "main", "image": image}]}},
+    }
+    made = obj(*DEPLOYMENT, spec=spec)
+    made["metadata"]["labels"] = {names.SERVER: names.WHOLE}
+    made["metadata"]["annotations"] = {names.SIZES: "2-4"}
+    made["metadata"] |= metadata
+    return made
+
+
+def test_the_scheduler_scales_servers_of_teams_and_changes_nothing_else_of_them(
+    judge: Judge,
+) -> None:
+    old = server(4)
+    notes = {names.SIZES: "2-4", names.DESIRED_SIZE: "4", names.SHRUNK_AT: "now"}
+    ceded = server(2, labels={names.SERVER: names.CEDED}, annotations=notes)
+    assert judge(ceded, SCHEDULER, old=old) == []
+    assert judge(ceded, SCHEDULER, old=old, labels={}), "not in a namespace of no team"
+    assert judge(server(2, annotations={}), SCHEDULER, old=server(4, annotations={}))
+    assert judge(server(2, labels={}), SCHEDULER, old=server(4, labels={}))
+    assert judge(server(2, image="other"), SCHEDULER, old=old)
+    assert judge(server(2, ownerReferences=[{"uid": "1"}]), SCHEDULER, old=old)
+    assert judge(server(2, finalizers=["x/y"]), SCHEDULER, old=old)
+
+
+def test_the_scheduler_marks_which_pod_a_server_loses_and_changes_nothing_else_of_it(
+    judge: Judge,
+) -> None:
+    def pod(image: str = "chat", **metadata: Any) -> Json:
+        made = obj("v1", "Pod", "chat-1", "vision", spec={"containers": [{"image": image}]})
+        made["metadata"] |= metadata
+        return made
+
+    mark = {names.POD_DELETION_COST: "-1"}
+    old = pod(annotations={"a": "b"})
+    assert judge(pod(annotations={"a": "b"} | mark), SCHEDULER, old=old) == []
+    assert judge(pod(annotations=mark), SCHEDULER, old=pod()) == []
+    assert judge(pod(annotations=mark), SCHEDULER, old=pod(), labels={})
+    for changed in (
+        pod(annotations=mark),
+        pod(annotations={"a": "c"} | mark),
+        pod(annotations={"a": "b", "c": "d"}),
+        pod(image="other", annotations={"a": "b"}),
+        pod(labels={"a": "b"}, annotations={"a": "b"}),
+        pod(finalizers=["x/y"], annotations={"a": "b"}),
+    ):
+        assert judge(changed, SCHEDULER, old=old)
+
+
+# --- autoscalers ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "before", "after", "refused"),
+    [
+        pytest.param("chat", 2, 4, True, id="up"),
+        pytest.param("chat", 2, 1, False, id="down"),
+        pytest.param("chat", 2, 2, False, id="as it is"),
+        pytest.param("other", 2, 4, False, id="another, which has ceded nothing"),
+    ],
+)
+def test_nobody_scales_up_a_server_that_has_ceded(
+    judge: Judge, name: str, before: int, after: int, refused: bool
+) -> None:
+    def scale(replicas: int) -> Json:
+        return obj("autoscaling/v1", "Scale", name, "vision", spec={"replicas": replicas})
+
+    autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+    ceded = server(2, labels={names.SERVER: names.CEDED})
+    messages = judge(scale(after), autoscaler, old=scale(before), params=[ceded])
+    assert bool(messages) is refused
+    assert judge(scale(after), autoscaler, old=scale(before)) == [], "nothing has ceded"
+    assert judge(scale(after), autoscaler, old=scale(before), labels={}, params=[ceded]) == []

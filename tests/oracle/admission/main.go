@@ -28,13 +28,16 @@ import (
 )
 
 type request struct {
-	Operation string                     `json:"operation"`
-	Resource  string                     `json:"resource"`
-	User      string                     `json:"user"`
-	Groups    []string                   `json:"groups"`
-	Object    *unstructured.Unstructured `json:"object"`
-	OldObject *unstructured.Unstructured `json:"oldObject"`
-	Namespace *corev1.Namespace          `json:"namespace"`
+	Operation   string                     `json:"operation"`
+	Resource    string                     `json:"resource"`
+	Subresource string                     `json:"subresource"`
+	User        string                     `json:"user"`
+	Groups      []string                   `json:"groups"`
+	Object      *unstructured.Unstructured `json:"object"`
+	OldObject   *unstructured.Unstructured `json:"oldObject"`
+	Namespace   *corev1.Namespace          `json:"namespace"`
+	// of the kind that a policy names for its parameters, as its binding selects them
+	Params []*unstructured.Unstructured `json:"params"`
 }
 
 type input struct {
@@ -54,7 +57,9 @@ func main() {
 		answers[i] = []string{}
 		for j := range given.Policies {
 			if matches(&given.Policies[j], &req) {
-				answers[i] = append(answers[i], refusals(validators[j], &req)...)
+				for _, param := range paramsOf(&given.Policies[j], &req) {
+					answers[i] = append(answers[i], refusals(validators[j], &req, param)...)
+				}
 			}
 		}
 	}
@@ -63,7 +68,9 @@ func main() {
 
 // As the API server does (validating/plugin.go, compilePolicy), which does not export it.
 func compile(policy *admissionregistration.ValidatingAdmissionPolicy) validating.Validator {
-	options := cel.OptionalVariableDeclarations{HasAuthorizer: true}
+	options := cel.OptionalVariableDeclarations{
+		HasAuthorizer: true, HasParams: policy.Spec.ParamKind != nil,
+	}
 	failurePolicy := policy.Spec.FailurePolicy
 	compiler, err := cel.NewCompositedCompiler(
 		environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -120,7 +127,19 @@ func matches(policy *admissionregistration.ValidatingAdmissionPolicy, req *reque
 	return false
 }
 
-func refusals(validator validating.Validator, req *request) []string {
+// As the API server does (generic/policy_dispatcher.go, CollectParams).
+func paramsOf(policy *admissionregistration.ValidatingAdmissionPolicy, req *request) []runtime.Object {
+	if policy.Spec.ParamKind == nil {
+		return []runtime.Object{nil}
+	}
+	params := []runtime.Object{}
+	for _, param := range req.Params {
+		params = append(params, param)
+	}
+	return params
+}
+
+func refusals(validator validating.Validator, req *request, param runtime.Object) []string {
 	attributes := attributesOf(req)
 	versioned := &admission.VersionedAttributes{
 		Attributes:         attributes,
@@ -128,7 +147,7 @@ func refusals(validator validating.Validator, req *request) []string {
 		VersionedOldObject: attributes.GetOldObject(),
 		VersionedKind:      attributes.GetKind(),
 	}
-	result := validator.Validate(context.Background(), attributes.GetResource(), versioned, nil,
+	result := validator.Validate(context.Background(), attributes.GetResource(), versioned, param,
 		req.Namespace, celconfig.RuntimeCELCostBudget, nil)
 	messages := []string{}
 	for _, decision := range result.Decisions {
@@ -148,8 +167,11 @@ func attributesOf(req *request) admission.Attributes {
 	resource := schema.GroupVersionResource{
 		Group: kind.Group, Version: kind.Version, Resource: req.Resource,
 	}
+	if kind.Kind == "Scale" {
+		resource.Group, resource.Version = "apps", "v1"
+	}
 	return admission.NewAttributesRecord(asObject(req.Object), asObject(req.OldObject), kind,
-		subject.GetNamespace(), subject.GetName(), resource, "", admission.Operation(req.Operation),
+		subject.GetNamespace(), subject.GetName(), resource, req.Subresource, admission.Operation(req.Operation),
 		nil, false, &user.DefaultInfo{Name: req.User, Groups: req.Groups})
 }
 

@@ -197,6 +197,22 @@ def pod_of_train_job(deleted: float, workload: str = "job-gpt", node: str = "n1"
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 
+async def test_release_gives_servers_their_replicas_back(server: ApiServer, cede: Run) -> None:
+    notes = {names.SIZES: "2-4", names.DESIRED_SIZE: "4", names.SHRUNK_AT: "2026-01-01T00:00:00Z"}
+    for name, label in (("chat", names.CEDED), ("mail", names.WHOLE)):
+        labels = {names.SERVER: label}
+        metadata = {"name": name, "namespace": "research", "labels": labels, "annotations": notes}
+        server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {"replicas": 2}})
+    _, text, _ = await cede("release")
+    assert "Deployment research/chat: has 4 replicas again" in text
+    chat = server.get(DEPLOYMENTS, ("research", "chat")) or {}
+    assert chat["spec"]["replicas"] == 4
+    assert chat["metadata"]["labels"] == {names.SERVER: names.WHOLE}
+    assert chat["metadata"]["annotations"] == {names.SIZES: "2-4"}
+    mail = server.get(DEPLOYMENTS, ("research", "mail")) or {}
+    assert mail["spec"]["replicas"] == 2
+
+
 async def test_release_continues_after_a_failed_step_and_reports_it(
     server: ApiServer, cede: Run
 ) -> None:

@@ -146,7 +146,9 @@ async def test_an_unreadable_object_of_any_kind_delays_no_pass(server: ApiServer
     teams.job("vision", "inference", 4)
     kinds = [kind for kind, _ in KINDS.values()]
     for kind in (*kinds, POLICIES):
-        metadata = {"name": "odd"} | ({"namespace": "research"} if kind.namespaced else {})
+        labels = {names.SERVER: names.WHOLE}
+        metadata: Json = {"name": "odd", "labels": labels}
+        metadata |= {"namespace": "research"} if kind.namespaced else {}
         server.put(kind, {"metadata": metadata, "spec": "not a spec"})
     async with controlling(server) as controller:
         assert all(cache.unreadable for cache in controller.caches)

@@ -9,13 +9,15 @@ import yaml
 from cede.api.objects import (
     CESSIONS,
     CLUSTER_QUEUES,
+    DEPLOYMENTS,
     EVENTS,
     JOBS,
     LOCAL_QUEUES,
+    PODS,
     WORKLOADS,
     Kind,
 )
-from scheduler import actions
+from scheduler import actions, server_actions
 from tests.paths import TREE
 
 Right = tuple[str, str, str]
@@ -33,6 +35,8 @@ WRITES: dict[type[actions.Action], tuple[tuple[Kind, str, str], ...]] = {
     actions.SetQueueingStrategy: ((CLUSTER_QUEUES, "patch", ""),),
     actions.RequestSize: (),
     actions.ResizeJob: ((JOBS, "patch", ""), EVENT),
+    server_actions.DrainPod: ((PODS, "patch", ""),),
+    server_actions.ScaleServer: ((DEPLOYMENTS, "patch", ""), EVENT),
     actions.SetWorkloadActive: ((WORKLOADS, "patch", ""),),
     actions.RequeueWorkload: ((WORKLOADS, "patch", ""),),
     actions.CreateGuard: tuple((kind, "create", "") for kind in GUARD_KINDS),

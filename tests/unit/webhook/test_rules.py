@@ -75,8 +75,8 @@ OWNER_COMPLAINT = (
         pytest.param(
             plain_job(annotations={"cede.dev/sizes": "1,2"})
             | {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
-            "metadata.annotations[cede.dev/sizes] is supported on a batch/v1 Job only: remove it "
-            "from this JobSet",
+            "metadata.annotations[cede.dev/sizes] is supported on a batch/v1 Job or an apps/v1 "
+            "Deployment: remove it from this JobSet",
             id="another kind with sizes",
         ),
     ],

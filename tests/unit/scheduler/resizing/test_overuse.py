@@ -7,6 +7,7 @@ from cede.api.policy import Preemption
 from elastic_runtime.contract import Status
 from scheduler.actions import RequestSize, ResizeJob
 from scheduler.resizing.overuse import REQUEST_NAME, shrink_overuse
+from scheduler.server_actions import DrainPod
 from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders.scheduler import KEY, NOW, admitted, runtime_status, snapshot
@@ -17,7 +18,8 @@ SETTINGS = Preemption(graceSeconds=60)
 def shrunk(
     current: Snapshot, targets: Collection[str], now: float = NOW
 ) -> list[RequestSize | ResizeJob]:
-    return list(shrink_overuse(current, targets, SETTINGS, now))
+    actions = shrink_overuse(current, targets, SETTINGS, now)
+    return [action for action in actions if not isinstance(action, DrainPod)]
 
 
 def two_too_many(

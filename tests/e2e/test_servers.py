@@ -1,0 +1,177 @@
+"""A server that borrows gives replicas back as its pods drain, and gets them again."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import Json
+from tests.e2e.gentle_jobs import IMAGE
+from tests.paths import TREE
+
+EXAMPLES = TREE / "examples"
+pytestmark = pytest.mark.cluster
+# the fixture of tests/conftest.py
+Cluster = Any
+IN_RESEARCH = ("-n", "research")
+SERVER = """
+import signal, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        told_before = told.is_set()
+        time.sleep(15)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"drained" if told.is_set() and not told_before else b"served")
+
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
+server = ThreadingHTTPServer(("", 8000), Answers)
+# it ends after the requests in flight
+server.daemon_threads = False
+threading.Thread(target=server.serve_forever).start()
+print("serves", flush=True)
+told.wait()
+server.shutdown()
+server.server_close()
+"""
+CLIENT = """
+import sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+def ask(address):
+    return urllib.request.urlopen(f"http://{address}:8000", timeout=60).read().decode()
+print("asks", flush=True)
+print(*sorted(ThreadPoolExecutor().map(ask, sys.argv[1:])), flush=True)
+"""
+
+
+@pytest.fixture
+def teams(cluster: Cluster) -> Iterator[Cluster]:
+    """Four accelerators each. A job of research uses two, and its server four: it borrows two."""
+    manifests = (EXAMPLES / "policy.yaml", EXAMPLES / "allocations.yaml")
+    cluster.kubectl("apply", *(word for file in manifests for word in ("-f", str(file))))
+    allocations = ("computeallocation/vision", "computeallocation/research")
+    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
+    create(cluster, job("research", "filler", pods=1, accelerators=2))
+    create(cluster, chat())
+    cluster.until(lambda: ready(cluster, "filler") == 1, "research's other job to run", 90)
+    cluster.until(lambda: serving(cluster) == 4, "the server to run", 90)
+    yield cluster
+    cluster.without_teams()
+
+
+def pod(accelerators: int, program: str) -> Json:
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "command": ["python", "-c", program],
+        "resources": {"limits": {names.GPU: str(accelerators)}},
+    }
+    return {"containers": [container]}
+
+
+def job(namespace: str, name: str, pods: int, accelerators: int = 1) -> Json:
+    template = pod(accelerators, "import time; time.sleep(3600)")
+    template |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    spec = {"parallelism": pods, "completions": pods, "template": {"spec": template}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def chat() -> Json:
+    labels = {"app": "chat"}
+    notes = {names.SIZES: "2-4", names.GRACE: "30s"}
+    template = {"metadata": {"labels": labels}, "spec": pod(1, SERVER)}
+    spec = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": "chat", "namespace": "research", "annotations": notes}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def create(cluster: Cluster, obj: Json) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+
+
+def ready(cluster: Cluster, name: str, namespace: str = "research") -> int:
+    status = cluster.kubectl_json("get", "job", "-n", namespace, name)["status"]
+    return int(status.get("ready", 0))
+
+
+def serving(cluster: Cluster) -> int:
+    """How many pods of the server listen, and are not being deleted."""
+    return sum("serves" in log(cluster, pod) for pod in pods(cluster))
+
+
+def pods(cluster: Cluster) -> list[Json]:
+    """Those of the server that are not being deleted."""
+    items = cluster.kubectl_json("get", "pods", *IN_RESEARCH, "-l", "app=chat")["items"]
+    return [item for item in items if "deletionTimestamp" not in item["metadata"]]
+
+
+def log(cluster: Cluster, item: Json) -> str:
+    return str(cluster.kubectl("logs", *IN_RESEARCH, item["metadata"]["name"]))
+
+
+def deployment(cluster: Cluster) -> tuple[int, str, Json]:
+    """Its replicas, its label and its annotations."""
+    stored = cluster.kubectl_json("get", "deployment", *IN_RESEARCH, "chat")
+    metadata = stored["metadata"]
+    return stored["spec"]["replicas"], metadata["labels"][names.SERVER], metadata["annotations"]
+
+
+def asking(cluster: Cluster) -> subprocess.Popen[str]:
+    """A client that has one request in flight at each pod of the server."""
+    addresses = [item["status"]["podIP"] for item in pods(cluster)]
+    options = ("--kubeconfig", str(cluster.kubeconfig), "exec", *IN_RESEARCH, "job/filler", "--")
+    command = [str(cluster.binary), *options, "python", "-c", CLIENT, *addresses]
+    client = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert client.stdout
+    assert client.stdout.readline() == "asks\n"
+    return client
+
+
+def test_a_server_drains_to_its_smallest_size_and_gets_its_replicas_back(teams: Cluster) -> None:
+    client = asking(teams)
+    create(teams, job("vision", "claim", pods=4))
+    teams.until(lambda: deployment(teams)[0] == 2, "the server to have fewer replicas", 30)
+    replicas, label, notes = deployment(teams)
+    assert (replicas, label, notes[names.DESIRED_SIZE]) == (2, names.CEDED, "4")
+    answers, _ = client.communicate(timeout=90)
+    assert answers.split() == ["drained", "drained", "served", "served"]
+    teams.until(lambda: ready(teams, "claim", "vision") == 4, "vision's pods to run", 60)
+    assert len(pods(teams)) == 2, "and none waits in their place"
+    [cession] = teams.kubectl_json("get", "cessions")["items"]
+    assert [target["how"] for target in cession["spec"]["targets"]] == ["Drain", "Drain"]
+    assert not any("stopped" in target for target in cession["status"]["targets"])
+
+    scale = ("scale", "deployment", *IN_RESEARCH, "chat")
+    with pytest.raises(AssertionError, match="has ceded replicas"):
+        teams.kubectl(*scale, "--replicas=4")
+    assert deployment(teams)[0] == 2
+
+    teams.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    teams.until(lambda: serving(teams) == 4, "the server to have its replicas again", 90)
+    replicas, label, notes = deployment(teams)
+    assert (replicas, label) == (4, names.WHOLE)
+    assert names.DESIRED_SIZE not in notes
+    # whoever scales is held no more
+    teams.kubectl(*scale, "--replicas=3")
+
+
+def test_the_new_replicas_of_a_server_claim_what_its_team_owns(teams: Cluster) -> None:
+    """As any pods of research do: vision borrows what research does not use."""
+    scale = ("scale", "deployment", *IN_RESEARCH, "chat")
+    teams.kubectl(*scale, "--replicas=2")
+    teams.until(lambda: serving(teams) == 2, "the server to be small", 60)
+    teams.kubectl("delete", "job", *IN_RESEARCH, "filler", "--wait=true")
+    create(teams, job("vision", "own", pods=4))
+    create(teams, job("vision", "borrows", pods=2))
+    for name, count in (("own", 4), ("borrows", 2)):
+        running = (teams, name, "vision")
+        teams.until(lambda r=running, n=count: ready(*r) == n, "vision's jobs to run", 90)
+    teams.kubectl(*scale, "--replicas=4")
+    teams.until(lambda: serving(teams) == 4, "the claims of the server's pods", 90)

@@ -1,0 +1,92 @@
+"""What is written when a server cedes, and when it gets its replicas back."""
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import DEPLOYMENTS, EVENTS, PODS, Json
+from scheduler.actions import shrink
+from scheduler.apply import Applier
+from scheduler.server_actions import DrainPod, ScaleServer, scaled_down
+from tests.builders.scheduler import admitted
+from tests.builders.servers import CHAT, deployment, pods, serving
+from tests.fakes.api_server import ApiServer
+
+DRAIN = DrainPod(("research", "chat-3"), "uid-pod", "chat", "for claim of vision")
+
+
+def put(server: ApiServer, labels: Json | None = None, **notes: str) -> str:
+    metadata = {"namespace": CHAT[0], "name": CHAT[1], "labels": labels or {}, "annotations": notes}
+    stored = server.put(DEPLOYMENTS, {"metadata": metadata, "spec": {"replicas": 4}})
+    return str(stored["metadata"]["resourceVersion"])
+
+
+def scale(version: str, replicas: int, desired: int, *, shrinks: bool = False) -> ScaleServer:
+    return ScaleServer(CHAT, "u", version, replicas, desired, shrinks, "for claim of vision")
+
+
+def stored(server: ApiServer) -> tuple[int, str, Json]:
+    chat = server.get(DEPLOYMENTS, CHAT) or {}
+    metadata = chat["metadata"]
+    return chat["spec"]["replicas"], metadata["labels"][names.SERVER], metadata["annotations"]
+
+
+def test_a_server_loses_as_many_replicas_as_drain_and_those_that_wait() -> None:
+    current = serving(deployment(6), pods(4))
+    drains = [shrink(job, 0, "why") for job in current.admitted if job.drains]
+    [action] = scaled_down([*drains, shrink(admitted(), 4, "why")], current)
+    assert (action.server, action.version, action.replicas) == (CHAT, "5", 2)
+    assert (action.desired_size, action.shrinks) == (6, True)
+
+
+def test_a_server_that_cedes_again_gets_back_what_it_had_at_first() -> None:
+    current = serving(deployment(3, desired=4), pods(3))
+    drains = [shrink(job, 0, "why") for job in current.admitted if job.drains]
+    [action] = scaled_down(drains, current)
+    assert (action.replicas, action.desired_size) == (2, 4)
+
+
+async def test_a_pod_is_marked_before_its_server_is_scaled_down(
+    server: ApiServer, applier: Applier
+) -> None:
+    version = put(server)
+    metadata = {"namespace": "research", "name": "chat-3", "uid": "uid-pod"}
+    server.put(PODS, {"metadata": metadata, "spec": {}})
+    await applier.apply([DRAIN, scale(version, 3, 4, shrinks=True)])
+    pod = server.get(PODS, DRAIN.job) or {}
+    assert pod["metadata"]["annotations"] == {names.POD_DELETION_COST: "-1"}
+    replicas, label, notes = stored(server)
+    assert (replicas, label, notes[names.DESIRED_SIZE]) == (3, names.CEDED, "4")
+    assert notes[names.SHRUNK_AT]
+    paths = [path for _, path, *_ in server.writes() if "events" not in path]
+    assert paths == [PODS.path(DRAIN.job), DEPLOYMENTS.path(CHAT)]
+    [event] = server.objects(EVENTS)
+    assert (event["reason"], event["regarding"]["kind"]) == ("Shrunk", "Deployment")
+    assert event["note"] == "to 3 replicas: for claim of vision"
+
+
+async def test_a_server_that_gets_all_back_has_no_notes(
+    server: ApiServer, applier: Applier
+) -> None:
+    notes = {names.DESIRED_SIZE: "4", names.SHRUNK_AT: "2026-01-01T00:00:00Z", "own": "note"}
+    version = put(server, {names.SERVER: names.CEDED}, **notes)
+    await applier.apply([scale(version, 4, 4)])
+    assert stored(server) == (4, names.WHOLE, {"own": "note"})
+
+
+async def test_a_server_that_gets_some_back_keeps_its_notes(
+    server: ApiServer, applier: Applier
+) -> None:
+    notes = {names.DESIRED_SIZE: "4", names.SHRUNK_AT: "2026-01-01T00:00:00Z"}
+    version = put(server, {names.SERVER: names.CEDED}, **notes)
+    await applier.apply([scale(version, 3, 4)])
+    assert stored(server) == (3, names.CEDED, notes)
+
+
+@pytest.mark.parametrize("outdated", ["1", "999"])
+async def test_a_server_that_somebody_else_changed_meanwhile_is_left_alone(
+    server: ApiServer, applier: Applier, outdated: str
+) -> None:
+    put(server, {names.SERVER: names.WHOLE})
+    put(server, {names.SERVER: names.WHOLE})
+    await applier.apply([scale(outdated, 2, 4, shrinks=True)])
+    assert stored(server)[:2] == (4, names.WHOLE)

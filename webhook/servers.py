@@ -1,0 +1,93 @@
+"""PURE. Deployments with allowed sizes: what is wrong with them, and who may change their replicas.
+
+A Deployment that has ceded replicas keeps the number that the scheduler gave it. Another number is
+noted as the one that it gets back.
+"""
+
+from collections.abc import Iterator
+
+from cede.api import sizes
+from cede.api.names import CEDED, DESIRED_SIZE, SERVER, SHRUNK_AT, SIZES, WHOLE
+from cede.api.objects import Json
+from webhook.elastic_job import as_count
+from webhook.json_fields import (
+    ensure_dict,
+    get_annotation,
+    get_dict,
+    get_group_kind,
+    get_label,
+)
+from webhook.kinds import DEPLOYMENT
+
+
+def is_server(job: Json | None) -> bool:
+    """True for a Deployment with the annotation cede.dev/sizes."""
+    return (
+        job is not None
+        and get_group_kind(job) == DEPLOYMENT
+        and SIZES in get_dict(job, "metadata", "annotations")
+    )
+
+
+def server_complaints(job: Json) -> Iterator[str]:
+    """Pods of a server leave one by one, so there are no gaps between its sizes. A server that is
+    scaled to 0 is off, whatever its sizes are."""
+    path = f"metadata.annotations[{SIZES}]"
+    try:
+        allowed = sizes.parse(get_annotation(job, SIZES))
+    except ValueError as error:
+        yield f"{path}: {error}"
+        return
+    low, high = allowed[0], allowed[-1]
+    if len(allowed) != high - low + 1:
+        yield f"{path} has gaps, but a Deployment gives pods one by one: write {low}-{high}"
+    replicas = get_replicas(job)
+    if replicas and not low <= replicas <= high:
+        yield (
+            f"spec.replicas is {replicas}, which is not one of the sizes {low} to {high}: use one "
+            f"of them, or change {SIZES}"
+        )
+
+
+def get_replicas(job: Json) -> int:
+    count = as_count(get_dict(job, "spec").get("replicas"))
+    return 1 if count is None else count
+
+
+def note_replicas(job: Json, old: Json | None) -> None:
+    """Sets the label by which the scheduler finds the server, and its notes. Only the scheduler
+    writes that a server has ceded. Whoever removes the sizes, or writes that it is whole, gives it
+    all its replicas back: they wait for quota like any others."""
+    labels = ensure_dict(job, "metadata", "labels")
+    notes = ensure_dict(job, "metadata", "annotations")
+    desired = _desired(job, old)
+    is_released = not is_server(job) or labels.get(SERVER) == WHOLE
+    labels.pop(SERVER, None)
+    for name in (DESIRED_SIZE, SHRUNK_AT):
+        notes.pop(name, None)
+    if is_server(job):
+        labels[SERVER] = WHOLE
+    if old is None or desired is None:
+        return
+    present = get_replicas(old)
+    ensure_dict(job, "spec")["replicas"] = desired
+    if not is_released and desired > present:
+        job["spec"]["replicas"] = present
+        labels[SERVER] = CEDED
+        notes[DESIRED_SIZE] = str(desired)
+        if shrunk_at := get_annotation(old, SHRUNK_AT):
+            notes[SHRUNK_AT] = shrunk_at
+
+
+def _desired(job: Json, old: Json | None) -> int | None:
+    """The number that the user wants of a server that has ceded: a changed number of replicas, or
+    else a changed note; None for one that has not."""
+    if old is None or get_label(old, SERVER) != CEDED:
+        return None
+    if get_replicas(job) != get_replicas(old):
+        return get_replicas(job)
+    note = get_annotation(job, DESIRED_SIZE)
+    if get_label(job, SERVER) != WHOLE:
+        # the user's own file does not have it
+        note = note or get_annotation(old, DESIRED_SIZE)
+    return sizes.parse_one(note)
