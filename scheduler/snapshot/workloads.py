@@ -7,6 +7,7 @@ from functools import cached_property
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
+from cede.api.surplus import Base
 from elastic_runtime.contract import Status
 from scheduler.quota.pod_sets import PodSetRequest, describe_kind
 from scheduler.snapshot.observations import Observed
@@ -141,6 +142,8 @@ class AdmittedWorkload:
     unplaced_pods: int = 0
     # True if it does not come back by itself after it was stopped
     stays_stopped: bool = False
+    # of a surplus: what it belongs to
+    base: Base | None = None
 
     @property
     def identity(self) -> str:
