@@ -51,6 +51,13 @@ PEERS_ENV = "CEDE_PEERS"
 # The allowed sizes, ascending, comma-separated.
 SIZES_ENV = "CEDE_SIZES"
 RANKS_ENV = "CEDE_RANKS_PER_POD"
+# Pods of a base, whose job goes on in the pods of its surplus; set in the pods of both.
+BASE_SIZE_ENV = "CEDE_BASE_SIZE"
+# In the pods of a base: the Job that is its surplus. Pod 3 of a base of 2 is its pod 1.
+SURPLUS_ENV = "CEDE_SURPLUS"
+# In the pods of a surplus: the Job of the base, and its uid.
+BASE_JOB_ENV = "CEDE_BASE_JOB"
+BASE_UID_ENV = "CEDE_BASE_JOB_UID"
 # How long a save may take.
 GRACE_ENV = "CEDE_GRACE_SECONDS"
 # A process that others wait for is killed if it does not answer for so long; by default 1.

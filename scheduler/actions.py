@@ -8,6 +8,7 @@ from cede.api.cession_status import CessionStatus
 from cede.api.objects import Json, Key
 from cede.api.reasons import SchedulerEvent
 from cede.api.resources import FlavorResource, describe_amounts
+from cede.api.surplus import Base
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -87,10 +88,18 @@ class RequestSize:
     # empty if the request belongs to no Cession
     cession: str = ""
     deadline_s: float = 0.0
+    # of a surplus: what it belongs to
+    base: Base | None = None
 
     @property
     def log_fields(self) -> LogFields:
         return {"job": "/".join(self.job), "size": self.size}
+
+
+def request_size(
+    job: AdmittedWorkload, size: int, cession: str = "", deadline_s: float = 0.0
+) -> RequestSize:
+    return RequestSize(job.job, job.job_uid, job.addresses, size, cession, deadline_s, job.base)
 
 
 @dataclass(frozen=True, slots=True)

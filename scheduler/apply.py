@@ -180,7 +180,7 @@ class Applier:
                 await self._client.patch(CLUSTER_QUEUES, ("", action.queue), body)
             case RequestSize():
                 self._runtimes.request_size(
-                    Endpoint(action.job, action.job_uid, action.addresses),
+                    Endpoint(action.job, action.job_uid, action.addresses, base=action.base),
                     SizeRequest(action.size, action.cession, action.deadline_s),
                 )
             case ResizeJob():

@@ -261,6 +261,7 @@ def _endpoints(current: Snapshot) -> Iterable[Endpoint]:
             addresses=job.addresses,
             is_changing=job.job_uid in targets or _is_resizing(job),
             size=job.parallelism,
+            base=job.base,
         )
         for job in current.admitted
         if job.is_elastic_job and job.job_uid

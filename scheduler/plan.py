@@ -10,6 +10,7 @@ from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent, ResizeJob
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.attempts import paused_growth
+from scheduler.cession.bases import follow_bases
 from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.cession.opening import Claims, Decision, amend, decide
 from scheduler.cession.preemptor_state import find_preemptor
@@ -104,6 +105,7 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
         *grown,
+        *faults.attempt_all("surpluses", follow_bases, snapshot, now),
         *faults.attempt_all("growth", _grown_servers, snapshot, served, grown, policy, now),
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import aiohttp
 
 from cede.api.objects import Key
+from cede.api.surplus import Base
 from elastic_runtime import contract
 from elastic_runtime.contract import SizeRequest, Status
+from scheduler import surplus
 from scheduler.pod_order import NO_TRIES, Tries, in_order, note
 from scheduler.runtime_call import Answer, Call, Refusal, Silence, send
 from scheduler.snapshot.observations import (
@@ -57,6 +59,13 @@ class Endpoint:
     is_changing: bool = False
     # how many pods its Job has
     size: int = 0
+    # of a surplus, whose pods belong to the runtime of its base
+    base: Base | None = None
+
+    @property
+    def runtime_uid(self) -> str:
+        """With which requests are signed."""
+        return self.base.job_uid if self.base else self.uid
 
 
 class RuntimeClient:
@@ -161,9 +170,8 @@ class RuntimeClient:
         self._observations[endpoint.uid] = note_request(
             known, request.cession, request.size, time.time()
         )
-        call = asyncio.create_task(
-            self._call(endpoint, "PUT", contract.SIZE_PATH, contract.encode(request))
-        )
+        body = contract.encode(surplus.to_runtime(request, endpoint.base))
+        call = asyncio.create_task(self._call(endpoint, "PUT", contract.SIZE_PATH, body))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
@@ -211,7 +219,7 @@ class RuntimeClient:
         if not root_keys or self._session is None:
             return False
         keys = tuple(contract.derive_key(root_key, endpoint.job[0]) for root_key in root_keys)
-        call = Call(keys, endpoint.uid, method, path, body)
+        call = Call(keys, endpoint.runtime_uid, method, path, body)
         tries = self._tries.get(endpoint.uid, NO_TRIES)
         doubt = ""
         with suppress(TimeoutError):
@@ -240,7 +248,7 @@ class RuntimeClient:
         facts = {"job": endpoint.job, "address": address}
         match answer:
             case Status():
-                self._keep(uid, answer)
+                self._keep(uid, surplus.from_runtime(answer, endpoint.base))
             case Silence(reason):
                 log.info("runtime did not answer", extra=facts | {"reason": reason})
             case Refusal(status, message):

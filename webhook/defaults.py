@@ -8,8 +8,10 @@ from webhook.admission import AdmissionRequest
 from webhook.elastic_defaults import prepare_new, prepare_updated
 from webhook.elastic_job import is_elastic
 from webhook.gentle_stop import give_time_to_save
+from webhook.job_sets import prepare_job_set
 from webhook.json_fields import ensure_dict, get_dict, get_group_kind, get_label
 from webhook.kinds import (
+    JOB_SET,
     SERVING,
     get_effective_label,
     is_child_of_train_job,
@@ -40,6 +42,8 @@ def apply_defaults(request: AdmissionRequest) -> Json:
             prepare_updated(job, request.old)
     if is_server(job) or is_server(request.old):
         note_replicas(job, request.old)
+    if get_group_kind(job) == JOB_SET:
+        prepare_job_set(job, request.old, request.team)
     give_time_to_save(job, request.old, request.team)
     return job
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 
 from cede.api import durations
-from cede.api.names import AFTER_PREEMPTION, GRACE, REQUEUE, RUNTIME, SAVE_TIME, STOP
+from cede.api.names import AFTER_PREEMPTION, GRACE, REQUEUE, RUNTIME, SAVE_TIME, SIZES, STOP
 from cede.api.objects import Json
 from webhook.elastic_job import is_elastic
 from webhook.json_fields import (
@@ -121,7 +121,8 @@ def _hand_to_job_set(job: Json, old: Json | None) -> None:
     """A TrainJob has no pod template. Trainer gives the annotations of its patches to the JobSet
     that it makes, which is where the webhook finds them (Trainer: pkg/runtime/core/
     trainingruntime.go, newRuntimeInfo)."""
-    notes = {name: get_annotation(job, name) for name in (GRACE, AFTER_PREEMPTION, RUNTIME)}
+    forwarded = (GRACE, AFTER_PREEMPTION, RUNTIME, SIZES)
+    notes = {name: get_annotation(job, name) for name in forwarded}
     notes = {name: text for name, text in notes.items() if text}
     template = {"metadata": {"annotations": notes}}
     ours: Json = {"manager": RUNTIME_PATCH, "trainingRuntimeSpec": {"template": template}}

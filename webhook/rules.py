@@ -8,9 +8,12 @@ from webhook.admission import AdmissionRequest
 from webhook.elastic_job import is_prepared
 from webhook.elastic_rules import change_complaints, job_complaints
 from webhook.gentle_stop import after_preemption_complaints, time_complaints
+from webhook.job_sets import sizes_complaints
 from webhook.json_fields import get_dict, get_group_kind, get_label
 from webhook.kinds import (
     JOB,
+    JOB_SET,
+    TRAIN_JOB,
     get_label_by_path,
     get_pod_templates,
     is_controlled_pod,
@@ -67,10 +70,13 @@ def _object_complaints(job: Json, old: Json | None, team: Team) -> Iterator[str]
     elif is_server(job):
         yield from server_complaints(job)
     elif SIZES in get_dict(job, "metadata", "annotations"):
-        yield (
-            f"metadata.annotations[{SIZES}] is supported on a batch/v1 Job or an apps/v1 "
-            f"Deployment: remove it from this {get_group_kind(job)[1]}"
-        )
+        if get_group_kind(job) in (JOB_SET, TRAIN_JOB):
+            yield from sizes_complaints(job)
+        else:
+            yield (
+                f"metadata.annotations[{SIZES}] is supported on a Job, JobSet, TrainJob or "
+                f"Deployment only: remove it from this {get_group_kind(job)[1]}"
+            )
 
 
 def _priority_complaints(job: Json, team: Team) -> Iterator[str]:

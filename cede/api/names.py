@@ -97,9 +97,15 @@ The webhook and `cede resize` write it, for a Deployment the scheduler. The webh
 scheduler read it.
 """
 ELASTIC_POD = "cede.dev/elastic"
-"""Label `true` of the pods of elastic Jobs.
+"""Label `true` of the pods of elastic Jobs, and of the Jobs of a JobSet that start the runtime.
 
-The webhook writes it. The Service `PEERS_SERVICE` and an admission policy select pods by it.
+The webhook writes it; in a JobSet its user does, and the webhook reads it. The Service
+`PEERS_SERVICE` and an admission policy select pods by it.
+"""
+SURPLUS_OF = "cede.dev/surplus-of"
+"""Annotation of an elastic Job that is the surplus of a JobSet or TrainJob: which (surplus.py).
+
+`cede surplus` writes it. The scheduler reads it.
 """
 SHRUNK_AT = "cede.dev/shrunk-at"
 """Annotation of an elastic Job, and of a server that has ceded: when it last shrank (RFC 3339).
@@ -115,11 +121,14 @@ Deployments that have it. The policy cede-servers lets nobody scale up one that 
 WHOLE = "whole"
 CEDED = "ceded"
 STOPPED_FOR = "cede.dev/stopped-for"
-"""Label of a Workload: the Cession that it was stopped for, so that it runs again afterwards.
+"""Label of a Workload: the Cession that it was stopped for, so that it runs again afterwards; or
+`NO_BASE`.
 
 The scheduler writes it together with `spec.active`, and removes it. The quota_controller and
 `cede release` remove it too. A Workload that its user stopped does not have it.
 """
+NO_BASE = "base"
+"""In place of a Cession's name: a surplus whose base does not run."""
 REQUEUED_AT = "cede.dev/requeued-at"
 """Annotation in the pod template of a pending Workload: since when its queue is StrictFIFO for it
 (RFC 3339).

@@ -175,6 +175,7 @@ NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPo
 EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
 DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet")
 JOBS = Kind("batch", "v1", "jobs", "Job")
+JOB_SETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")

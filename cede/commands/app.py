@@ -24,6 +24,7 @@ from cede.commands.release import release, uninstall
 from cede.commands.resize import resize
 from cede.commands.status import status
 from cede.commands.submit import submit
+from cede.commands.surplus import surplus
 from cede.commands.version import version
 
 PROGRAM = "cede"
@@ -55,6 +56,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (explain, FACTS),
     (history, ROWS),
     (submit, (*FACTS, "name")),
+    (surplus, (*FACTS, "name")),
     (resize, FACTS),
     (priority, FACTS),
     (doctor, FACTS),

@@ -249,7 +249,7 @@ def _stale(
 ) -> list[str]:
     """The names of those whose Cession has ended a while ago, or does not exist."""
     latest = now - STALE_AFTER_S
-    waiting = {
+    waiting = {names.NO_BASE} | {
         cession.metadata.name
         for cession in cluster.cessions
         if not cession.ended or unix(cession.status.completionTime) > latest

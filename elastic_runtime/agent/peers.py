@@ -51,11 +51,18 @@ def find(settings: PodSettings, index: int) -> Peer:
     if index == 0:
         return Peer(index, f"{settings.first_host}:{settings.first_port}")
     if settings.ports is None:
-        return Peer(index, f"{settings.job}-{index}.{settings.peers}:{settings.first_port}")
+        name = _pod_name(settings, index)
+        return Peer(index, f"{name}.{settings.peers}:{settings.first_port}")
     with suppress(OSError, ValueError):
         port = int((settings.ports / str(index)).read_text())
         return Peer(index, f"{settings.first_host}:{port}")
     return Peer(index, "")
+
+
+def _pod_name(settings: PodSettings, index: int) -> str:
+    if settings.surplus and index >= settings.base_size:
+        return f"{settings.surplus}-{index - settings.base_size}"
+    return f"{settings.job}-{index}"
 
 
 def split(address: str) -> tuple[str, int]:

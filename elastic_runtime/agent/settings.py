@@ -44,6 +44,9 @@ class PodSettings:
     host: str | None = None
     # The domain of the pods' names; empty if all pods run on this machine.
     peers: str = ""
+    # Pods of the base of a job, and the Job of all others: the surplus; 0 if there is no such Job.
+    base_size: int = 0
+    surplus: str = ""
     # On one machine: the folder where each pod writes its control port.
     ports: Path | None = None
     # Of the allowed sizes.
@@ -67,8 +70,12 @@ def allowed_sizes(env: Mapping[str, str]) -> list[int]:
 
 def from_environment(env: Mapping[str, str]) -> PodSettings:
     """Raises KeyError or OSError that names what is missing."""
-    index = int(env.get(contract.INDEX_ENV, "0"))
-    job = env[contract.JOB_ENV]
+    base_size = int(env.get(contract.BASE_SIZE_ENV, "0"))
+    own_job = env[contract.JOB_ENV]
+    job = env.get(contract.BASE_JOB_ENV, own_job)
+    # Pods of a surplus count on from those of its base.
+    offset = base_size if contract.BASE_JOB_ENV in env else 0
+    index = int(env.get(contract.INDEX_ENV, "0")) + offset
     port = int(env.get(contract.PORT_ENV, contract.PORT))
     sizes = allowed_sizes(env)
     key = Path(env.get(contract.KEY_FILE_ENV, contract.KEY_FILE))
@@ -77,7 +84,7 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
     return PodSettings(
         index=index,
         job=job,
-        job_uid=env[contract.JOB_UID_ENV],
+        job_uid=env.get(contract.BASE_UID_ENV) or env[contract.JOB_UID_ENV],
         keys=KeyFile(key),
         address=env.get(contract.POD_IP_ENV, "127.0.0.1"),
         first_host=local_host or f"{job}-0.{env.get(contract.PEERS_ENV, '')}",
@@ -85,9 +92,11 @@ def from_environment(env: Mapping[str, str]) -> PodSettings:
         port=port if index == 0 or not local_host else 0,
         host=local_host,
         peers="" if local_host else env.get(contract.PEERS_ENV, ""),
+        base_size=base_size,
+        surplus=own_job if offset else env.get(contract.SURPLUS_ENV, ""),
         ports=key.parent / PORTS if local_host else None,
-        smallest=min(sizes),
-        largest=max(sizes),
+        smallest=offset or min(sizes),
+        largest=offset + max(sizes),
         ranks=int(env.get(contract.RANKS_ENV, "1")),
         grace_s=float(env.get(contract.GRACE_ENV, "30")),
         patience=Patience(

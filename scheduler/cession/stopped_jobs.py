@@ -4,6 +4,7 @@ that waited and are set aside have an event that says so."""
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
+from cede.api import names
 from cede.api.cession import Cession
 from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordEvent, SetWorkloadActive
@@ -20,15 +21,15 @@ def run_again(
     Workload at once, and would leave one that is active again its quota (Kueue:
     pkg/controller/core/workload_controller.go). Nor before its pods have ended: new ones would
     continue from what the old ones have not saved yet."""
-    names = {cession.metadata.name for cession in open_cessions}
+    known = {cession.metadata.name for cession in open_cessions} | {names.NO_BASE}
     workloads: list[PendingWorkload | AdmittedWorkload] = [*snapshot.pending, *snapshot.admitted]
     for workload in filter(attrgetter("stopped_for"), workloads):
-        if workload.stopped_for not in names and not _is_stopping(workload, snapshot, now):
+        if workload.stopped_for not in known and not is_stopping(workload, snapshot, now):
             why = f"Cession {workload.stopped_for}, for which it was stopped, is not open"
             yield SetWorkloadActive(workload.key, workload.uid, active=True, why=why)
 
 
-def _is_stopping(
+def is_stopping(
     workload: PendingWorkload | AdmittedWorkload, snapshot: Snapshot, now: float
 ) -> bool:
     """Whether Kueue has yet to evict it, or its pods have yet to end. A scale-up that is set aside

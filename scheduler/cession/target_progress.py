@@ -22,7 +22,7 @@ from cede.api.objects import rfc3339
 from cede.api.pod_owner import END_TIMEOUT_S
 from cede.api.short_text import listed
 from elastic_runtime.contract import Status
-from scheduler.actions import Action, RequestSize, SetWorkloadActive, shrink
+from scheduler.actions import Action, SetWorkloadActive, request_size, shrink
 from scheduler.cession.stage_times import led_s, once
 from scheduler.snapshot.disagreement import DISAGREEMENT_LIMIT_S
 from scheduler.snapshot.snapshot import Snapshot
@@ -267,7 +267,7 @@ def _request(
     if not can_be_asked(job) or not job.addresses:
         return ()
     name = cession.metadata.name
-    return (RequestSize(job.job, job.job_uid, job.addresses, target.toSize, name, left_s),)
+    return (request_size(job, target.toSize, name, left_s),)
 
 
 def _with(status: TargetStatus, **news: object) -> TargetStatus:

@@ -122,7 +122,9 @@ class CandidatePool:
             # by whether they are new, and sheltered
             jobs = defaultdict[tuple[bool, bool], list[AdmittedWorkload]](list)
             for job in self._jobs[name]:
-                jobs[self._is_new(job), self._history.is_sheltered(job.identity)].append(job)
+                # a surplus loses nothing: otherwise its base, which may be stopped, would be
+                is_sheltered = not job.base and self._history.is_sheltered(job.identity)
+                jobs[not job.base and self._is_new(job), is_sheltered].append(job)
             self._sorted_out[name] = Candidates(
                 willing=jobs[False, False],
                 sheltered=jobs[False, True],

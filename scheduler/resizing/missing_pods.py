@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from cede.api import sizes
 from elastic_runtime.contract import State
-from scheduler.actions import RequestSize, ResizeJob, resize
+from scheduler.actions import RequestSize, ResizeJob, request_size, resize
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -96,5 +96,5 @@ def _shrink(
     """Without an answer lately nobody can be asked: the pods that are lost have lost their state
     anyway, and the others keep theirs."""
     if job.runtime and job.addresses and not job.has_ceded(size) and not is_late:
-        return RequestSize(job.job, job.job_uid, job.addresses, size, REQUEST_NAME)
+        return request_size(job, size, REQUEST_NAME)
     return resize(job, size, why, shrinks=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from cede.api import sizes
 from cede.api.policy import Preemption
 from cede.api.resources import Quota
-from scheduler.actions import RequestSize, ResizeJob, shrink
+from scheduler.actions import RequestSize, ResizeJob, request_size, shrink
 from scheduler.preemption.candidates import shrink_order
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.server_actions import DrainPod
@@ -76,5 +76,5 @@ def _shrink(
     asked_s = now - job.observed.asked_at if job.observed.asked_for == REQUEST_NAME else 0.0
     if job.addresses and not job.has_ceded(size) and asked_s < grace_s:
         left_s = grace_s - max(0.0, asked_s)
-        return RequestSize(job.job, job.job_uid, job.addresses, size, REQUEST_NAME, left_s)
+        return request_size(job, size, REQUEST_NAME, left_s)
     return shrink(job, size, "more quota is in use than exists")

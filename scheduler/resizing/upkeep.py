@@ -3,7 +3,7 @@ wait at their smallest size, and old records are deleted."""
 
 from collections.abc import Collection, Iterator
 
-from scheduler.actions import DeleteCession, RequestSize, ResizeJob
+from scheduler.actions import DeleteCession, RequestSize, ResizeJob, request_size
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.workloads import AdmittedWorkload
 
@@ -22,7 +22,7 @@ def align_runtimes(
         if job.job_uid not in asked and _has_other_size(job):
             if only_asked_back and not (job.runtime and job.runtime.cession):
                 continue
-            yield RequestSize(job.job, job.job_uid, job.addresses, job.parallelism)
+            yield request_size(job, job.parallelism)
 
 
 def _has_other_size(job: AdmittedWorkload) -> bool:

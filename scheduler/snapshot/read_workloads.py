@@ -9,6 +9,7 @@ from cede.api import durations, names, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.resources import Quota, amount
+from cede.api.surplus import Base
 from cede.api.workload_identity import identity, owner
 from scheduler.quota.pod_sets import PodSetRequest
 from scheduler.snapshot.job_pods import JobPods
@@ -209,6 +210,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         addresses=pods.addresses,
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
+        base=Base.parse(notes.get(names.SURPLUS_OF, "")),
     )
 
 

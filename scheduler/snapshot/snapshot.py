@@ -35,6 +35,7 @@ from scheduler.snapshot.observations import Observed
 from scheduler.snapshot.pending_queues import Line, PendingQueues
 from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.servers import Server, read_servers, with_drains
+from scheduler.snapshot.surpluses import Surplus, read_surpluses
 from scheduler.snapshot.waiting_jobs import WaitingJob, read_waiting
 from scheduler.snapshot.workload_index import WorkloadIndex
 from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload, PendingWorkloads
@@ -81,6 +82,7 @@ class Snapshot:
     servers: tuple[Server, ...] = ()
     # elastic ones that wait at more than their smallest size
     waiting_jobs: tuple[WaitingJob, ...] = ()
+    surpluses: tuple[Surplus, ...] = ()
     # uids of Workloads
     finished: frozenset[str] = frozenset()
     # oldest first
@@ -191,6 +193,7 @@ def take(objects: RawObjects, memory: Memory | None = None) -> Snapshot:
         admitted=admitted,
         servers=servers,
         waiting_jobs=read_waiting(objects.jobs, pending),
+        surpluses=read_surpluses(objects.jobs),
         finished=frozenset(memory.workloads.finished.values()),
         cessions=tuple(cessions),
         disagreement=distrusted(disagreements, objects.believed),

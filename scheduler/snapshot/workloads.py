@@ -7,6 +7,7 @@ from functools import cached_property
 
 from cede.api.objects import Key
 from cede.api.resources import Quota
+from cede.api.surplus import Base
 from elastic_runtime.contract import Status
 from scheduler.quota.pod_sets import PodSetRequest, describe_kind
 from scheduler.snapshot.observations import Observed
@@ -148,6 +149,8 @@ class AdmittedWorkload:
     is_ending: bool = False
     # True for a pod of a server that may end while its server has one replica less
     drains: bool = False
+    # of a surplus: what it belongs to
+    base: Base | None = None
 
     @property
     def identity(self) -> str:

@@ -64,8 +64,8 @@ def create(cluster: Cluster, job: Json) -> None:
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
 
 
-def apply(cluster: Cluster, resource: Json) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(resource))
+def apply(cluster: Cluster, resource: Json) -> str:
+    return str(cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(resource)))
 
 
 def runs(cluster: Cluster, namespace: str, name: str) -> bool:

@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from cede.api import names
 from cede.api.objects import Json
+from deploy.demo.kubectl import parse_lines
+from deploy.demo.record import Line
 from tests.e2e.conftest import IMAGE, RESEARCH
 from tests.e2e.gentle_programs import LAUNCHERS, WITH_FRAMEWORK, processes_per_pod
 
 GRACE_S = 45
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
+RESTARTED = "restarted"
 BEGINS_AT_0 = ("begins after step", 0)
 
 
@@ -51,7 +55,7 @@ class GentleJob:
                 return [self._object("batch/v1", self._indexed(run))]
             case "Deployment":
                 labels = {"app": self.name}
-                template = {"metadata": {"labels": labels}, "spec": self._pod(run)}
+                template = {"metadata": {"labels": labels}, "spec": self.pod_spec(run)}
                 template["spec"]["restartPolicy"] = "Always"
                 spec = {"selector": {"matchLabels": labels}, "template": template}
                 return [self._object("apps/v1", spec)]
@@ -67,12 +71,12 @@ class GentleJob:
     def _indexed(self, run: str) -> Json:
         """The spec of an Indexed Job."""
         counts = {"parallelism": self.pod_count, "completions": self.pod_count}
-        template = {"spec": self._pod(run)}
+        template = {"spec": self.pod_spec(run)}
         return {**counts, "completionMode": "Indexed", "backoffLimit": 0, "template": template}
 
     def _train_job(self, run: str) -> list[Json]:
         """With the runtime that has its pods. No plug-in of Trainer is used."""
-        pod = self._pod(run)
+        pod = self.pod_spec(run)
         pod["containers"][0]["name"] = "node"
         labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
         replicated = {
@@ -101,7 +105,7 @@ class GentleJob:
 
     def _member(self, run: str, index: int) -> Json:
         """A pod of a group."""
-        member = self._object("v1", self._pod(run, index))
+        member = self._object("v1", self.pod_spec(run, index))
         metadata = member["metadata"]
         metadata["name"] += f"-{index}-{uuid4().hex[:6]}"
         metadata["labels"] = {names.POD_GROUP: self.name, names.QUEUE_NAME: names.LOCAL_QUEUE}
@@ -109,7 +113,7 @@ class GentleJob:
         metadata["annotations"][count] = str(self.pod_count)
         return member
 
-    def _pod(self, run: str, index: int = 0) -> Json:
+    def pod_spec(self, run: str, index: int = 0) -> Json:
         command, program = LAUNCHERS[self.launcher]
         torch = "/shared/integrations" if self.launcher in WITH_FRAMEWORK else "/torch"
         env = {
@@ -161,6 +165,49 @@ class GentleJob:
         logs = [log for log in text.split("\n\n") if log.strip()]
         assert len(logs) == self.ranks, f"{len(logs)} of {self.ranks} ranks have begun"
         return logs
+
+
+def of_cede_torch(folder: Path, gpus: int, annotations: dict[str, str]) -> Json:
+    """A TrainJob of two pods with the runtime of deploy/components/trainer. Its script is that of
+    the examples for torchrun, and saves in this folder, which it makes."""
+    run = folder.name
+    folder.mkdir()
+    (folder / "train.py").write_text(
+        f"import os, runpy\nos.chdir('/shared/{run}')\n"
+        "runpy.run_path('/examples/porting/restarted.py', run_name='__main__')\n"
+    )
+    [container] = (pod := GentleJob(None, "TrainJob", "python").pod_spec(run))["containers"]
+    mounts = {"containers": [{"name": "node", "volumeMounts": container["volumeMounts"]}]}
+    template = {"spec": {"volumes": pod["volumes"]} | mounts}
+    patch = {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": template}}}]}
+    trainer = {
+        "image": IMAGE,
+        "numNodes": 2,
+        "args": [f"/shared/{run}/train.py", "1000000", "0.02"],
+        "env": container["env"],
+        "resourcesPerNode": container["resources"] | {"limits": {names.GPU: str(gpus)}},
+    }
+    return {
+        "apiVersion": TRAINER,
+        "kind": "TrainJob",
+        "metadata": {"name": RESTARTED, "namespace": RESEARCH, "annotations": annotations},
+        "spec": {
+            "runtimeRef": {"name": "cede-torch"},
+            "trainer": trainer,
+            "runtimePatches": [
+                {
+                    "manager": "tests.cede.dev/volumes",
+                    "trainingRuntimeSpec": {"template": {"spec": patch}},
+                }
+            ],
+        },
+    }
+
+
+def restarted_steps(folder: Path) -> list[Line]:
+    """What the script has written."""
+    journal = folder / "steps.jsonl"
+    return parse_lines(journal.read_text()) if journal.exists() else []
 
 
 def _as_list(objects: list[Json]) -> str:

@@ -106,6 +106,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
             "validation",
         )
     },
+    "webhook/runtime_pods.py": (
+        "tests/unit/webhook/test_elastic_defaults.py",
+        "the pods of elastic Jobs are checked there, those of JobSets in test_job_sets.py",
+    ),
     "webhook/review_body.py": (
         "tests/unit/webhook/test_server.py",
         "bodies that are too large, too deep or never end are sent there",

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
+from cede.api.surplus import Base
 from cede.kube.threads import run_in_thread
 from elastic_runtime.contract import SizeRequest
 from scheduler.runtime_client import (
@@ -71,6 +72,18 @@ async def test_a_size_request_is_sent_once_a_second_and_its_answer_read() -> Non
         runtimes.request_size(ENDPOINT, SizeRequest(4, "c-1", 29.0))
         assert runtimes.statuses()["u"].wanted == 4
     assert runtime.requests == [(4, "c-1")]
+
+
+async def test_a_surplus_is_asked_by_the_runtime_of_its_base() -> None:
+    endpoint = Endpoint(JOB, "more", (ADDRESS,), base=Base("js", "gpt-node-0", "u", 2))
+    async with (
+        Runtime(ADDRESS, "research", "u", 8) as runtime,
+        following(endpoint) as runtimes,
+    ):
+        assert runtimes.statuses()["more"].size == 6
+        runtimes.request_size(endpoint, SizeRequest(0, "c-1", 30.0))
+        await until(lambda: runtime.requests)
+    assert runtime.requests == [(2, "c-1")]
 
 
 async def test_a_runtime_that_does_not_answer_delays_no_other() -> None:

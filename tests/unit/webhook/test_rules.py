@@ -74,9 +74,9 @@ OWNER_COMPLAINT = (
         ),
         pytest.param(
             plain_job(annotations={"cede.dev/sizes": "1,2"})
-            | {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
-            "metadata.annotations[cede.dev/sizes] is supported on a batch/v1 Job or an apps/v1 "
-            "Deployment: remove it from this JobSet",
+            | {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"},
+            "metadata.annotations[cede.dev/sizes] is supported on a Job, JobSet, TrainJob or "
+            "Deployment only: remove it from this MPIJob",
             id="another kind with sizes",
         ),
     ],

@@ -167,6 +167,11 @@ def test_what_is_left_of_a_cession_that_ended(cessions: list[Cession], state: St
     assert (guards.state, stopped.state) == (state, state)
 
 
+def test_a_surplus_that_waits_for_its_base_is_not_left_behind() -> None:
+    waiting = MetadataOnly(Meta(name="more", labels={names.STOPPED_FOR: names.NO_BASE}))
+    assert finding("stopped jobs", stopped=[waiting]).state is State.OK
+
+
 def test_what_may_be_of_a_cession_that_cannot_be_read_is_unknown() -> None:
     changed: dict[str, Any] = {
         "guards": [labelled(names.GUARD)],

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from elastic_runtime import contract
+from elastic_runtime.agent import peers
 from elastic_runtime.agent.hang_detection import Patience
 from elastic_runtime.agent.settings import LOCAL_HOST_ENV, from_environment
 
@@ -36,6 +37,30 @@ def test_pod_of_a_cluster(env: dict[str, str]) -> None:
     assert (pod.first_host, pod.first_port) == ("train-0.train-peers", contract.PORT)
     assert (pod.port, pod.host) == (contract.PORT, None)
     assert pod.patience == Patience(liveness_timeout_s=2.5, step_timeout_s=600.0)
+
+
+def test_pods_of_a_surplus_count_on_from_those_of_the_base(env: dict[str, str]) -> None:
+    env |= {contract.BASE_SIZE_ENV: "2"}
+    base = from_environment(
+        env | {contract.SIZES_ENV: "2,4,8", contract.SURPLUS_ENV: "more", contract.INDEX_ENV: "1"}
+    )
+    surplus = from_environment(
+        env
+        | {
+            contract.JOB_ENV: "more",
+            contract.JOB_UID_ENV: "other",
+            contract.BASE_JOB_ENV: "train",
+            contract.BASE_UID_ENV: "uid",
+            contract.SIZES_ENV: "2,6",
+            contract.INDEX_ENV: "1",
+        }
+    )
+    assert (base.index, surplus.index) == (1, 3)
+    for pod in (base, surplus):
+        assert (pod.job, pod.job_uid, pod.surplus, pod.base_size) == ("train", "uid", "more", 2)
+        assert (pod.smallest, pod.largest, pod.first_host) == (2, 8, "train-0.train-peers")
+        assert peers.find(pod, 1).address == f"train-1.train-peers:{contract.PORT}"
+        assert peers.find(pod, 3).address == f"more-1.train-peers:{contract.PORT}"
 
 
 def test_defaults(env: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cede.api.surplus import Base
 from scheduler.preemption.candidates import (
     CandidatePool,
     Candidates,
@@ -60,6 +61,14 @@ def test_an_owner_that_has_waited_takes_new_jobs_last_of_all() -> None:
     old = admitted("old", size=2)
     candidates = candidates_of(snapshot(admitted=[NEW, old]), preemptor_of(waited_s=60))
     assert candidates == Candidates((old,), new=(NEW,))
+
+
+def test_a_surplus_is_never_spared() -> None:
+    """It loses nothing when it is stopped. Its base would be stopped in its place."""
+    surplus = replace(NEW, base=Base("js", "gpt-node-0", "child", 2))
+    history = JobHistory(stopped_lately={surplus.identity})
+    candidates = candidates_of(snapshot(admitted=[surplus]), preemptor_of(), history)
+    assert candidates == Candidates((surplus,))
 
 
 ALL_BUT_OWNERS = pytest.mark.parametrize(

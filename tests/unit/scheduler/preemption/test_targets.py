@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cede.api.policy import PolicySpec, Preemption
 from cede.api.reasons import CessionReason
+from cede.api.surplus import Base
 from scheduler.preemption.preemption_plan import PreemptionPlan
 from scheduler.quota.working_quota import WorkingQuota
 from scheduler.snapshot.snapshot import Snapshot
@@ -22,6 +23,11 @@ from tests.builders.scheduler import (
     pending,
     queue,
     snapshot,
+)
+
+SURPLUS = replace(
+    admitted("more", size=4, allowed_sizes=(1, 4), priority=10, reserved_since=NOW - 30),
+    base=Base("job-uid-base", "base-node-0", "child", 4),
 )
 
 
@@ -57,6 +63,11 @@ def sizes_for(jobs: list[AdmittedWorkload], workload: PendingWorkload) -> dict[s
         ),
         pytest.param([admitted(size=8, active=False)], {}, id="not a job that is being stopped"),
         pytest.param([admitted(size=4)], {}, id="nothing if the preemptor fits"),
+        pytest.param(
+            [admitted("base", size=4, allowed_sizes=()), SURPLUS],
+            {"more": 0},
+            id="a surplus, although it has just started, and not its base",
+        ),
         pytest.param(
             [
                 admitted("a", size=4, allowed_sizes=()),

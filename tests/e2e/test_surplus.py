@@ -1,0 +1,225 @@
+"""A JobSet trains on with the pods of its surplus, which grows and cedes as any elastic job."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from cede.api import names
+from cede.api.objects import Json, condition
+from deploy.demo.figures import account, merged
+from deploy.demo.kubectl import parse_lines
+from deploy.demo.record import Line, Step
+from tests.e2e.gentle_jobs import RESTARTED, of_cede_torch, restarted_steps
+from tests.e2e.test_restart import job_of, runs, sleeper
+from tests.harness.local_cluster import deploy_local
+from tests.paths import TREE
+
+EXAMPLES = TREE / "examples"
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
+]
+# the fixture of tests/conftest.py
+Cluster = Any
+NAMESPACE = "research"
+NAME = "gpt"
+SCRIPT = """
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, "/examples/gpt")
+from model import GPT, Text, loss_of
+
+from elastic_runtime import Session
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+folder = Path(__file__).parent
+text = Text("/examples/gpt/LICENSE")
+model = GPT(len(text.characters), text.context)
+session = Session(
+    model, torch.optim.AdamW(model.parameters()), samples=len(text), micro_batches=16,
+    micro_batch_size=4, checkpoint=folder / "save", save_every=20, journal=folder,
+)
+for step in session.steps(100_000):
+    if (folder / "stop").exists():
+        session.stop()
+    for batch in step:
+        step.backward(loss_of(model, *text.batch(batch.indices)))
+"""
+
+
+class Run:
+    """One training job over both objects, seen by the journal in the folder that its pods share."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.name = f"surplus-{uuid4().hex[:8]}"
+        self.folder = Path(cluster.kubeconfig).parent / "shared" / self.name
+        self.folder.mkdir()
+        (self.folder / "train.py").write_text(SCRIPT)
+
+    def lines(self, files: str) -> list[Line]:
+        texts = [file.read_text() for file in self.folder.glob(files)]
+        return [line for text in texts for line in parse_lines(text)]
+
+    def steps(self) -> list[Step]:
+        return [Step.read(line) for line in self.lines("steps-*.jsonl")]
+
+    def trains_on(self, size: int) -> None:
+        """Waits until it does."""
+        known = max((step.step for step in self.steps()), default=0)
+
+        def probe() -> bool:
+            log = merged(self.steps())
+            return bool(log) and log[-1].step > known and log[-1].size == size
+
+        self.cluster.until(probe, f"it to train on {size} pods", 240)
+
+    def check_nothing_lost(self) -> None:
+        [run] = self.lines("run.json")
+        samples = self.lines("samples-*.jsonl")
+        facts = (run["micro_batches"], run["micro_batch_size"], run["samples"])
+        counts = account(self.steps(), samples, *facts)
+        lost = (counts.steps_lost, counts.samples_lost, counts.samples_seen_twice)
+        assert lost == (0, 0, 0), f"{counts}"
+
+
+def job_set(run: Run) -> Json:
+    """Of two pods, with sizes 2 to 4."""
+    command = ["python", "-m", "elastic_runtime", f"/shared/{run.name}/train.py"]
+    job = job_of(NAMESPACE, NAME, command, 1, {names.SIZES: "2-4", names.GRACE: "60s"})
+    job["spec"] |= {"completionMode": "Indexed", "parallelism": 2, "completions": 2}
+    job["spec"]["template"]["metadata"] = {"labels": {names.ELASTIC_POD: "true"}}
+    replicated = {"name": "node", "template": {"spec": job["spec"]}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": job["metadata"],
+        "spec": {"replicatedJobs": [replicated]},
+    }
+
+
+@pytest.fixture(scope="module")
+def controllers(cluster: Cluster) -> Iterator[Cluster]:
+    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
+    deploy_local("up", "--with", "jobset,trainer")
+    yield cluster
+    deploy_local("remove", "trainer,jobset")
+    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
+    cluster.kubectl("rollout", "restart", *kueue)
+    cluster.kubectl("rollout", "status", *kueue, "--timeout=120s")
+
+
+@pytest.fixture
+def lent(controllers: Cluster) -> Iterator[Cluster]:
+    """Research has another job in its own half, so that all else borrows."""
+    cluster = controllers
+    files = ("policy.yaml", "allocations.yaml")
+    cluster.kubectl("apply", *(word for file in files for word in ("-f", str(EXAMPLES / file))))
+    allocations = ("computeallocation/vision", "computeallocation/research")
+    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper(NAMESPACE, "filler", 4)))
+    cluster.until(lambda: runs(cluster, NAMESPACE, "filler"), "research's other job to run", 90)
+    yield cluster
+    cluster.kubectl("delete", "trainjobs,jobsets", "-n", NAMESPACE, "--all", "--wait=true")
+    cluster.without_teams()
+
+
+def make_surplus(cluster: Cluster, name: str) -> None:
+    command = [sys.executable, "-m", "cede.cli", "surplus", name, "-n", NAMESPACE]
+    env = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
+    subprocess.run(command, check=True, cwd=TREE, env=env)
+
+
+def workload(cluster: Cluster, owner: str) -> Json:
+    """The newest with quota, or that waits, of the object with this name."""
+    items = cluster.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]
+    owned = [item for item in items if item["metadata"]["ownerReferences"][0]["name"] == owner]
+    return dict(max(owned, key=lambda item: str(item["metadata"]["creationTimestamp"])))
+
+
+def test_a_job_set_grows_and_cedes_by_its_surplus(lent: Cluster) -> None:
+    run = Run(lent)
+    text = json.dumps(job_set(run))
+    # the webhook of a kind that Kueue has just begun to watch may not answer yet
+    lent.until(lambda: lent.kubectl("apply", "-f", "-", stdin=text), "the JobSet", 60)
+    run.trains_on(2)
+    make_surplus(lent, NAME)
+    run.trains_on(4)
+
+    lent.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim", 2)))
+    lent.until(lambda: runs(lent, "vision", "claim"), "vision's pod to run", 120)
+    [cession] = lent.kubectl_json("get", "cessions")["items"]
+    [target] = cession["spec"]["targets"]
+    [status] = cession["status"]["targets"]
+    assert (target["job"], target["toSize"]) == ("gpt-surplus", 0)
+    assert status["cededTime"], status
+    run.trains_on(2)
+
+    lent.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    run.trains_on(4)
+    run.check_nothing_lost()
+
+    # the base is stopped by hand: its surplus waits for it
+    base = workload(lent, NAME)["metadata"]["name"]
+    activate = ("patch", "workload", "-n", NAMESPACE, base, "--type=merge", "-p")
+    lent.kubectl(*activate, '{"spec": {"active": false}}')
+    lent.until(
+        lambda: not workload(lent, "gpt-surplus")["spec"]["active"], "the surplus to wait", 60
+    )
+    lent.kubectl(*activate, '{"spec": {"active": true}}')
+    run.trains_on(4)
+    run.check_nothing_lost()
+
+    (run.folder / "stop").touch()
+
+    def both_have_ended() -> bool:
+        """The scheduler may stop the surplus before its last pod has ended."""
+        base = lent.kubectl_json("get", "jobset", "-n", NAMESPACE, NAME)
+        surplus = lent.kubectl_json("get", "job", "-n", NAMESPACE, "gpt-surplus")
+        is_complete = condition(surplus["status"].get("conditions", []), "Complete")
+        is_over = is_complete or not workload(lent, "gpt-surplus")["spec"]["active"]
+        return bool(condition(base["status"].get("conditions", []), "Completed") and is_over)
+
+    lent.until(both_have_ended, "both to end", 120)
+    run.check_nothing_lost()
+    lent.kubectl("delete", "jobset", "-n", NAMESPACE, NAME, "--wait=true")
+    jobs = ("get", "jobs", "-n", NAMESPACE, "-l", "!filler", "-o", "name")
+    lent.until(lambda: "surplus" not in lent.kubectl(*jobs), "its surplus to be gone", 60)
+
+
+def test_a_train_job_under_restart_does_the_same(lent: Cluster) -> None:
+    folder = Path(lent.kubeconfig).parent / "shared" / f"surplus-{uuid4().hex[:8]}"
+    train_job = of_cede_torch(folder, 1, {names.SIZES: "2,4", names.GRACE: "60s"})
+    lent.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
+    text = json.dumps(train_job)
+    lent.until(lambda: lent.kubectl("apply", "-f", "-", stdin=text), "the TrainJob", 60)
+
+    def trains_on(world: int) -> None:
+        known = len(restarted_steps(folder))
+
+        def probe() -> bool:
+            return [line["world"] for line in restarted_steps(folder)[known:]][-3:] == [world] * 3
+
+        lent.until(probe, f"it to train on {world} pods", 240)
+
+    trains_on(2)
+    make_surplus(lent, RESTARTED)
+    trains_on(4)
+    lent.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim", 2)))
+    trains_on(2)
+    lent.until(lambda: runs(lent, "vision", "claim"), "vision's pod to run", 120)
+    lent.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    trains_on(4)
+    numbers = [line["step"] for line in restarted_steps(folder)]
+    assert numbers == [*range(1, len(numbers) + 1)]

@@ -1,0 +1,203 @@
+"""What the pods of a JobSet get that start the runtime, at the size that its Job has."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from cede.api.objects import Json
+from elastic_runtime import contract
+from tests.builders.jobs import TEAM, with_owner
+from tests.paths import TREE
+from webhook.admission import AdmissionRequest
+from webhook.defaults import apply_defaults
+from webhook.failure_policy import NO_LIMIT
+from webhook.rules import complaints
+
+CEDE_TORCH = TREE / "deploy/components/trainer/cede-torch.yaml"
+TRAINER = "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"
+
+
+def job_set(
+    pods: int = 2, gpus: int = 1, annotations: dict[str, str] | None = None, **pod: Any
+) -> Json:
+    """As Trainer makes it of a TrainJob with the runtime `cede-torch`."""
+    runtime = yaml.safe_load(CEDE_TORCH.read_text())
+    spec = runtime["spec"]["template"]["spec"]
+    made: Json = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "gpt", "namespace": "vision", "annotations": annotations or {}},
+        "spec": spec,
+    }
+    job = job_of(made)
+    job["spec"] |= {"parallelism": pods, "completions": pods}
+    template = job["spec"]["template"]["spec"]
+    template |= pod
+    template["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return with_owner(made, "trainer.kubeflow.org/v1alpha1", "TrainJob")
+
+
+def job_of(made: Json) -> Json:
+    (replicated,) = made["spec"]["replicatedJobs"]
+    template: Json = replicated["template"]
+    return template
+
+
+def pod_of(made: Json) -> Json:
+    pod: Json = job_of(made)["spec"]["template"]["spec"]
+    return pod
+
+
+def env_of(made: Json) -> dict[str, Any]:
+    (container,) = pod_of(made)["containers"]
+    return {
+        variable["name"]: variable.get("value", variable.get("valueFrom"))
+        for variable in container.get("env", [])
+    }
+
+
+def create(made: Json) -> Json:
+    assert complaints(AdmissionRequest(made, None, TRAINER, TEAM)) == []
+    return apply_defaults(AdmissionRequest(made, None, TRAINER, TEAM))
+
+
+def update(old: Json, new: Json) -> Json:
+    assert complaints(AdmissionRequest(new, old, TRAINER, TEAM)) == []
+    return apply_defaults(AdmissionRequest(new, old, TRAINER, TEAM))
+
+
+def test_its_pods_find_each_other_and_have_the_key() -> None:
+    after = create(job_set(pods=4, gpus=8))
+    env = env_of(after)
+    assert (env[contract.SIZES_ENV], env[contract.RANKS_ENV]) == ("4", "8")
+    assert env[contract.PEERS_ENV] == "cede-peers"
+    assert after["spec"]["network"]["subdomain"] == "cede-peers"
+    # that of the Job which JobSet makes: its pods are `gpt-node-0-<index>`
+    label = env[contract.JOB_ENV]["fieldRef"]["fieldPath"]
+    assert label == "metadata.labels['batch.kubernetes.io/job-name']"
+    assert pod_of(after)["volumes"][0]["secret"]["secretName"] == "cede-control"
+
+
+def test_a_pod_that_leaves_or_is_lost_is_made_again_and_fails_nothing() -> None:
+    spec = job_of(create(job_set()))["spec"]
+    first, second = spec["podFailurePolicy"]["rules"]
+    assert first["action"] == second["action"] == "Ignore"
+    assert first["onExitCodes"]["containerName"] == "node"
+    assert spec["podReplacementPolicy"] == "Failed"
+    assert (spec["backoffLimit"], spec["backoffLimitPerIndex"]) == (6, NO_LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "pod", "grace_s"),
+    [
+        pytest.param({}, {}, 60, id="of the policy"),
+        pytest.param({"cede.dev/grace": "2m"}, {}, 120, id="of the TrainJob"),
+        pytest.param({}, {"terminationGracePeriodSeconds": 300}, 300, id="of the runtime"),
+    ],
+)
+def test_the_launcher_knows_the_grace_period_of_its_pod(
+    annotations: dict[str, str], pod: Json, grace_s: int
+) -> None:
+    after = create(job_set(annotations=annotations, **pod))
+    assert pod_of(after)["terminationGracePeriodSeconds"] == grace_s
+    assert env_of(after)[contract.GRACE_ENV] == str(grace_s)
+
+
+@pytest.mark.parametrize("pods", [2, 3])
+def test_an_update_without_our_fields_gets_them_back(pods: int) -> None:
+    """Trainer applies the JobSet again when it was suspended, and JobSet refuses another one. The
+    size is that with which the pods were made."""
+    live = create(job_set())
+    after = update(live, job_set(pods=pods))
+    expected = deepcopy(live)
+    job_of(expected)["spec"] |= {"parallelism": pods, "completions": pods}
+    assert after == expected
+    assert update(live, live) == live
+    assert create(live) == live
+
+
+# --- with sizes -----------------------------------------------------------------------------------
+def test_the_base_of_a_surplus_knows_all_sizes_and_keeps_its_own() -> None:
+    after = create(job_set(annotations={"cede.dev/sizes": "2-8/2"}))
+    env = env_of(after)
+    assert (env[contract.SIZES_ENV], env[contract.BASE_SIZE_ENV]) == ("2,4,6,8", "2")
+    assert env[contract.SURPLUS_ENV] == "$(CEDE_JOB_SET)-surplus"
+    assert job_of(after)["spec"]["parallelism"] == 2
+    assert update(after, job_set(annotations={"cede.dev/sizes": "2-8/2"})) == after
+
+
+def test_sizes_that_cannot_be_parsed_count_as_none_in_the_job_set_of_a_train_job() -> None:
+    """The TrainJob was refused, unless the webhook did not answer then."""
+    env = env_of(create(job_set(annotations={"cede.dev/sizes": "8-2"})))
+    assert (env[contract.SIZES_ENV], contract.BASE_SIZE_ENV in env) == ("2", False)
+
+
+def users(made: Json) -> Json:
+    del made["metadata"]["ownerReferences"]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        pytest.param(job_set(annotations={"cede.dev/sizes": "2-8"}), "", id="the smallest"),
+        pytest.param(job_set(3, annotations={"cede.dev/sizes": "2-8"}), "is 3", id="another size"),
+        pytest.param(job_set(annotations={"cede.dev/sizes": "8-2"}), "runs from 8", id="sizes"),
+    ],
+)
+def test_a_job_set_with_sizes_runs_at_the_smallest(made: Json, words: str) -> None:
+    text = "; ".join(complaints(AdmissionRequest(users(made), team=TEAM)))
+    assert words in text
+    assert bool(words) == bool(text)
+
+
+def test_a_job_set_with_sizes_needs_the_runtime_in_one_job() -> None:
+    made = users(job_set(annotations={"cede.dev/sizes": "2-8"}))
+    del job_of(made)["spec"]["template"]["metadata"]
+    assert "label its pods" in complaints(AdmissionRequest(made, team=TEAM))[0]
+    made["spec"]["replicatedJobs"] *= 2
+    assert "has one, with one replica" in complaints(AdmissionRequest(made, team=TEAM))[0]
+
+
+@pytest.mark.parametrize(("nodes", "count"), [(2, 0), (4, 1)])
+def test_a_train_job_with_sizes_runs_at_the_smallest(nodes: int, count: int) -> None:
+    metadata = {
+        "name": "gpt",
+        "namespace": "vision",
+        "annotations": {"cede.dev/sizes": "2-8"},
+    }
+    made: Json = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": metadata,
+        "spec": {"runtimeRef": {"name": "cede-torch"}, "trainer": {"numNodes": nodes}},
+    }
+    request = AdmissionRequest(made, team=TEAM)
+    assert len(complaints(request)) == count
+    [patch] = apply_defaults(request)["spec"]["runtimePatches"]
+    notes = patch["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
+    assert notes == {"cede.dev/sizes": "2-8"}
+
+
+# --- others ---------------------------------------------------------------------------------------
+def test_other_job_sets_are_left_alone() -> None:
+    made = job_set()
+    del made["spec"]["network"]
+    del job_of(made)["spec"]["template"]["metadata"]
+    after = create(made)
+    assert contract.SIZES_ENV not in env_of(after)
+    assert "podFailurePolicy" not in job_of(after)["spec"]
+    assert "network" not in after["spec"]
+
+
+def test_one_that_was_made_without_the_webhook_stays_as_it_is() -> None:
+    live = job_set()
+    assert contract.SIZES_ENV not in env_of(update(live, live))
+
+
+def test_a_job_without_containers_is_left_to_the_api_server() -> None:
+    made = job_set()
+    pod_of(made)["containers"] = []
+    assert "podFailurePolicy" not in job_of(create(made))["spec"]

@@ -1,0 +1,102 @@
+"""PURE. JobSets, also those of TrainJobs, whose pods start the runtime: each keeps its size."""
+
+from collections.abc import Iterator
+
+from cede.api import sizes
+from cede.api.names import ELASTIC_POD, PEERS_SERVICE, SIZES
+from cede.api.objects import Json
+from webhook.elastic_job import as_count
+from webhook.failure_policy import count_delays_per_index
+from webhook.gentle_stop import pod_grace_s
+from webhook.json_fields import (
+    ensure_dict,
+    get_annotation,
+    get_dict,
+    get_dicts,
+    get_group_kind,
+)
+from webhook.kinds import TRAIN_JOB
+from webhook.runtime_pods import InjectedEnv, choose_env, of_base, prepare_pods, read_env
+from webhook.team import Team
+
+BACKOFF_LIMIT = 6
+"""Kubernetes' default, which it does not set together with a limit for each index."""
+
+
+def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
+    """Each Job whose pods have the label `cede.dev/elastic` gets what the runtime needs, for the
+    number of pods that it has. An update gets it again: the pods cannot be changed."""
+    old_jobs = {str(item.get("name")): item for item in _replicated(old)}
+    for item in _replicated(job_set):
+        job = get_dict(item, "template")
+        if old is None:
+            env = _choose(job_set, job, team)
+        else:
+            env = read_env(get_dict(old_jobs.get(str(item.get("name"))), "template"))
+        if env is None or not _starts_runtime(job):
+            continue
+        spec = get_dict(job, "spec")
+        spec.setdefault("backoffLimit", BACKOFF_LIMIT)
+        count_delays_per_index(spec)
+        prepare_pods(job, env)
+        # otherwise the pods would have the JobSet's own, in which nobody looks for them
+        ensure_dict(job_set, "spec", "network")["subdomain"] = PEERS_SERVICE
+
+
+def _replicated(job_set: Json | None) -> list[Json]:
+    return get_dicts(get_dict(job_set, "spec"), "replicatedJobs")
+
+
+def _starts_runtime(job: Json) -> bool:
+    labels = get_dict(job, "spec", "template", "metadata", "labels")
+    return labels.get(ELASTIC_POD) == "true"
+
+
+def _choose(job_set: Json, job: Json, team: Team) -> InjectedEnv | None:
+    """None for a Job without containers, which the API server refuses."""
+    template = get_dict(job, "spec", "template")
+    if not get_dicts(get_dict(template, "spec"), "containers"):
+        return None
+    size = as_count(get_dict(job, "spec").get("parallelism", 1)) or 1
+    grace_s = pod_grace_s(job_set, template, team)
+    allowed = _sizes(job_set)
+    if not allowed:
+        return choose_env(job, [size], grace_s, team)
+    return choose_env(job, allowed, grace_s, team, of_base(size))
+
+
+def _sizes(job_set: Json) -> tuple[int, ...]:
+    """Empty if there are none, or none that can be parsed: a TrainJob's JobSet is not checked."""
+    try:
+        return sizes.parse(get_annotation(job_set, SIZES))
+    except ValueError:
+        return ()
+
+
+# --- the rules ------------------------------------------------------------------------------------
+def sizes_complaints(job: Json) -> Iterator[str]:
+    """What is wrong with a JobSet or TrainJob that has sizes: it runs at the smallest."""
+    path = f"metadata.annotations[{SIZES}]"
+    try:
+        allowed = sizes.parse(get_annotation(job, SIZES))
+    except ValueError as error:
+        yield f"{path}: {error}"
+        return
+    if get_group_kind(job) == TRAIN_JOB:
+        field = "spec.trainer.numNodes"
+        size = as_count(get_dict(job, "spec", "trainer").get("numNodes", 1))
+    else:
+        replicated = _replicated(job)
+        field = "spec.replicatedJobs[0].template.spec.parallelism"
+        if len(replicated) != 1 or replicated[0].get("replicas", 1) != 1:
+            yield f"spec.replicatedJobs: a JobSet with {SIZES} has one, with one replica"
+            return
+        template = get_dict(replicated[0], "template")
+        if not _starts_runtime(template):
+            yield f"spec.replicatedJobs[0]: label its pods {ELASTIC_POD}: {SIZES} needs the runtime"
+        size = as_count(get_dict(template, "spec").get("parallelism", 1))
+    if size != allowed[0]:
+        yield (
+            f"{field} is {size}: set {allowed[0]}, the smallest size in {path}; `cede surplus` "
+            f"makes a job of the pods beyond it"
+        )
