@@ -8,6 +8,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
+from tests.harness.local_cluster import deploy_local
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
@@ -46,6 +47,17 @@ def growing(teams: Cluster) -> Cluster:
     return teams
 
 
+@pytest.fixture(scope="module")
+def controllers(cluster: Cluster) -> Iterator[None]:
+    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
+    deploy_local("up", "--with", "jobset,trainer")
+    yield
+    deploy_local("remove", "trainer,jobset")
+    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
+    cluster.kubectl("rollout", "restart", *kueue)
+    cluster.kubectl("rollout", "status", *kueue, "--timeout=120s")
+
+
 def claim(cluster: Cluster, accelerators: int) -> None:
     """Vision takes so many of its accelerators back."""
     create(cluster, sleeper(*CLAIM, accelerators))
@@ -71,6 +83,34 @@ def apply(cluster: Cluster, resource: Json) -> str:
 def runs(cluster: Cluster, namespace: str, name: str) -> bool:
     job = cluster.kubectl_json("get", "job", "-n", namespace, name)
     return bool(job["status"].get("ready"))
+
+
+def job_of(name: str, command: list[str], annotations: dict[str, str]) -> Json:
+    """A Job of research's with torch and the folder `/shared`, and one accelerator in each pod."""
+    volumes = {"torch": "/var/lib/torch", "shared": "/var/lib/shared"}
+    container = {
+        "name": "train",
+        "image": IMAGE,
+        "command": command,
+        "env": [
+            {"name": "PYTHONPATH", "value": "/torch"},
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+            {"name": "OMP_NUM_THREADS", "value": "1"},
+        ],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {names.GPU: "1"},
+        },
+        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in volumes],
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [{"name": name, "hostPath": {"path": path}} for name, path in volumes.items()],
+    }
+    metadata = {"name": name, "namespace": RESEARCH, "annotations": annotations}
+    spec: Json = {"template": {"spec": pod}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
 def sleeper(namespace: str, name: str, accelerators: int) -> Json:

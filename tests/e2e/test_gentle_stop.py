@@ -22,7 +22,7 @@ from tests.e2e.gentle_jobs import (
     restarted_steps,
 )
 from tests.e2e.gentle_programs import LAUNCHERS, REPEATED, WITH_FRAMEWORK
-from tests.harness.local_cluster import deploy_local
+from tests.paths import TREE
 
 pytestmark = pytest.mark.cluster
 # the fixture of tests/conftest.py
@@ -131,17 +131,6 @@ def frameworks(cluster: Cluster) -> None:
     folder = Path(cluster.kubeconfig).parent / "shared" / "integrations"
     if not folder.exists():
         subprocess.run(["cp", "-al", str(PACKAGES), str(folder)], check=True)
-
-
-@pytest.fixture(scope="module")
-def controllers(teams: Cluster) -> Iterator[None]:
-    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
-    deploy_local("up", "--with", "jobset,trainer")
-    yield
-    deploy_local("remove", "trainer,jobset")
-    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
-    teams.kubectl("rollout", "restart", *kueue)
-    teams.kubectl("rollout", "status", *kueue, "--timeout=120s")
 
 
 @pytest.mark.parametrize(("kind", "launcher"), MATRIX)

@@ -14,12 +14,12 @@ from deploy.demo.record import Line
 from deploy.local.store import PAUSE
 from tests.e2e.conftest import (
     EXAMPLES,
-    IMAGE,
     RESEARCH,
     apply,
     claim,
     create,
     end_claim,
+    job_of,
     let_claim_run,
 )
 from tests.e2e.training import Training
@@ -40,32 +40,10 @@ def folder(borrowing: Cluster) -> Iterator[str]:
 def restarted(folder: str) -> Json:
     """Of two or four pods, which have an accelerator each. It saves in the folder."""
     train = "python -m elastic_runtime --restart -- /examples/porting/restarted.py 1000000 0.02"
-    volumes = {"torch": "/var/lib/torch", "shared": "/var/lib/shared"}
-    container = {
-        "name": "train",
-        "image": IMAGE,
-        "command": ["sh", "-c", f"mkdir -p {folder} && cd {folder} && exec {train}"],
-        "env": [
-            {"name": "PYTHONPATH", "value": "/torch"},
-            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-            {"name": "OMP_NUM_THREADS", "value": "1"},
-        ],
-        "resources": {
-            "requests": {"cpu": "20m", "memory": "64Mi"},
-            "limits": {names.GPU: "1"},
-        },
-        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in volumes],
-    }
-    pod = {
-        "restartPolicy": "Never",
-        "containers": [container],
-        "volumes": [{"name": name, "hostPath": {"path": path}} for name, path in volumes.items()],
-    }
-    annotations = {names.SIZES: "2,4", names.GRACE: "60s"}
-    metadata = {"name": NAME, "namespace": RESEARCH, "annotations": annotations}
-    counts = {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
-    spec = {**counts, "template": {"spec": pod}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    command = ["sh", "-c", f"mkdir -p {folder} && cd {folder} && exec {train}"]
+    job = job_of(NAME, command, {names.SIZES: "2,4", names.GRACE: "60s"})
+    job["spec"] |= {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
+    return job
 
 
 def injected(folder: str) -> Json:

@@ -1,6 +1,5 @@
 """A JobSet trains on with the pods of its surplus, which grows and cedes as any elastic job."""
 
-import json
 import os
 import subprocess
 import sys
@@ -16,19 +15,16 @@ from cede.api.objects import Json, condition
 from deploy.demo.figures import account, merged
 from deploy.demo.kubectl import parse_lines
 from deploy.demo.record import Line, Step
+from tests.e2e.conftest import RESEARCH, apply, claim, end_claim, job_of, let_claim_run
 from tests.e2e.gentle_jobs import RESTARTED, of_cede_torch, restarted_steps
-from tests.e2e.test_restart import job_of, runs, sleeper
-from tests.harness.local_cluster import deploy_local
 from tests.paths import TREE
 
-EXAMPLES = TREE / "examples"
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif("CEDE_KINDS" not in os.environ, reason="part of make test-long"),
 ]
 # the fixture of tests/conftest.py
 Cluster = Any
-NAMESPACE = "research"
 NAME = "gpt"
 SCRIPT = """
 import sys
@@ -97,7 +93,7 @@ class Run:
 def job_set(run: Run) -> Json:
     """Of two pods, with sizes 2 to 4."""
     command = ["python", "-m", "elastic_runtime", f"/shared/{run.name}/train.py"]
-    job = job_of(NAMESPACE, NAME, command, 1, {names.SIZES: "2-4", names.GRACE: "60s"})
+    job = job_of(NAME, command, {names.SIZES: "2-4", names.GRACE: "60s"})
     job["spec"] |= {"completionMode": "Indexed", "parallelism": 2, "completions": 2}
     job["spec"]["template"]["metadata"] = {"labels": {names.ELASTIC_POD: "true"}}
     replicated = {"name": "node", "template": {"spec": job["spec"]}}
@@ -109,56 +105,37 @@ def job_set(run: Run) -> Json:
     }
 
 
-@pytest.fixture(scope="module")
-def controllers(cluster: Cluster) -> Iterator[Cluster]:
-    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
-    deploy_local("up", "--with", "jobset,trainer")
-    yield cluster
-    deploy_local("remove", "trainer,jobset")
-    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
-    cluster.kubectl("rollout", "restart", *kueue)
-    cluster.kubectl("rollout", "status", *kueue, "--timeout=120s")
-
-
 @pytest.fixture
-def lent(controllers: Cluster) -> Iterator[Cluster]:
-    """Research has another job in its own half, so that all else borrows."""
-    cluster = controllers
-    files = ("policy.yaml", "allocations.yaml")
-    cluster.kubectl("apply", *(word for file in files for word in ("-f", str(EXAMPLES / file))))
-    allocations = ("computeallocation/vision", "computeallocation/research")
-    cluster.kubectl("wait", *allocations, "--for=condition=Ready", "--timeout=60s")
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(sleeper(NAMESPACE, "filler", 4)))
-    cluster.until(lambda: runs(cluster, NAMESPACE, "filler"), "research's other job to run", 90)
-    yield cluster
-    cluster.kubectl("delete", "trainjobs,jobsets", "-n", NAMESPACE, "--all", "--wait=true")
-    cluster.without_teams()
+def lent(controllers: None, borrowing: Cluster) -> Iterator[Cluster]:
+    """All that research starts borrows. Afterwards nothing of it is left."""
+    yield borrowing
+    kinds = "trainjobs,jobsets,cessions"
+    borrowing.kubectl("delete", kinds, "-n", RESEARCH, "--all", "--wait=true")
 
 
 def make_surplus(cluster: Cluster, name: str) -> None:
-    command = [sys.executable, "-m", "cede.cli", "surplus", name, "-n", NAMESPACE]
+    command = [sys.executable, "-m", "cede.cli", "surplus", name, "-n", RESEARCH]
     env = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     subprocess.run(command, check=True, cwd=TREE, env=env)
 
 
 def workload(cluster: Cluster, owner: str) -> Json:
     """The newest with quota, or that waits, of the object with this name."""
-    items = cluster.kubectl_json("get", "workloads", "-n", NAMESPACE)["items"]
+    items = cluster.kubectl_json("get", "workloads", "-n", RESEARCH)["items"]
     owned = [item for item in items if item["metadata"]["ownerReferences"][0]["name"] == owner]
     return dict(max(owned, key=lambda item: str(item["metadata"]["creationTimestamp"])))
 
 
 def test_a_job_set_grows_and_cedes_by_its_surplus(lent: Cluster) -> None:
     run = Run(lent)
-    text = json.dumps(job_set(run))
     # the webhook of a kind that Kueue has just begun to watch may not answer yet
-    lent.until(lambda: lent.kubectl("apply", "-f", "-", stdin=text), "the JobSet", 60)
+    lent.until(lambda: apply(lent, job_set(run)), "the JobSet", 60)
     run.trains_on(2)
     make_surplus(lent, NAME)
     run.trains_on(4)
 
-    lent.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim", 2)))
-    lent.until(lambda: runs(lent, "vision", "claim"), "vision's pod to run", 120)
+    claim(lent, 2)
+    let_claim_run(lent)
     [cession] = lent.kubectl_json("get", "cessions")["items"]
     [target] = cession["spec"]["targets"]
     [status] = cession["status"]["targets"]
@@ -166,13 +143,13 @@ def test_a_job_set_grows_and_cedes_by_its_surplus(lent: Cluster) -> None:
     assert status["cededTime"], status
     run.trains_on(2)
 
-    lent.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    end_claim(lent)
     run.trains_on(4)
     run.check_nothing_lost()
 
     # the base is stopped by hand: its surplus waits for it
     base = workload(lent, NAME)["metadata"]["name"]
-    activate = ("patch", "workload", "-n", NAMESPACE, base, "--type=merge", "-p")
+    activate = ("patch", "workload", "-n", RESEARCH, base, "--type=merge", "-p")
     lent.kubectl(*activate, '{"spec": {"active": false}}')
     lent.until(
         lambda: not workload(lent, "gpt-surplus")["spec"]["active"], "the surplus to wait", 60
@@ -185,16 +162,16 @@ def test_a_job_set_grows_and_cedes_by_its_surplus(lent: Cluster) -> None:
 
     def both_have_ended() -> bool:
         """The scheduler may stop the surplus before its last pod has ended."""
-        base = lent.kubectl_json("get", "jobset", "-n", NAMESPACE, NAME)
-        surplus = lent.kubectl_json("get", "job", "-n", NAMESPACE, "gpt-surplus")
+        base = lent.kubectl_json("get", "jobset", "-n", RESEARCH, NAME)
+        surplus = lent.kubectl_json("get", "job", "-n", RESEARCH, "gpt-surplus")
         is_complete = condition(surplus["status"].get("conditions", []), "Complete")
         is_over = is_complete or not workload(lent, "gpt-surplus")["spec"]["active"]
         return bool(condition(base["status"].get("conditions", []), "Completed") and is_over)
 
     lent.until(both_have_ended, "both to end", 120)
     run.check_nothing_lost()
-    lent.kubectl("delete", "jobset", "-n", NAMESPACE, NAME, "--wait=true")
-    jobs = ("get", "jobs", "-n", NAMESPACE, "-l", "!filler", "-o", "name")
+    lent.kubectl("delete", "jobset", "-n", RESEARCH, NAME, "--wait=true")
+    jobs = ("get", "jobs", "-n", RESEARCH, "-l", "!filler", "-o", "name")
     lent.until(lambda: "surplus" not in lent.kubectl(*jobs), "its surplus to be gone", 60)
 
 
@@ -202,8 +179,7 @@ def test_a_train_job_under_restart_does_the_same(lent: Cluster) -> None:
     folder = Path(lent.kubeconfig).parent / "shared" / f"surplus-{uuid4().hex[:8]}"
     train_job = of_cede_torch(folder, 1, {names.SIZES: "2,4", names.GRACE: "60s"})
     lent.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
-    text = json.dumps(train_job)
-    lent.until(lambda: lent.kubectl("apply", "-f", "-", stdin=text), "the TrainJob", 60)
+    lent.until(lambda: apply(lent, train_job), "the TrainJob", 60)
 
     def trains_on(world: int) -> None:
         known = len(restarted_steps(folder))
@@ -216,10 +192,10 @@ def test_a_train_job_under_restart_does_the_same(lent: Cluster) -> None:
     trains_on(2)
     make_surplus(lent, RESTARTED)
     trains_on(4)
-    lent.kubectl("create", "-f", "-", stdin=json.dumps(sleeper("vision", "claim", 2)))
+    claim(lent, 2)
     trains_on(2)
-    lent.until(lambda: runs(lent, "vision", "claim"), "vision's pod to run", 120)
-    lent.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
+    let_claim_run(lent)
+    end_claim(lent)
     trains_on(4)
     numbers = [line["step"] for line in restarted_steps(folder)]
     assert numbers == [*range(1, len(numbers) + 1)]
