@@ -9,7 +9,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.e2e.gentle_jobs import IMAGE
+from tests.e2e.conftest import IMAGE
 from tests.paths import TREE
 
 EXAMPLES = TREE / "examples"
