@@ -29,6 +29,8 @@ from elastic_runtime.state.state_tree import State, meta_copy
 log = logging.getLogger(__name__)
 # How long a step waits for a disk that does not even end a cancelled save.
 CANCEL_TIMEOUT_S = 1.0
+# The ranks of a machine that do not report meanwhile have copied their pieces after this time.
+COPY_SPREAD_S = 0.1
 
 
 class SaveOrder(IntEnum):
@@ -69,6 +71,8 @@ class Saver:
         self._began = 0.0
         self._is_reported_slow = False
         self._writer = Writer()
+        # Whether all ranks have copied their pieces of the last save.
+        self._copied = threading.Event()
         self._staging = StagingBuffer()
         self._worker = BackgroundWorker()
         self.saved = SavedState(
@@ -195,6 +199,7 @@ class Saver:
             self._cancelled.set()
             self._worker.wait()
             self._start_save(step, state(), time.monotonic(), without_copy)
+            self.begin_writing()
             self._worker.wait()
 
     def _start_save(
@@ -207,6 +212,7 @@ class Saver:
         assert self.directory
         writer = self._writer
         cancelled = self._cancelled = threading.Event()
+        copied = self._copied = threading.Event()
         self._is_due = False
         self._last_step = step
         self._began = began
@@ -221,9 +227,15 @@ class Saver:
             self._retention,
             lambda: cancelled.is_set() or writer.is_aborted(),
         )
-        self._worker.start(self._run, save, time.monotonic() - began)
+        self._worker.start(self._run, save, time.monotonic() - began, copied)
 
-    def _run(self, save: SharedSave, stall_s: float) -> None:
+    def begin_writing(self) -> None:
+        """Every rank has copied its pieces of the last save. Called when all have ended a step."""
+        self._copied.set()
+
+    def _run(self, save: SharedSave, stall_s: float, copied: threading.Event) -> None:
+        # Ranks of one machine share its cores, and training waits for the slowest copy.
+        copied.wait(max(stall_s, COPY_SPREAD_S))
         began = time.monotonic()
         try:
             if checkpoint := save.run(self._worker):

@@ -100,6 +100,8 @@ class StepTransaction:
                 parts.lifecycle.group.all_reduce(votes).wait()
             except PeerLost:
                 return Outcome.FAILED
+        # Whoever votes has left the save behind that the last step may have ended with.
+        parts.saver.begin_writing()
         orders, digests = votes[: orders.numel()], votes[orders.numel() :]
         if digests.numel():
             self._check_replicas(digests)

@@ -206,8 +206,8 @@ def test_a_file_that_another_rank_finds_damaged_is_passed_over(
     content[-1] ^= 1
     damaged.write_bytes(content)
     fail_reads(monkeypatch, first_reader_of(SECOND_FILE))
-    steps = [found[0].step for found in run_ranks(3, lambda group: load_on_all(tmp_path, group))]
-    assert steps == [1, 1, 1]
+    loaded = run_ranks(3, lambda group: load_on_all(tmp_path, group))
+    assert [checkpoint.step for checkpoint, _ in loaded] == [1, 1, 1]
 
 
 def test_only_the_first_rank_gets_what_it_alone_loads(tmp_path: Path) -> None:

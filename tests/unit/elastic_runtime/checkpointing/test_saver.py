@@ -50,6 +50,19 @@ def test_a_request_during_a_save_is_served_after_it(tmp_path: Path) -> None:
     assert not leader.order_for(6, requests=1)
 
 
+def test_no_rank_takes_a_core_for_its_file_while_others_may_still_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elastic_runtime.checkpointing.saver.COPY_SPREAD_S", 60.0)
+    saver = Saver(tmp_path, 0, ignore_report)
+    saver.save_in_background(3, trained_state)
+    assert saver._worker.is_busy
+    assert list(tmp_path.iterdir()) == []
+    saver.begin_writing()
+    saver.wait()
+    assert saver.durable_step == 3
+
+
 # --- a rank is lost or leaves ---------------------------------------------------------------------
 
 

@@ -187,3 +187,17 @@ def test_a_save_is_ordered_for_the_state_after_the_step(
     )
     session._transaction.commit(begin(session))
     assert saved == [(1, 2)]
+
+
+def test_files_are_written_once_all_ranks_have_voted_in_the_next_step(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then all have copied their pieces."""
+    calls: list[str] = []
+    saver = session._parts.saver
+    monkeypatch.setattr(saver, "order_for", lambda step, requests: 2)
+    monkeypatch.setattr(saver, "save_in_background", lambda *_: calls.append("copy"))
+    monkeypatch.setattr(saver, "begin_writing", lambda: calls.append("begin to write"))
+    for _ in range(2):
+        session._transaction.commit(begin(session))
+    assert calls == ["begin to write", "copy"] * 2
