@@ -109,8 +109,13 @@ class Job:
         os.kill(children(self.pods[index].pid)[0], signal.SIGKILL)
 
     def kill_pod(self, index: int) -> None:
-        for pid in [self.pods[index].pid, *children(self.pods[index].pid)]:
-            os.kill(pid, signal.SIGKILL)
+        """With what its workers have started, as the end of a container does."""
+        workers = children(self.pods[index].pid)
+        os.kill(self.pods[index].pid, signal.SIGKILL)
+        for worker in workers:
+            with suppress(ProcessLookupError):
+                # Each leads a group of its own.
+                os.killpg(worker, signal.SIGKILL)
         self.pods[index].wait()
 
     def call(self, method: str, path: str, body: bytes = b"", key: bytes = KEY) -> Status:
