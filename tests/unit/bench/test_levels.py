@@ -14,7 +14,11 @@ from tests.bench.levels.figures import (
     is_between_saves,
     turn,
 )
+from tests.bench.levels.jobs import LEVELS, PODS, Level, target
 from tests.bench.runtime.commits import Commit
+from tests.builders.jobs import TEAM
+from webhook.admission import AdmissionRequest
+from webhook.rules import complaints
 
 
 def commits(era: int, world: int, first: int, *times: float) -> list[Commit]:
@@ -82,6 +86,17 @@ def test_a_claim_comes_half_way_between_two_saves(steps: int, expected: bool) ->
     log = commits(1, 4, 1, *(float(n) for n in range(steps)))
     assert is_between_saves(log, 4, 10) == expected
     assert not is_between_saves(log, 2, 10)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_target_of_each_level_has_four_accelerators_and_is_accepted(level: Level) -> None:
+    job = target(level, "t", "/shared/run", "/shared/run/t")
+    assert complaints(AdmissionRequest(job, user="alice", team=TEAM)) == []
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert (
+        int(container["resources"]["limits"]["nvidia.com/gpu"]) * job["spec"]["parallelism"] == PODS
+    )
+    assert container["command"][-1].count("/shared/run/t") == 1
 
 
 RESULTS: Results = {
