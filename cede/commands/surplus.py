@@ -71,6 +71,7 @@ async def _read(client: "Client", key: Key, priority: str | None) -> Request:
     allowed = _sizes(job_set)
     [replicated] = job_set.spec["replicatedJobs"]
     job = await _get(client, JOBS, (key[0], f"{key[1]}-{replicated['name']}-0"))
+    _check_pods(job)
     workloads, _ = await client.list(WORKLOADS, Workload, namespace=key[0])
     workload, owner = _workload_of(job_set, workloads)
     classes, _ = await client.list(PRIORITY_CLASSES, PriorityClass)
@@ -83,6 +84,16 @@ async def _read(client: "Client", key: Key, priority: str | None) -> Request:
         priority_class=_lower_class(workload.spec.priority, classes, priority),
         grace=job_set.metadata.annotations.get(names.GRACE, ""),
     )
+
+
+def _check_pods(job: Whole) -> None:
+    """Raises BadInput for pods that could not train together with others."""
+    labels = job.spec["template"].get("metadata", {}).get("labels", {})
+    if labels.get(names.ELASTIC_POD) != "true":
+        raise BadInput(
+            f"the pods of {job.metadata.name} do not start the runtime of Cede: use the "
+            f"TrainingRuntime cede-torch, or label them {names.ELASTIC_POD}"
+        )
 
 
 async def _get(client: "Client", kind: Kind, key: Key) -> Whole:

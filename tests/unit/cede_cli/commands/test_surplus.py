@@ -110,6 +110,18 @@ async def test_what_cannot_be_is_one_line(
     assert not server.writes()
 
 
+async def test_pods_that_do_not_start_the_runtime_are_bad_input(
+    server: ApiServer, cede: Run
+) -> None:
+    put(server)
+    job = child()
+    del job["spec"]["template"]["metadata"]["labels"][names.ELASTIC_POD]
+    server.put(JOBS, job)
+    code, _, error = await cede("surplus", "gpt")
+    assert (code, "do not start the runtime" in error) == (2, True)
+    assert not server.writes()
+
+
 async def test_a_second_one_is_refused(server: ApiServer, cede: Run) -> None:
     put(server)
     await cede("surplus", "gpt", "--priority", "sweep")
