@@ -51,11 +51,10 @@ PEERS_ENV = "CEDE_PEERS"
 # The allowed sizes, ascending, comma-separated.
 SIZES_ENV = "CEDE_SIZES"
 RANKS_ENV = "CEDE_RANKS_PER_POD"
-# Pods of a base, whose job goes on in the pods of its surplus; set in the pods of both.
+# In the pods of a base and of its surplus, in which its job goes on: pod 3 of a base of 2 is pod 1.
 BASE_SIZE_ENV = "CEDE_BASE_SIZE"
-# In the pods of a base: the Job that is its surplus. Pod 3 of a base of 2 is its pod 1.
+# In the pods of a base the Job of its surplus; in those of a surplus that of its base, and its uid.
 SURPLUS_ENV = "CEDE_SURPLUS"
-# In the pods of a surplus: the Job of the base, and its uid.
 BASE_JOB_ENV = "CEDE_BASE_JOB"
 BASE_UID_ENV = "CEDE_BASE_JOB_UID"
 # How long a save may take.
@@ -67,7 +66,6 @@ STEP_TIMEOUT_ENV = "CEDE_STEP_TIMEOUT_SECONDS"
 PORT_ENV = "CEDE_CONTROL_PORT"
 # The file that holds the namespace's key.
 KEY_FILE_ENV = "CEDE_CONTROL_KEY_FILE"
-
 KEY_MOUNT = "/etc/cede/control"
 KEY_FILE = f"{KEY_MOUNT}/key"
 
@@ -92,14 +90,11 @@ def replace_key(content: bytes, newest: bytes, now: float) -> bytes:
 def valid_keys(content: bytes, now: float) -> tuple[bytes, ...]:
     """Those of a key file that have not ended, the newest first. Raises ValueError if it has none,
     or is no key file."""
-    keys = []
-    for line in content.splitlines():
-        key, _, end = line.partition(b" ")
-        if key and (not end or now < float(end)):
-            keys.append(key)
+    entries = (line.partition(b" ") for line in content.splitlines())
+    keys = tuple(key for key, _, end in entries if key and (not end or now < float(end)))
     if not keys:
         raise ValueError("the file has no key that is valid now")
-    return tuple(keys)
+    return keys
 
 
 # --- signature ------------------------------------------------------------------------------------

@@ -65,13 +65,15 @@ def values(costs: Sequence[Cost], column: str) -> list[float]:
     return [value for cost in costs if (value := COLUMNS[column](cost)) is not None]
 
 
+def columns(costs: Sequence[Cost]) -> dict[str, list[float]]:
+    """By name, in the order of the runs."""
+    return {column: values(costs, column) for column in COLUMNS}
+
+
 def document(results: Results, facts: Mapping[str, object]) -> str:
     """The text of bench-levels.json."""
     rows = {
-        name: costs
-        if isinstance(costs, str)
-        else {column: values(costs, column) for column in COLUMNS}
-        for name, costs in results.items()
+        name: costs if isinstance(costs, str) else columns(costs) for name, costs in results.items()
     }
     return json.dumps({**facts, "rows": rows}, indent=1) + "\n"
 

@@ -25,21 +25,21 @@ class Level:
 
 
 LEVELS = (
-    Level("L0", "L0: gentle stop", f"{TORCHRUN} {{out}} told", False),
+    Level("L0", "L0: gentle stop", f"{TORCHRUN} {{folder}} told", False),
     Level(
         "L1",
         "L1: restart in the pod",
-        f"-m elastic_runtime --restart -- {WORKERS}/plain.py {{out}} told",
+        f"-m elastic_runtime --restart -- {WORKERS}/plain.py {{folder}} told",
         True,
     ),
-    Level("L2", "L2: Session", f"-m elastic_runtime {WORKERS}/in_session.py {{out}}", True),
-    Level("kill", "killed by stock Kueue", f"{TORCHRUN} {{out}}", False, mode="Observe"),
+    Level("L2", "L2: Session", f"-m elastic_runtime {WORKERS}/in_session.py {{folder}}", True),
+    Level("kill", "killed by stock Kueue", f"{TORCHRUN} {{folder}}", False, mode="Observe"),
 )
 
 
-def target(level: Level, name: str, tree: str, out: str) -> Json:
+def target(level: Level, name: str, tree: str, folder: str) -> Json:
     """The job of `research`. `tree`: the folder of this repository's `tests`, as pods see it."""
-    command = f"cd {tree} && exec python {level.command.format(out=out)}"
+    command = f"cd {tree} && exec python {level.command.format(folder=folder)}"
     pods = PODS if level.is_elastic else 1
     job = job_of("research", name, ["sh", "-c", command], pods, PODS // pods)
     env = {"PYTHONPATH": f"/torch:{tree}", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}

@@ -77,9 +77,7 @@ WHOLE_4 = (4, names.WHOLE, None)
         pytest.param(server(8), "spec.replicas is 8", id="more than its sizes"),
         pytest.param(server(None), "spec.replicas is 1", id="by default one"),
         pytest.param(server(sizes="few"), "is no list of sizes", id="no sizes"),
-        pytest.param(
-            server() | {"kind": "StatefulSet"}, "or an apps/v1 Deployment", id="another kind"
-        ),
+        pytest.param(server() | {"kind": "StatefulSet"}, "or Deployment only", id="another kind"),
     ],
 )
 def test_what_is_refused(job: Json, complaint: str) -> None:

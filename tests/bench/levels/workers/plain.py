@@ -1,7 +1,7 @@
-"""The training as a script for torchrun: `plain.py DIRECTORY [told]`.
+"""The training as a script for torchrun: `plain.py DIRECTORY [signals]`.
 
-It saves every ten steps. With `told` all ranks also save after the same step when they get SIGTERM,
-and end. It is the script of all levels but L2.
+It saves every ten steps. With `signals` all ranks also save after the same step when they get
+SIGTERM, and end. It is the script of all levels but L2.
 """
 
 import json
@@ -21,15 +21,15 @@ from tests.bench.levels.workers import tiny
 EXIT_CODE = 143
 
 
-def main(out: Path, *, is_told: bool) -> None:
-    told: list[int] = []
+def main(folder: Path, *, is_told: bool) -> None:
+    signals: list[int] = []
     if is_told:
-        signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+        signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     net = DistributedDataParallel(tiny.model())
     optimizer = tiny.optimizer_of(net)
-    path = out / "save.pt"
+    path = folder / "save.pt"
     step = 0
     if path.exists():
         saved = torch.load(path)
@@ -47,19 +47,19 @@ def main(out: Path, *, is_told: bool) -> None:
         step += 1
         if rank == 0:
             line = {"step": step, "size": world, "generation": generation, "time": time.time()}
-            with open(out / "steps-0.jsonl", "a") as journal:
+            with open(folder / "steps-0.jsonl", "a") as journal:
                 journal.write(json.dumps(line) + "\n")
         # the signal reaches the ranks in different steps
-        stopping = torch.tensor([float(bool(told))])
+        stopping = torch.tensor([float(bool(signals))])
         dist.all_reduce(stopping)
         if rank == 0 and (stopping or step % tiny.SAVE_EVERY == 0):
             state = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
-            torch.save(state, out / "save.part")
-            os.replace(out / "save.part", path)
+            torch.save(state, folder / "save.part")
+            os.replace(folder / "save.part", path)
     # torchrun kills the others when the first rank has ended
     dist.barrier()
     sys.exit(EXIT_CODE)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), is_told="told" in sys.argv)
+    main(Path(sys.argv[1]), is_told="signals" in sys.argv)
