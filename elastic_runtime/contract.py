@@ -71,10 +71,9 @@ KEY_OVERLAP_S = 600.0
 
 
 def replace_key(content: bytes, newest: bytes, previous: bytes, now: float) -> bytes:
-    """The content of a key file with `newest` as its newest key; if that was `previous`, it ends
-    after a while. Of what others wrote into the file nothing stays.
+    """The content of a key file with `newest` first, and `previous`, if it was there, for a while.
 
-    It has a line for each key, the newest first: the key, and when it ends, in Unix seconds.
+    It has a line for each key: the key, and when it ends, in Unix seconds. Nothing else stays.
     """
     first, _, rest = content.partition(b"\n")
     if first == newest:
@@ -87,8 +86,7 @@ def replace_key(content: bytes, newest: bytes, previous: bytes, now: float) -> b
 
 
 def valid_keys(content: bytes, now: float) -> tuple[bytes, ...]:
-    """Those of a key file that have not ended, the newest first. Raises ValueError if it has none,
-    or is no key file."""
+    """Those of a key file that have not ended, the newest first. Raises ValueError without one."""
     keys = []
     for line in content.splitlines():
         key, _, end = line.partition(b" ")
