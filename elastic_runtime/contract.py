@@ -75,21 +75,23 @@ KEY_FILE = f"{KEY_MOUNT}/key"
 KEY_OVERLAP_S = 600.0
 
 
-def replace_key(content: bytes, newest: bytes, now: float) -> bytes:
-    """The content of a key file with `newest` as its newest key; the one before ends after a while.
+def replace_key(content: bytes, newest: bytes, previous: bytes, now: float) -> bytes:
+    """The content of a key file with `newest` first, and `previous`, if it was there, for a while.
 
-    It has a line for each key, the newest first: the key, and when it ends, in Unix seconds.
+    It has a line for each key: the key, and when it ends, in Unix seconds. Nothing else stays.
     """
-    before = content.partition(b"\n")[0].partition(b" ")[0]
-    if before == newest:
-        return content
-    lines = [newest, b"%s %d" % (before, now + KEY_OVERLAP_S)] if before else [newest]
-    return b"\n".join(lines)
+    first, _, rest = content.partition(b"\n")
+    if first == newest:
+        key, _, end = rest.partition(b" ")
+        is_ours = key == previous and end.isdigit() and int(end) <= now + KEY_OVERLAP_S
+        return content if is_ours else newest
+    if previous and first == previous:
+        return b"%s\n%s %d" % (newest, previous, now + KEY_OVERLAP_S)
+    return newest
 
 
 def valid_keys(content: bytes, now: float) -> tuple[bytes, ...]:
-    """Those of a key file that have not ended, the newest first. Raises ValueError if it has none,
-    or is no key file."""
+    """Those of a key file that have not ended, the newest first. Raises ValueError without one."""
     entries = (line.partition(b" ") for line in content.splitlines())
     keys = tuple(key for key, _, end in entries if key and (not end or now < float(end)))
     if not keys:

@@ -236,6 +236,7 @@ class Controller:
             leader=leader,
             returning=returning,
             root_key=self.root_key.value,
+            previous_root_key=self.root_key.previous,
             now=now,
             kueue=KueueInstallation(
                 self.kueue_config_map.get(kueue_config.CONFIG_MAP),

@@ -31,6 +31,8 @@ class RootKey:
         self._read_at = float("-inf")
         self.value = b""
         """Empty if the Secret has no entry for it."""
+        self.previous = b""
+        """The one before, which an admin who exchanges the key need not write."""
 
     async def refresh(self, now: float) -> None:
         """Reads the key if it is time, and replaces it if it has ended.
@@ -50,7 +52,13 @@ class RootKey:
                 raise
             log.warning("root key not read", extra={"reason": str(error)})
             return
-        self.value = base64.b64decode((secret.get("data") or {}).get(names.SECRET_KEY, ""))
+        data = secret.get("data") or {}
+        key = base64.b64decode(data.get(names.SECRET_KEY, ""))
+        if self.value and key != self.value:
+            self.previous = self.value
+        elif not self.previous:
+            self.previous = base64.b64decode(data.get(names.PREVIOUS_KEY, ""))
+        self.value = key
 
     async def _get_or_create(self, now: float) -> Json:
         with suppress(NotFound):

@@ -56,6 +56,8 @@ class Snapshot:
     leader: str
     # the key that the namespaces' keys are derived from; empty when it is lost
     root_key: bytes
+    # the one before it; empty if there was none
+    previous_root_key: bytes
     # Unix seconds
     now: float
     # a scheduler that finishes passes again; Kueue still preempts
@@ -203,8 +205,12 @@ def _key_entry(allocation: ComputeAllocation, snapshot: Snapshot) -> str:
     entry = str((secret.get("data") or {}).get(names.SECRET_KEY, ""))
     if not snapshot.root_key:
         return entry
-    newest = derive_key(snapshot.root_key, allocation.namespace)
-    return base64.b64encode(replace_key(_decoded(entry), newest, snapshot.now)).decode()
+    newest, previous = (
+        derive_key(root_key, allocation.namespace) if root_key else b""
+        for root_key in (snapshot.root_key, snapshot.previous_root_key)
+    )
+    content = replace_key(_decoded(entry), newest, previous, snapshot.now)
+    return base64.b64encode(content).decode()
 
 
 def _decoded(entry: str) -> bytes:

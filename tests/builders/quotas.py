@@ -109,6 +109,7 @@ def snapshot(
         live=live or {},
         leader=leader,
         root_key=ROOT_KEY,
+        previous_root_key=b"",
         now=0.0,
     )
 

@@ -23,11 +23,11 @@ def test_a_job_trains_on_while_its_key_is_replaced_and_ends(
     before = job.trains(2)
     file = job.directory / "key"
     replaced_at = time.time()
-    file.write_bytes(contract.replace_key(KEY, NEW_KEY, replaced_at))
+    file.write_bytes(contract.replace_key(KEY, NEW_KEY, KEY, replaced_at))
     until(lambda: accepts(job, NEW_KEY))
     assert accepts(job, KEY)
     # as if it had been replaced so long ago
-    file.write_bytes(contract.replace_key(KEY, NEW_KEY, replaced_at - contract.KEY_OVERLAP_S))
+    file.write_bytes(contract.replace_key(KEY, NEW_KEY, KEY, replaced_at - contract.KEY_OVERLAP_S))
     until(lambda: not accepts(job, KEY))
     first = job.call("GET", contract.STATUS_PATH, key=NEW_KEY)
     until(lambda: job.call("GET", contract.STATUS_PATH, key=NEW_KEY).step > first.step + 10)

@@ -1,5 +1,6 @@
 """A signature belongs to one request, and that of a reply to the request that it answers."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,9 +42,18 @@ def test_signature_of_a_reply_may_be_any_text() -> None:
 
 
 def test_a_replaced_key_stays_valid_for_a_while() -> None:
-    content = contract.replace_key(b"a", b"b", NOW)
+    content = contract.replace_key(b"a", b"b", b"a", NOW)
     assert contract.valid_keys(content, NOW) == (b"b", b"a")
     assert contract.valid_keys(content, NOW + contract.KEY_OVERLAP_S) == (b"b",)
-    assert contract.replace_key(content, b"b", NOW + 9) == content, "the same key has the same end"
-    assert contract.valid_keys(contract.replace_key(content, b"c", NOW), NOW) == (b"c", b"b")
-    assert contract.replace_key(b"", b"a", NOW) == b"a"
+    later = contract.replace_key(content, b"b", b"a", NOW + 9)
+    assert later == content, "the same key has the same end"
+    again = contract.replace_key(content, b"c", b"b", NOW)
+    assert contract.valid_keys(again, NOW) == (b"c", b"b")
+    assert contract.replace_key(b"", b"a", b"", NOW) == b"a"
+
+
+@pytest.mark.parametrize(
+    "content", [b"stolen", b"b\nstolen 9999999999", b"b\na 9999999999", b"b\na", b"b\na soon", b""]
+)
+def test_nobody_adds_a_key_to_the_file(content: bytes) -> None:
+    assert contract.replace_key(content, b"b", b"a", NOW) == b"b"

@@ -37,7 +37,7 @@ class Pod:
         self.keys = KeyFile(path, clock)
 
     def receive_new_key(self) -> None:
-        self.path.write_bytes(contract.replace_key(OLD, NEW, START))
+        self.path.write_bytes(contract.replace_key(OLD, NEW, OLD, START))
         self.clock.now += REREAD_S
 
 
