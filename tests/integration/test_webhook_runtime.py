@@ -75,6 +75,11 @@ def restricted(cluster: Any) -> Iterator[str]:
         "metadata": {"name": name, "labels": labels},
     }
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
+    cluster.until(
+        lambda: "default" in cluster.kubectl("get", "serviceaccounts", "-n", name, "-o", "name"),
+        "its service account, without which there are no pods",
+        30,
+    )
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 
