@@ -76,10 +76,8 @@ KEY_OVERLAP_S = 600.0
 
 
 def replace_key(content: bytes, newest: bytes, previous: bytes, now: float) -> bytes:
-    """The content of a key file with `newest` first, and `previous`, if it was there, for a while.
-
-    It has a line for each key: the key, and when it ends, in Unix seconds. Nothing else stays.
-    """
+    """The content of a key file with `newest` first, and `previous`, if it was there, for a while:
+    a line for each key, with its end in Unix seconds. Nothing else stays."""
     first, _, rest = content.partition(b"\n")
     if first == newest:
         key, _, end = rest.partition(b" ")
@@ -93,10 +91,9 @@ def replace_key(content: bytes, newest: bytes, previous: bytes, now: float) -> b
 def valid_keys(content: bytes, now: float) -> tuple[bytes, ...]:
     """Those of a key file that have not ended, the newest first. Raises ValueError without one."""
     entries = (line.partition(b" ") for line in content.splitlines())
-    keys = tuple(key for key, _, end in entries if key and (not end or now < float(end)))
-    if not keys:
-        raise ValueError("the file has no key that is valid now")
-    return keys
+    if keys := tuple(key for key, _, end in entries if key and (not end or now < float(end))):
+        return keys
+    raise ValueError("the file has no key that is valid now")
 
 
 # --- signature ------------------------------------------------------------------------------------
