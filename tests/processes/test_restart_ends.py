@@ -38,7 +38,7 @@ def runs(job: Job, *ranks: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("save", "sentence"),
+    ("save", "message"),
     [
         pytest.param("sys.exit(0)", "", id="saves"),
         pytest.param("sys.exit(143)", "", id="saves, and ends as a shell would"),
@@ -58,7 +58,7 @@ def runs(job: Job, *ranks: str) -> None:
     ],
 )
 def test_a_resize_is_done_and_the_status_says_how_a_save_failed(
-    job: Job, save: str, sentence: str
+    job: Job, save: str, message: str
 ) -> None:
     # Rank 0 saves in any case: what it reports must not hide the failure of another.
     own = f"sys.exit(0) if os.environ['RANK'] == '0' else None; {save}"
@@ -68,7 +68,7 @@ def test_a_resize_is_done_and_the_status_says_how_a_save_failed(
     job.resize(1)
     status = job.until(lambda s: s.ceded(1) and s.parked == (1,))
     runs(job, "0-of-1")
-    assert status.message == sentence
+    assert status.message == message
     output = (job.directory / "pod-1.txt").read_text()
     assert ("No space left on device" in output) == ("full" in save)
 
