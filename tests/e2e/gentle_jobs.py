@@ -22,7 +22,7 @@ BEGINS_AT_0 = ("begins after step", 0)
 
 @dataclass(frozen=True)
 class GentleJob:
-    """A job with four accelerators; `cluster` is the fixture of tests/conftest.py."""
+    """A job that knows nothing of Cede; `cluster` is the fixture of tests/conftest.py."""
 
     cluster: Any
     kind: str
@@ -30,6 +30,7 @@ class GentleJob:
     # how long a save takes
     save_s: float = 3.0
     after_preemption: str = names.REQUEUE
+    accelerators: int = 4
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class GentleJob:
             "env": [{"name": name, "value": value} for name, value in env.items()],
             "resources": {
                 "requests": {"cpu": "20m", "memory": "64Mi"},
-                "limits": {names.GPU: str(4 // self.pod_count)},
+                "limits": {names.GPU: str(self.accelerators // self.pod_count)},
             },
             "volumeMounts": [
                 {"name": "torch", "mountPath": "/torch", "readOnly": True},
