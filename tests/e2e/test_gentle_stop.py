@@ -12,16 +12,7 @@ import pytest
 
 from cede.api import names
 from cede.api.objects import Json
-from deploy.demo.record import Line
-from tests.e2e.gentle_jobs import (
-    IMAGE,
-    NAMESPACE,
-    RESTARTED,
-    GentleJob,
-    check_nothing_lost,
-    of_cede_torch,
-    restarted_steps,
-)
+from tests.e2e.gentle_jobs import IMAGE, NAMESPACE, GentleJob, check_nothing_lost
 from tests.e2e.gentle_programs import LAUNCHERS, REPEATED, WITH_FRAMEWORK
 from tests.harness.local_cluster import deploy_local
 from tests.paths import TREE
@@ -201,55 +192,6 @@ def test_a_job_that_shall_stop_does_not_come_back_by_itself(jobs: Cluster) -> No
     gentle.create(run)
     jobs.until(lambda: len(gentle.pods()) == 2, "it to run again", 120)
     check_all(gentle, run)
-
-
-@LONG
-@pytest.mark.usefixtures("controllers")
-def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_of_a_stop(
-    jobs: Cluster,
-) -> None:
-    """Its ranks save after the same step when it is stopped. When a pod is lost, the other one
-    stays."""
-    folder = Path(jobs.kubeconfig).parent / "shared" / f"cede-torch-{uuid4().hex[:8]}"
-    train_job = of_cede_torch(folder, 2, {names.GRACE: "1m"})
-
-    def steps() -> list[Line]:
-        return restarted_steps(folder)
-
-    def trains_beyond(step: int) -> bool:
-        return [line["world"] for line in steps() if line["step"] > step][-5:] == [2] * 5
-
-    jobs.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
-    jobs.until(lambda: create(jobs, train_job), "the TrainJob", 60)
-    jobs.until(lambda: trains_beyond(20), "its steps", 240)
-    assert take_back(jobs)["goneTime"]
-    stopped_at = steps()[-1]["step"]
-    jobs.kubectl("delete", "job", "-n", "vision", "claim", "--wait=true")
-    jobs.until(lambda: trains_beyond(stopped_at + 20), "its next steps", 240)
-    numbers = [line["step"] for line in steps()]
-    assert numbers == [*range(1, len(numbers) + 1)]
-    assert {line["world"] for line in steps()} == {2}
-
-    [first, second] = job_pods(jobs)
-    jobs.kubectl("delete", "pod", "-n", NAMESPACE, second["metadata"]["name"], "--grace-period=1")
-    known = steps()[-1]["step"]
-    jobs.until(lambda: trains_beyond(known + 50), "it to train with the new pod", 240)
-    [still_first, new_second] = job_pods(jobs)
-    assert still_first["metadata"]["uid"] == first["metadata"]["uid"]
-    assert new_second["metadata"]["uid"] != second["metadata"]["uid"]
-
-
-def create(cluster: Cluster, job: Json) -> str:
-    file = json.dumps(job)
-    return str(cluster.kubectl("apply", "--server-side", "-f", "-", stdin=file))
-
-
-def job_pods(cluster: Cluster) -> list[Json]:
-    """Of the TrainJob, in the order of their ranks."""
-    selector = ("-n", NAMESPACE, "-l", f"jobset.sigs.k8s.io/jobset-name={RESTARTED}")
-    items = cluster.kubectl_json("get", "pods", *selector)["items"]
-    running = [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
-    return sorted(running, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 @LONG
