@@ -126,7 +126,7 @@ def workload(cluster: Cluster, owner: str) -> Json:
     return dict(max(owned, key=lambda item: str(item["metadata"]["creationTimestamp"])))
 
 
-def test_a_job_set_grows_and_cedes_by_its_surplus(lent: Cluster) -> None:
+def test_a_job_set_grows_cedes_and_grows_again_by_its_surplus(lent: Cluster) -> None:
     run = Run(lent)
     # the webhook of a kind that Kueue has just begun to watch may not answer yet
     lent.until(lambda: apply(lent, job_set(run)), "the JobSet", 60)

@@ -24,9 +24,10 @@ def make_pods(server: ApiServer, granted: Mapping[str, int]) -> None:
     existing = defaultdict[Key, set[Key]](set)
     for pod in server.objects(PODS):
         namespace, name = key_of(pod)
-        if pod["metadata"]["labels"][names.POD_JOB_UID] in uids:
+        uid = pod["metadata"]["labels"].get(names.POD_JOB_UID)
+        if uid in uids:
             existing[namespace, name.rsplit("-", 1)[0]].add((namespace, name))
-        else:
+        elif uid:
             server.remove(PODS, (namespace, name))
     for job in jobs:
         # no node gets a pod with a scheduling gate
