@@ -213,7 +213,8 @@ def test_a_train_job_of_cede_torch_is_restarted_in_its_pods_and_repeats_no_step_
     jobs.kubectl("apply", "--server-side", "-k", str(TREE / "deploy/components/trainer"))
     jobs.until(lambda: apply(jobs, train_job), "the TrainJob", 60)
     jobs.until(lambda: trains_beyond(20), "its steps", 240)
-    assert take_back(jobs)["goneTime"]
+    [target] = take_back(jobs)
+    assert target["goneTime"]
     stopped_at = steps()[-1]["step"]
     end_claim(jobs)
     jobs.until(lambda: trains_beyond(stopped_at + 20), "its next steps", 240)
