@@ -186,6 +186,8 @@ async def test_a_good_run_forgets_earlier_failures(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restarted_rank, "GOOD_RUN_S", 0.0)
+    # a script that has not ended yet is not looked at
+    monkeypatch.setattr(restarted_rank, "WATCH_INTERVAL_S", 3600.0)
     agent = await make("exit 9")
     agent.tell(PAIR)
     for generation in range(2, 3 + 2 * MAX_RESTARTS):
