@@ -88,7 +88,8 @@ def texts(schema: Json) -> st.SearchStrategy[str]:
         any_text = st.text(min_size=schema.get("minLength", 0), max_size=min(max_length, 8))
         return st.sampled_from(NAMES) | any_text
     pattern = schema["pattern"]
-    matching = st.from_regex(pattern.removesuffix("$") + r"\Z")
+    # in Python `$` also matches before a newline at the end
+    matching = st.from_regex(pattern.replace("$", r"\Z"))
     usual = NAMES
     if pattern.startswith("^$"):
         usual = [""]
