@@ -44,14 +44,13 @@ class RootKey:
         self._read_at = now
         try:
             secret = await self._get_or_create(now)
-            if is_due(secret, now):
-                secret = await self._replace(secret, now)
-                log.warning("root key replaced", extra={"secret": names.ROOT_SECRET})
         except ApiError as error:
             if not self.value:
                 raise
             log.warning("root key not read", extra={"reason": str(error)})
             return
+        if is_due(secret, now):
+            secret = await self._replace(secret, now)
         data = secret.get("data") or {}
         key = base64.b64decode(data.get(names.SECRET_KEY, ""))
         if self.value and key != self.value:
@@ -69,8 +68,8 @@ class RootKey:
         return await self._client.get(SECRETS, dict, ROOT_SECRET)
 
     async def _replace(self, secret: Json, now: float) -> Json:
-        """The Secret with a new key, and the one before beside it. Raises Conflict if somebody else
-        has changed it."""
+        """The Secret with a new key, and the one before beside it; as it is if that is refused,
+        for example because somebody else has changed it."""
         annotations = {names.NEW_KEY: None, names.KEY_SINCE: rfc3339(now)}
         version = secret["metadata"]["resourceVersion"]
         previous = (secret.get("data") or {}).get(names.SECRET_KEY)
@@ -78,18 +77,26 @@ class RootKey:
             "metadata": {"resourceVersion": version, "annotations": annotations},
             "data": {names.SECRET_KEY: _new_key(), names.PREVIOUS_KEY: previous},
         }
-        return await self._client.patch(SECRETS, ROOT_SECRET, body)
+        try:
+            replaced: Json = await self._client.patch(SECRETS, ROOT_SECRET, body)
+        except ApiError as error:
+            log.warning("root key not replaced", extra={"reason": str(error)})
+            return secret
+        log.warning("root key replaced", extra={"secret": names.ROOT_SECRET})
+        return replaced
 
 
 def is_due(secret: Json, now: float) -> bool:
     """Whether the key must be replaced now.
 
     Not again while pods may know only the one before. A key whose age Cede did not note, such as
-    one that an admin manages, is replaced on request only.
+    one that an admin manages, is replaced on request only; so is one whose note is no time.
     """
     annotations = secret["metadata"].get("annotations") or {}
-    since = annotations.get(names.KEY_SINCE)
-    age_s = now - unix(since)
+    since = 0.0
+    with suppress(ValueError):
+        since = unix(annotations.get(names.KEY_SINCE))
+    age_s = now - since
     is_asked = names.NEW_KEY in annotations and age_s >= KEY_OVERLAP_S
     return is_asked or bool(since and age_s >= LIFETIME_S)
 

@@ -47,6 +47,7 @@ def test_a_replaced_key_stays_valid_for_a_while() -> None:
     assert contract.valid_keys(content, NOW + contract.KEY_OVERLAP_S) == (b"b",)
     later = contract.replace_key(content, b"b", b"a", NOW + 9)
     assert later == content, "the same key has the same end"
+    assert contract.replace_key(content, b"b", b"a", NOW - 60) == content, "by a slower clock too"
     again = contract.replace_key(content, b"c", b"b", NOW)
     assert contract.valid_keys(again, NOW) == (b"c", b"b")
     assert contract.replace_key(b"", b"a", b"", NOW) == b"a"

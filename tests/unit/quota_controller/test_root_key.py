@@ -10,6 +10,7 @@ from cede.api import names
 from cede.api.objects import SECRETS, Json
 from elastic_runtime.contract import KEY_OVERLAP_S, derive_key, valid_keys
 from quota_controller.root_key import LIFETIME_S, REFRESH_S, ROOT_SECRET
+from tests.fakes.api_faults import refuses
 from tests.harness.quota_controller import (
     World,
     condition_of,
@@ -130,6 +131,27 @@ async def test_a_key_has_a_lifetime(world: World) -> None:
     assert root_secret(world)["data"]["key"] == old
     await pass_after(world, REFRESH_S)
     assert root_secret(world)["data"]["previous"] == old
+
+
+async def test_a_note_that_is_no_time_stops_nothing(world: World) -> None:
+    await world.settle()
+    secret = deepcopy(root_secret(world))
+    secret["metadata"]["annotations"][names.KEY_SINCE] = "yesterday"
+    world.server.put(SECRETS, secret)
+    await pass_after(world, LIFETIME_S)
+    assert root_secret(world)["data"]["key"] == secret["data"]["key"]
+    assert keys_of_vision(world) == (derived(secret["data"]["key"]),)
+
+
+async def test_a_key_that_cannot_be_replaced_is_used_on(world: World) -> None:
+    """Also by a controller that has just started, which knows no key yet."""
+    await world.settle()
+    old = root_secret(world)["data"]["key"]
+    world.controller.root_key.value = b""
+    world.server.script("PATCH", SECRETS.path(ROOT_SECRET), refuses(403, "Forbidden", "no"))
+    await pass_after(world, LIFETIME_S)
+    assert root_secret(world)["data"]["key"] == old
+    assert world.controller.root_key.value == base64.b64decode(old)
 
 
 async def test_a_key_that_an_admin_exchanges_by_hand_ends_too(world: World) -> None:
