@@ -204,6 +204,12 @@ def test_the_scheduler_scales_servers_of_teams_and_changes_nothing_else_of_them(
     assert judge(server(2, image="other"), SCHEDULER, old=old)
     assert judge(server(2, ownerReferences=[{"uid": "1"}]), SCHEDULER, old=old)
     assert judge(server(2, finalizers=["x/y"]), SCHEDULER, old=old)
+    queue = {names.SERVER: names.CEDED, "kueue.x-k8s.io/queue-name": "other"}
+    assert judge(server(2, labels=queue), SCHEDULER, old=old)
+    assert judge(server(2, annotations={names.SIZES: "1-9"}), SCHEDULER, old=old)
+    paused = server(2)
+    paused["spec"]["paused"] = True
+    assert judge(paused, SCHEDULER, old=old)
 
 
 def test_the_scheduler_marks_which_pod_a_server_loses_and_changes_nothing_else_of_it(
