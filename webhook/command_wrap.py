@@ -9,7 +9,20 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 PYTHON_FLAGS = re.compile(r"-[bBdOPqsuvx]+")
 # of Python, with a value
 PYTHON_VALUES = ("-W", "-X")
+# the only one that the launcher gives its workers too: they would start without the others
+KEPT_FLAG = "-u"
 TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+# they start processes of their own, which the runtime would not know
+LAUNCHERS = (
+    "accelerate.commands.accelerate_cli",
+    "accelerate.commands.launch",
+    "deepspeed",
+    "deepspeed.launcher.launch",
+    "deepspeed.launcher.runner",
+    "lightning",
+    "lightning.fabric.cli",
+    "lightning_fabric.cli",
+)
 PROCESSES = "nproc-per-node"
 # torchrun's options that the coordinator replaces, each with a value
 REPLACED = frozenset(
@@ -62,11 +75,22 @@ def wrap(command: Sequence[str], ranks: int) -> list[str]:
 
 def _wrap_python(words: Sequence[str], ranks: int) -> list[str]:
     flags, rest = _split_flags(words)
+    if rest[:2] == list(RUNTIME):
+        return list(words)
+    if lost := [flag for flag in flags if flag != KEPT_FLAG]:
+        raise ValueError(
+            f"has the option {_shorten(lost[0])!r} of python, without which the workers would "
+            f"start: leave it out and set its environment variable, such as PYTHONOPTIMIZE or "
+            f"PYTHONWARNINGS, or {CURE}"
+        )
     match rest:
-        case ["-m", "elastic_runtime", *_]:
-            return list(words)
         case ["-m", module, *arguments] if module in TORCHRUN_MODULES:
             return [*flags, *_wrap_torchrun(arguments, ranks)]
+        case ["-m", module, *_] if module in LAUNCHERS:
+            raise ValueError(
+                f"names the launcher {module!r}, which starts processes of its own, as the "
+                f"runtime does: name your script in its place, or {CURE}"
+            )
         case ["-m", _, *_]:
             return [*flags, *RUNTIME, *rest]
         case [script, *_] if not script.startswith("-"):

@@ -4,7 +4,7 @@ import json
 from copy import deepcopy
 
 from cede.api import sizes
-from cede.api.names import DESIRED_SIZE, ELASTIC_JOB, POD_JOB_UID, SHRUNK_AT, SIZES
+from cede.api.names import DESIRED_SIZE, ELASTIC_JOB, POD_JOB_UID, SHRUNK_AT, SIZES, SURPLUS_OF
 from cede.api.objects import Json
 from webhook.elastic_job import get_counts, get_desired_size, is_prepared
 from webhook.failure_policy import count_delays_per_index
@@ -14,8 +14,9 @@ from webhook.runtime_pods import InjectedEnv, choose_env, of_surplus, prepare_po
 from webhook.team import Team
 
 TOKEN = "automountServiceAccountToken"
-PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE)
-"""Annotations that the user's own file does not have. `kubectl replace` must not remove them."""
+PRESERVED_ANNOTATIONS = (ELASTIC_JOB, DESIRED_SIZE, SURPLUS_OF)
+"""Annotations that the user's own file does not have, or that must stay as the pods have them.
+`kubectl replace` must not remove them."""
 
 
 def prepare_new(job: Json, team: Team) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from cede.api import sizes
-from cede.api.names import DESIRED_SIZE, SIZES
+from cede.api.names import DESIRED_SIZE, SIZES, SURPLUS_OF
 from cede.api.objects import Json
 from webhook.elastic_job import as_count, get_counts, get_desired_size, is_elastic, is_prepared
 from webhook.json_fields import get_annotation, get_dict, get_dicts
@@ -15,6 +15,8 @@ MAX_FAILURE_RULES = 20
 OWN_FAILURE_RULES = 2
 # a longer list is shortened in messages
 MAX_SIZES_SHOWN = 16
+MAX_BASE_SHOWN = 160
+"""Characters: two uids, a size, and a usual name."""
 
 
 def job_complaints(job: Json, old: Json | None) -> Iterator[str]:
@@ -127,6 +129,29 @@ def change_complaints(job: Json, old: Json) -> Iterator[str]:
         )
     if is_elastic(job) and is_prepared(old):
         yield from _changed_sizes_complaints(job, old)
+        yield from _changed_base_complaints(job, old)
+
+
+def _changed_base_complaints(job: Json, old: Json) -> Iterator[str]:
+    """The pods know their base since they were made. One that is left out is restored."""
+    base, previous = get_annotation(job, SURPLUS_OF), get_annotation(old, SURPLUS_OF)
+    if not base or base == previous:
+        return
+    path = f"metadata.annotations[{SURPLUS_OF}]"
+    shown, kept = (
+        text if len(text) <= MAX_BASE_SHOWN else f"{text[:MAX_BASE_SHOWN]}…"
+        for text in (base, previous)
+    )
+    if previous:
+        yield (
+            f"{path} is {shown!r}, but the pods belong to {kept!r}: keep that, or delete the "
+            f"job and make another with `cede surplus`"
+        )
+    else:
+        yield (
+            f"{path} is {shown!r}, but a job cannot become a surplus: remove the annotation, and "
+            f"make a surplus with `cede surplus`"
+        )
 
 
 def _changed_sizes_complaints(job: Json, old: Json) -> Iterator[str]:

@@ -22,6 +22,8 @@ from webhook.team import Team
 BACKOFF_LIMIT = 6
 """Kubernetes' default, which it does not set together with a limit for each index."""
 
+RESTART_POLICY = "Never"
+
 
 def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
     """Each Job whose pods have the label `cede.dev/elastic` gets what the runtime needs, for the
@@ -36,6 +38,9 @@ def prepare_job_set(job_set: Json, old: Json | None, team: Team) -> None:
         if env is None or not _starts_runtime(job):
             continue
         spec = get_dict(job, "spec")
+        pod = ensure_dict(spec, "template", "spec")
+        # JobSet's own default is OnFailure, which Kubernetes refuses beside a podFailurePolicy
+        pod["restartPolicy"] = pod.get("restartPolicy") or RESTART_POLICY
         spec.setdefault("backoffLimit", BACKOFF_LIMIT)
         count_delays_per_index(spec)
         prepare_pods(job, env)
@@ -74,6 +79,39 @@ def _sizes(job_set: Json) -> tuple[int, ...]:
 
 
 # --- the rules ------------------------------------------------------------------------------------
+def job_set_complaints(job_set: Json) -> Iterator[str]:
+    """What is wrong with a JobSet whose pods start the runtime. Trainer's JobSets come unchecked: a
+    refusal would not reach their users, and its initializers need no names beside the trainer."""
+    replicated = _replicated(job_set)
+    labelled = [_starts_runtime(get_dict(item, "template")) for item in replicated]
+    if not any(labelled):
+        return
+    for i, item in enumerate(replicated):
+        pod = get_dict(item, "template", "spec", "template", "spec")
+        policy = pod.get("restartPolicy") or RESTART_POLICY
+        if labelled[i] and policy != RESTART_POLICY:
+            yield (
+                f"spec.replicatedJobs[{i}].template.spec.template.spec.restartPolicy is {policy}: "
+                f"pods with the label {ELASTIC_POD} need {RESTART_POLICY}, set that or remove the "
+                f"label"
+            )
+    network = get_dict(job_set, "spec", "network")
+    subdomain = network.get("subdomain") or PEERS_SERVICE
+    if subdomain != PEERS_SERVICE:
+        yield (
+            f"spec.network.subdomain is {subdomain!r}: a JobSet whose pods have the label "
+            f"{ELASTIC_POD} needs {PEERS_SERVICE}, where they find each other: remove the field"
+        )
+    # each JobSet has one subdomain: the names of the other pods would be in ours, and not answered
+    if not all(labelled) and network.get("enableDNSHostnames") is not False:
+        i = labelled.index(False)
+        yield (
+            f"spec.replicatedJobs[{i}] has no label {ELASTIC_POD} on its pods, but another one "
+            f"has: beside it they have no DNS names. Make a JobSet of its own of those without the "
+            f"label, or set spec.network.enableDNSHostnames to false if they need no names"
+        )
+
+
 def sizes_complaints(job: Json) -> Iterator[str]:
     """What is wrong with a JobSet or TrainJob that has sizes: it runs at the smallest."""
     path = f"metadata.annotations[{SIZES}]"

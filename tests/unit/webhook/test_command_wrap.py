@@ -32,12 +32,17 @@ RESTART = f"{RUN} --restart"
         ),
         pytest.param("python train.py -x", f"{RUN} -- train.py -x", id="a script"),
         pytest.param(
-            "/usr/bin/python3.12 -u -W ignore train.py",
-            "/usr/bin/python3.12 -u -W ignore -m elastic_runtime -- train.py",
-            id="another Python, with options",
+            "/usr/bin/python3.12 -u train.py",
+            "/usr/bin/python3.12 -u -m elastic_runtime -- train.py",
+            id="another Python, unbuffered as the workers are",
         ),
         pytest.param("python -m pkg.train 1", f"{RUN} -m pkg.train 1", id="a script in a package"),
         pytest.param(f"{RESTART} -- a.py", f"{RESTART} -- a.py", id="done already"),
+        pytest.param(
+            "python -O -m elastic_runtime -- a.py",
+            "python -O -m elastic_runtime -- a.py",
+            id="done already, by the user",
+        ),
         pytest.param(
             "torchrun --role $(ROLE) $(SCRIPT)", f"{RESTART} -- $(SCRIPT)", id="references"
         ),
@@ -74,3 +79,29 @@ def test_what_cannot_be_rewritten_is_refused_with_the_cure(command: str, complai
     with pytest.raises(ValueError, match=r"^(is|has|names) ") as error:
         wrap(command.split(), 4)
     assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize("flag", ["-O", "-W ignore", "-Werror", "-X dev", "-B", "-s", "-P", "-uO"])
+@pytest.mark.parametrize("rest", ["a.py", "-m pkg.train", "-m torch.distributed.run a.py"])
+def test_an_option_of_python_that_the_workers_would_lack_is_refused(flag: str, rest: str) -> None:
+    with pytest.raises(ValueError, match=r"of python, without which the workers") as error:
+        wrap(f"python -u {flag} {rest}".split(), 4)
+    assert f"has the option {flag.split()[0]!r}" in str(error.value)
+    assert "set its environment variable, such as PYTHONOPTIMIZE" in str(error.value)
+    assert "use inject" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "accelerate.commands.launch",
+        "deepspeed",
+        "deepspeed.launcher.runner",
+        "lightning",
+        "lightning.fabric.cli",
+    ],
+)
+def test_another_launcher_is_refused_as_a_module_too(module: str) -> None:
+    with pytest.raises(ValueError, match=rf"^names the launcher '{module}', .* use inject$"):
+        wrap(["python", "-m", module, "a.py"], 4)
+    assert wrap(["python", "-m", f"{module}_of_mine"], 4)[-1] == f"{module}_of_mine"

@@ -235,6 +235,18 @@ def test_kubectl_replace_with_the_users_file_undoes_nothing() -> None:
     assert update(old, deepcopy(file)) == old
 
 
+@pytest.mark.parametrize("left", [{}, {"cede.dev/surplus-of": ""}])
+def test_a_surplus_stays_one(left: Json) -> None:
+    """Its pods know their base, and cannot be changed."""
+    file = elastic_job(8)
+    file["metadata"]["annotations"]["cede.dev/surplus-of"] = "js/gpt-node-0/child/2"
+    old = running_job(file, 3)
+    sent = deepcopy(old)
+    del sent["metadata"]["annotations"]["cede.dev/surplus-of"]
+    sent["metadata"]["annotations"] |= left
+    assert update(old, sent) == old
+
+
 @pytest.mark.parametrize("before", ["", "2026-01-01T00:00:00Z"])
 @pytest.mark.parametrize("after", ["", "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"])
 def test_only_the_scheduler_notes_when_a_job_shrank(before: str, after: str) -> None:

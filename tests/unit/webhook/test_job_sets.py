@@ -39,6 +39,11 @@ def job_set(
     return with_owner(made, "trainer.kubeflow.org/v1alpha1", "TrainJob")
 
 
+def users(made: Json) -> Json:
+    del made["metadata"]["ownerReferences"]
+    return made
+
+
 def job_of(made: Json) -> Json:
     (replicated,) = made["spec"]["replicatedJobs"]
     template: Json = replicated["template"]
@@ -118,6 +123,62 @@ def test_an_update_without_our_fields_gets_them_back(pods: int) -> None:
     assert create(live) == live
 
 
+# --- beside other fields of a JobSet --------------------------------------------------------------
+@pytest.mark.parametrize("policy", [None, "", "Never"])
+def test_its_pods_are_never_restarted_as_kubernetes_demands(policy: str | None) -> None:
+    """JobSet's own default is OnFailure, with which Kubernetes refuses a podFailurePolicy."""
+    made = job_set(restartPolicy=policy)
+    if policy is None:
+        del pod_of(made)["restartPolicy"]
+    after = create(users(made))
+    assert pod_of(after)["restartPolicy"] == "Never"
+    assert update(after, users(job_set())) == after
+
+
+def test_another_restart_policy_is_refused() -> None:
+    assert complaints(AdmissionRequest(users(job_set(restartPolicy="OnFailure")), team=TEAM)) == [
+        "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy is OnFailure: pods with "
+        "the label cede.dev/elastic need Never, set that or remove the label"
+    ]
+
+
+def test_another_subdomain_is_refused_and_ours_is_not() -> None:
+    made = users(job_set())
+    made["spec"]["network"]["subdomain"] = "mine"
+    (complaint,) = complaints(AdmissionRequest(made, team=TEAM))
+    assert complaint.startswith("spec.network.subdomain is 'mine': ")
+    assert complaint.endswith("needs cede-peers, where they find each other: remove the field")
+    del made["spec"]["network"]
+    after = create(made)
+    assert after["spec"]["network"] == {"subdomain": "cede-peers"}
+    assert update(after, after) == after
+
+
+def with_unlabelled(made: Json) -> Json:
+    other = deepcopy(made["spec"]["replicatedJobs"][0]) | {"name": "data"}
+    del other["template"]["spec"]["template"]["metadata"]
+    other["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    made["spec"]["replicatedJobs"].append(other)
+    return made
+
+
+def test_pods_without_the_label_would_lose_their_names_so_they_are_refused() -> None:
+    made = with_unlabelled(users(job_set()))
+    (complaint,) = complaints(AdmissionRequest(made, team=TEAM))
+    assert complaint.startswith("spec.replicatedJobs[1] has no label cede.dev/elastic on its pods")
+    assert "Make a JobSet of its own" in complaint
+    assert complaints(AdmissionRequest(made, made, "ada", TEAM)) == [], "one that runs already"
+
+
+def test_pods_without_the_label_that_need_no_names_are_accepted_and_left_alone() -> None:
+    made = with_unlabelled(users(job_set()))
+    made["spec"]["network"]["enableDNSHostnames"] = False
+    before = deepcopy(made["spec"]["replicatedJobs"][1])
+    assert "podFailurePolicy" not in create(made)["spec"]["replicatedJobs"][1]["template"]["spec"]
+    assert made["spec"]["replicatedJobs"][1] == before
+    assert create(with_unlabelled(job_set())), "Trainer's initializers"
+
+
 # --- with sizes -----------------------------------------------------------------------------------
 def test_the_base_of_a_surplus_knows_all_sizes_and_keeps_its_own() -> None:
     after = create(job_set(annotations={"cede.dev/sizes": "2-8/2"}))
@@ -132,11 +193,6 @@ def test_sizes_that_cannot_be_parsed_count_as_none_in_the_job_set_of_a_train_job
     """The TrainJob was refused, unless the webhook did not answer then."""
     env = env_of(create(job_set(annotations={"cede.dev/sizes": "8-2"})))
     assert (env[contract.SIZES_ENV], contract.BASE_SIZE_ENV in env) == ("2", False)
-
-
-def users(made: Json) -> Json:
-    del made["metadata"]["ownerReferences"]
-    return made
 
 
 @pytest.mark.parametrize(
