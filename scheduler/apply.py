@@ -58,6 +58,7 @@ from scheduler.actions import (
 from scheduler.runtime_client import Endpoint, RuntimeClient
 from scheduler.server_actions import DrainPod, ScaleServer
 from scheduler.snapshot.snapshot import RawObjects
+from scheduler.write_versions import Versions
 
 log = logging.getLogger("scheduler")
 ACTIONS = Counter(
@@ -82,9 +83,11 @@ class Applier:
         self._clock = clock
         self._written: dict[str, Cession] = {}
         # of the present call of `apply`
-        self._versions = _Versions(NOTHING)
+        self._versions = Versions(NOTHING)
         self._performed = 0
         self._refusals: list[tuple[Action, ApiError]] = []
+        # servers of which a pod could not be marked
+        self._unmarked = set[Key]()
         self._events: list[Callable[[], Awaitable[None]]] = []
 
     async def apply(self, actions: Iterable[Action], planned_on: RawObjects = NOTHING) -> None:
@@ -93,9 +96,10 @@ class Applier:
         costs only itself, also if that happens in every pass. Raises ApiError if the server
         answers nobody, and if it seems that we have lost our rights (`_is_barred`).
         """
-        self._versions = _Versions(planned_on)
+        self._versions = Versions(planned_on)
         self._performed = 0
         self._refusals = []
+        self._unmarked = set()
         self._events = []
         try:
             for chains in stages(actions):
@@ -115,9 +119,14 @@ class Applier:
 
     async def _perform_chain(self, chain: Iterable[Action]) -> None:
         for action in chain:
+            if isinstance(action, ScaleServer) and action.server in self._unmarked:
+                # Kubernetes would delete another pod than the one that was chosen
+                continue
             kind = type(action).__name__
             log.info("action", extra={"action": kind} | action.log_fields)
             result = await self._try(action)
+            if isinstance(action, DrainPod) and result != "performed":
+                self._unmarked.add(action.server)
             grows = isinstance(action, ResizeJob) and action.grows
             ACTIONS.labels("GrowJob" if grows else kind, result).inc()
 
@@ -268,30 +277,6 @@ class Applier:
             )
         except ApiError as error:
             log.warning("event not written", extra={"event": reason, "reason": str(error)})
-
-
-class _Versions:
-    """The resourceVersions that a plan was made on, as preconditions of its writes."""
-
-    def __init__(self, planned_on: RawObjects) -> None:
-        self._workloads = planned_on.workloads
-        self._by_key: dict[Key, str] | None = None
-        self._cessions = {c.metadata.name: c.metadata.resourceVersion for c in planned_on.cessions}
-
-    def note(self, cession: Cession) -> None:
-        self._cessions[cession.metadata.name] = cession.metadata.resourceVersion
-
-    def of_cession(self, name: str) -> Json:
-        return _precondition(self._cessions.get(name, ""))
-
-    def of_workload(self, key: Key, uid: str) -> Json:
-        if self._by_key is None:
-            self._by_key = {w.metadata.key: w.metadata.resourceVersion for w in self._workloads}
-        return {"uid": uid} | _precondition(self._by_key.get(key, ""))
-
-
-def _precondition(version: str) -> Json:
-    return {"resourceVersion": version} if version else {}
 
 
 def _version(cession: Cession) -> int:

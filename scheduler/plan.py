@@ -10,7 +10,7 @@ from cede.api.reasons import SchedulerEvent
 from scheduler.actions import Action, RecordEvent, RecordWorkloadEvent, ResizeJob
 from scheduler.cession.advance import Step, advance
 from scheduler.cession.attempts import paused_growth
-from scheduler.cession.bases import follow_bases
+from scheduler.cession.bases import follow_bases, go_on, stopped_uids, without_held
 from scheduler.cession.cession_lifecycle import Occurrence
 from scheduler.cession.opening import Claims, Decision, amend, decide
 from scheduler.cession.preemptor_state import find_preemptor
@@ -91,7 +91,12 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     asked |= {action.job_uid for action in (*overuse, *missing)}
     advancing = [action for step in steps for action in step.actions]
     drains = (*advancing, *overuse)
+    stopping, targets = stopped_uids(advancing), target_uids(served)
+    following = faults.attempt_all(
+        "surpluses", follow_bases, snapshot, now, stopping=stopping, targets=targets
+    )
     grown = faults.attempt_all("growth", _grown, snapshot, served, claims, policy, now)
+    grown = without_held(grown, following, snapshot)
     actions = (
         # before the record says that the Cession has ended
         *faults.attempt_all("stopped jobs", run_again, snapshot, still_open, now),
@@ -105,8 +110,10 @@ def _enforce(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
         *faults.attempt_all("sizes of runtimes", align_runtimes, snapshot, asked),
         *faults.attempt_all("sizes of stopped jobs", start_small, snapshot),
         *grown,
-        *faults.attempt_all("surpluses", follow_bases, snapshot, now),
-        *faults.attempt_all("growth", _grown_servers, snapshot, served, grown, policy, now),
+        *following,
+        *faults.attempt_all(
+            "growth of servers", _grown_servers, snapshot, served, grown, policy, now
+        ),
         *faults.attempt_all("old Cessions", delete_ended, snapshot, now),
     )
     return _planned(actions, decisions, faults, KUEUE_PREEMPTS if snapshot.kueue_preempts else "")
@@ -223,6 +230,7 @@ def _observe(snapshot: Snapshot, policy: PolicySpec, now: float) -> Plan:
     ]
     actions = (
         *faults.attempt_all("stopped jobs", run_again, snapshot, (), now),
+        *faults.attempt_all("surpluses", go_on, snapshot, now),
         *chain.from_iterable(ended),
         *faults.attempt_all("reservations", restore, snapshot, ()),
         *faults.attempt_all(

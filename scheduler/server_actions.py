@@ -24,6 +24,10 @@ class DrainPod:
     why: str
 
     @property
+    def server(self) -> Key:
+        return self.job[0], self.deployment
+
+    @property
     def log_fields(self) -> dict[str, object]:
         return {"pod": "/".join(self.job), "why": self.why}
 
@@ -86,7 +90,7 @@ def scaled_down(actions: Iterable[object], snapshot: Snapshot) -> Iterator[Scale
     drains = defaultdict[Key, list[DrainPod]](list)
     for action in actions:
         if isinstance(action, DrainPod):
-            drains[action.job[0], action.deployment].append(action)
+            drains[action.server].append(action)
     for key, pods in drains.items():
         server = servers[key]
         yield scale(server, len(server.pods) - len(pods), pods[0].why, shrinks=True)

@@ -1,6 +1,6 @@
 """PURE. A surplus waits while its base does not run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from cede.api import names
 from cede.api.surplus import Base
@@ -12,10 +12,22 @@ from scheduler.snapshot.workloads import AdmittedWorkload, PendingWorkload
 WHY_STOPPED = "the job that it is the surplus of does not run"
 WHY_AGAIN = "the job that it is the surplus of runs again"
 
+Following = ResizeJob | SetWorkloadActive
 
-def follow_bases(snapshot: Snapshot, now: float) -> Iterator[ResizeJob | SetWorkloadActive]:
+
+def follow_bases(
+    snapshot: Snapshot,
+    now: float,
+    *,
+    stopping: Collection[str] = (),
+    targets: Collection[str] = (),
+) -> Iterator[Following]:
     """A surplus alone would train nothing, and could keep its base out of its own quota. One that
-    was stopped for a Cession, or by its user, is left alone."""
+    was stopped for a Cession, or by its user, is left alone.
+
+    `stopping` are the uids of Workloads that a Cession stops in this pass: another write would
+    replace its mark. `targets` of open Cessions stay stopped: their quota is promised.
+    """
     if not snapshot.surpluses:
         return
     surpluses = {surplus.uid: surplus for surplus in snapshot.surpluses}
@@ -26,14 +38,38 @@ def follow_bases(snapshot: Snapshot, now: float) -> Iterator[ResizeJob | SetWork
         if surplus is None:
             continue
         runs = surplus.has_base and _runs(snapshot, surplus.base)
-        if workload.active and not runs:
+        if workload.active and not runs and workload.uid not in stopping:
             yield _stop(workload)
-        is_held = workload.stopped_for == names.NO_BASE
+        is_held = workload.stopped_for == names.NO_BASE and workload.identity not in targets
         if runs and is_held and not is_stopping(workload, snapshot, now):
             yield SetWorkloadActive(workload.key, workload.uid, active=True, why=WHY_AGAIN)
 
 
-def _stop(workload: PendingWorkload | AdmittedWorkload) -> ResizeJob | SetWorkloadActive:
+def without_held(
+    grown: Iterable[ResizeJob], following: Collection[Following], snapshot: Snapshot
+) -> tuple[ResizeJob, ...]:
+    """The growth of jobs that `following` does not stop: what one of them grew into would be idle
+    only until Kueue has stopped it."""
+    held = {action.job_uid for action in following if isinstance(action, ResizeJob)}
+    stopped = stopped_uids(following)
+    if stopped:
+        held |= {job.job_uid for job in snapshot.admitted if job.uid in stopped}
+    return tuple(action for action in grown if action.job_uid not in held)
+
+
+def stopped_uids(actions: Iterable[object]) -> set[str]:
+    """The Workloads that are made inactive."""
+    return {a.uid for a in actions if isinstance(a, SetWorkloadActive) and not a.active}
+
+
+def go_on(snapshot: Snapshot, now: float) -> Iterator[Following]:
+    """Only what lets a surplus run again."""
+    for action in follow_bases(snapshot, now):
+        if isinstance(action, SetWorkloadActive) and action.active:
+            yield action
+
+
+def _stop(workload: PendingWorkload | AdmittedWorkload) -> Following:
     if isinstance(workload, AdmittedWorkload) and workload.is_growing:
         # its new pods would run on without quota (Kueue 0.19.2)
         return resize(workload, workload.size, WHY_STOPPED, shrinks=True)

@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 
 from cede.api.reasons import SchedulerEvent
+from scheduler import plan as plan_module
 from scheduler.actions import RecordEvent, RecordWorkloadEvent
 from scheduler.cession import opening
 from scheduler.plan import REFUSED_S, plan
@@ -39,6 +40,20 @@ def test_an_error_about_all_claims_leaves_open_cessions_working(
     decision = plan(current, POLICY, NOW)
     assert [action.size for action in resizes(list(decision.actions))] == [4]
     assert "the preemptors" in [fault.subject for fault in decision.faults]
+
+
+@pytest.mark.parametrize(
+    ("broken", "subject"), [("grow", "growth"), ("grow_servers", "growth of servers")]
+)
+def test_a_fault_says_whether_jobs_or_servers_do_not_grow(
+    monkeypatch: pytest.MonkeyPatch, broken: str, subject: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(plan_module, broken, fail)
+    faults = plan(snapshot(admitted=[admitted()]), POLICY, NOW).faults
+    assert [fault.subject for fault in faults] == [subject]
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Observe"])

@@ -1,5 +1,7 @@
 """What is written when a server cedes, and when it gets its replicas back."""
 
+from dataclasses import replace
+
 import pytest
 
 from cede.api import names
@@ -9,7 +11,9 @@ from scheduler.apply import Applier
 from scheduler.server_actions import DrainPod, ScaleServer, scaled_down
 from tests.builders.scheduler import admitted
 from tests.builders.servers import CHAT, deployment, pods, serving
+from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
+from tests.fakes.http_messages import Answer
 
 DRAIN = DrainPod(("research", "chat-3"), "uid-pod", "chat", "for claim of vision")
 
@@ -62,6 +66,34 @@ async def test_a_pod_is_marked_before_its_server_is_scaled_down(
     [event] = server.objects(EVENTS)
     assert (event["reason"], event["regarding"]["kind"]) == ("Shrunk", "Deployment")
     assert event["note"] == "to 3 replicas: for claim of vision"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [refuses(422, "Invalid"), refuses(403, "Forbidden"), refuses(404, "NotFound")],
+    ids=["invalid", "denied", "the pod has gone"],
+)
+async def test_a_server_keeps_its_replicas_while_one_of_its_pods_cannot_be_marked(
+    server: ApiServer, applier: Applier, fault: Answer
+) -> None:
+    """Kubernetes would delete another pod. The next pass tries again; other servers do not wait."""
+    version = put(server)
+    other = server.put(
+        DEPLOYMENTS,
+        {"metadata": {"namespace": "research", "name": "other"}, "spec": {"replicas": 4}},
+    )
+    metadata = {"namespace": "research", "name": "chat-3", "uid": "uid-pod"}
+    server.put(PODS, {"metadata": metadata, "spec": {}})
+    down = scale(version, 3, 4, shrinks=True)
+    beside = replace(
+        down, server=("research", "other"), version=other["metadata"]["resourceVersion"]
+    )
+    server.script("PATCH", PODS.path(DRAIN.job), fault)
+    await applier.apply([DRAIN, down, beside])
+    written = [path for _, path in server.writes() if "/deployments/" in path]
+    assert written == [DEPLOYMENTS.path(beside.server)]
+    await applier.apply([DRAIN, down])
+    assert stored(server)[0] == 3
 
 
 async def test_a_server_that_gets_all_back_has_no_notes(
