@@ -26,7 +26,7 @@ from tests.paths import TREE
 EXAMPLES = TREE / "examples"
 LONG = "CEDE_LONG_FAULTS" in os.environ
 NODE_IS_OFF_S = 600 if LONG else 20
-LINK_IS_CUT_S = 12
+LINK_IS_CUT_S = 8
 """Long enough to elect a coordinator, and short enough that Kubernetes keeps the node."""
 GOAL_S = 15
 """Between two steps, when a majority of the members is left. An idle machine needs 3 to 5 s."""
