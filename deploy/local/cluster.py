@@ -39,7 +39,7 @@ def exclusive(paths: Paths) -> Iterator[None]:
 
 def running(paths: Paths) -> bool:
     return (
-        network_namespaces.pid_of(paths, control_plane.NAMESPACES) is not None
+        network_namespaces.pid_of(paths, network_namespaces.CONTROL_PLANE) is not None
         and fingerprint_file(paths).exists()
     )
 
@@ -152,7 +152,7 @@ def down(paths: Paths) -> None:
 
     The cache of programs and images stays.
     """
-    network_namespaces.stop(paths, control_plane.NAMESPACES)
+    network_namespaces.stop(paths, network_namespaces.CONTROL_PLANE)
     network_namespaces.stop_strays(paths)
     control_plane.disconnect_host()
     cgroups.remove()

@@ -13,8 +13,6 @@ from deploy.local.certificates import Authority, new_key, public_half
 from deploy.local.paths import API, GATE, HOST, NAME, PODS, SERVICES, Failure, Paths
 from deploy.local.shell import run_command, wait_until
 
-# the name of its namespaces and of their files; a running cluster is found by it
-NAMESPACES = "room"
 # kwok manages the nodes with this label only
 FAKE = "type=kwok"
 
@@ -62,9 +60,11 @@ def start(paths: Paths) -> Authority:
     authority = issue_certificates(paths)
     (paths.run / "audit.json").write_text(json.dumps(AUDIT_POLICY))
     (paths.run / "Corefile").write_text(COREFILE.format(gate=GATE, run=paths.run))
-    pid = network_namespaces.start(paths, NAMESPACES, NETWORK_SCRIPT + daemons_script(paths))
+    pid = network_namespaces.start(
+        paths, network_namespaces.CONTROL_PLANE, NETWORK_SCRIPT + daemons_script(paths)
+    )
     connect_host(pid)
-    network_namespaces.open_gate(paths, NAMESPACES)
+    network_namespaces.open_gate(paths, network_namespaces.CONTROL_PLANE)
     wait_until(
         lambda: "br0" in run_command("nsenter", "-t", str(pid), "-n", "ip", "-br", "link"),
         "the bridge",
@@ -77,7 +77,7 @@ def start(paths: Paths) -> Authority:
 
 def require_pid(paths: Paths) -> int:
     """The first process of the control plane. Raises Failure if no cluster runs."""
-    if pid := network_namespaces.pid_of(paths, NAMESPACES):
+    if pid := network_namespaces.pid_of(paths, network_namespaces.CONTROL_PLANE):
         return pid
     raise Failure("no cluster runs: start one with `python -m deploy.local up`")
 

@@ -14,6 +14,9 @@ from pathlib import Path
 from deploy.local.paths import Failure, Paths
 from deploy.local.shell import wait_until
 
+CONTROL_PLANE = "room"
+"""The name of its namespaces and of their files; a running cluster is found by it."""
+
 
 def daemon_script(paths: Paths, name: str, *argv: str | Path) -> str:
     """A shell script that keeps a program running.

@@ -17,7 +17,6 @@ import pytest
 
 from cede.api import names
 from deploy.local import network_namespaces
-from deploy.local.control_plane import NAMESPACES
 from deploy.local.paths import Paths
 from elastic_runtime import contract
 from tests.paths import TREE
@@ -130,7 +129,7 @@ def cluster_pid(*words: str) -> int:
     """The process in the local cluster, by its number on this machine, whose command line begins
     with the program `words[0]` and goes on with the others."""
     paths = Paths(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cede")
-    control_plane = network_namespaces.pid_of(paths, NAMESPACES)
+    control_plane = network_namespaces.pid_of(paths, network_namespaces.CONTROL_PLANE)
     assert control_plane, "no local cluster runs"
     outer = os.stat(f"/proc/{control_plane}/ns/pid").st_ino
     for process in Path("/proc").glob("[0-9]*"):
