@@ -50,11 +50,11 @@ def without_held(
 ) -> tuple[ResizeJob, ...]:
     """The growth of jobs that `following` does not stop: what one of them grew into would be idle
     only until Kueue has stopped it."""
-    held = {action.job_uid for action in following if isinstance(action, ResizeJob)}
+    waiting = {action.job_uid for action in following if isinstance(action, ResizeJob)}
     stopped = stopped_uids(following)
     if stopped:
-        held |= {job.job_uid for job in snapshot.admitted if job.uid in stopped}
-    return tuple(action for action in grown if action.job_uid not in held)
+        waiting |= {job.job_uid for job in snapshot.admitted if job.uid in stopped}
+    return tuple(action for action in grown if action.job_uid not in waiting)
 
 
 def stopped_uids(actions: Iterable[object]) -> set[str]:

@@ -150,6 +150,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/quota_controller/status/test_allocation_conditions.py",
         "every verdict becomes a condition there",
     ),
+    "scheduler/write_versions.py": (
+        "tests/unit/scheduler/test_apply.py",
+        "writes that a newer version refuses are tested there",
+    ),
     "scheduler/simulate/assumptions.py": (
         "tests/unit/scheduler/simulate/test_cluster.py",
         "figures only; the cluster follows them",
