@@ -10,7 +10,7 @@ import secrets
 from contextlib import suppress
 
 from cede.api import names
-from cede.api.objects import SECRETS, Json, Key, rfc3339, unix
+from cede.api.objects import SECRETS, Json, Key, rfc3339, unix_or_zero
 from cede.kube.client import Client
 from cede.kube.errors import AlreadyExists, ApiError, NotFound
 from elastic_runtime.contract import KEY_OVERLAP_S
@@ -93,9 +93,7 @@ def is_due(secret: Json, now: float) -> bool:
     one that an admin manages, is replaced on request only; so is one whose note is no time.
     """
     annotations = secret["metadata"].get("annotations") or {}
-    since = 0.0
-    with suppress(ValueError):
-        since = unix(annotations.get(names.KEY_SINCE))
+    since = unix_or_zero(annotations.get(names.KEY_SINCE, ""))
     age_s = now - since
     is_asked = names.NEW_KEY in annotations and age_s >= KEY_OVERLAP_S
     return is_asked or bool(since and age_s >= LIFETIME_S)

@@ -154,6 +154,14 @@ def unix(timestamp: str | None) -> float:
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
 
+def unix_or_zero(text: str) -> float:
+    """0.0 if the text is not a time: users may write anything into annotations."""
+    try:
+        return unix(text)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
 def rfc3339(seconds: float, *, micro: bool = False) -> str:
     """The API's text of a time: whole seconds, or microseconds where it expects MicroTime.
 

@@ -7,7 +7,7 @@ from math import inf
 
 from cede.api import durations, names, sizes
 from cede.api.kueue import Job, PodSetAssignment, Workload
-from cede.api.objects import Condition, Key, condition, is_true, unix
+from cede.api.objects import Condition, Key, condition, is_true, unix, unix_or_zero
 from cede.api.resources import Quota, amount
 from cede.api.surplus import Base
 from cede.api.workload_identity import identity, owner
@@ -224,11 +224,3 @@ def allowed_sizes(job: Job) -> tuple[int, ...]:
     except ValueError:
         # the webhook rejects such a text; a Job that passed without it is not elastic
         return ()
-
-
-def unix_or_zero(text: str) -> float:
-    """0.0 if the text is not a time: users may write anything into annotations."""
-    try:
-        return unix(text)
-    except (ValueError, OverflowError):
-        return 0.0

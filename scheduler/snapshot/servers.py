@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from cede.api import durations, names, sizes
 from cede.api.kueue import Deployment
-from cede.api.objects import Key
-from scheduler.snapshot.read_workloads import unix_or_zero
+from cede.api.objects import Key, unix_or_zero
 from scheduler.snapshot.workloads import AdmittedWorkload
 
 
