@@ -13,9 +13,11 @@ import pytest
 
 from elastic_runtime.agent.rank_environment import rank_environment
 from elastic_runtime.messages import Record
-from tests.harness.local_job import Job, children, free_port
+from tests.harness.local_job import FOREVER, Job, children, free_port
+from tests.paths import TREE
 
 STEPS_PER_CHECKPOINT = 10
+FRAMEWORK_SCRIPTS = TREE / "tests" / "frameworks" / "scripts"
 
 
 def steps_in(directory: Path) -> list[dict[str, Any]]:
@@ -83,6 +85,18 @@ def resizes_and_a_kill(job: Job) -> None:
     os.kill(script_of(job, 1), signal.SIGKILL)
     after_a_loss(job, world=2)
     job.stop()
+
+
+def check_framework(directory: Path, script: str, tolerance: float = 1e-4) -> None:
+    """A script of tests/frameworks keeps its steps and losses through resizes and a kill."""
+    job = Job(directory, (FRAMEWORK_SCRIPTS / script).read_text())
+    job.command = ["--restart", "--", "train.py", str(FOREVER), "0.1"]
+    job.env |= {"PYTHONWARNINGS": "ignore"}
+    try:
+        resizes_and_a_kill(job)
+        has_undisturbed_losses(job, tolerance)
+    finally:
+        job.kill()
 
 
 def after_a_loss(job: Job, world: int) -> None:
