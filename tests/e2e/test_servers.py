@@ -23,20 +23,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self):
-        told_before = told.is_set()
+        ending_before = ending.is_set()
         time.sleep(15)
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"drained" if told.is_set() and not told_before else b"served")
+        self.wfile.write(b"drained" if ending.is_set() and not ending_before else b"served")
 
-told = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: told.set())
+ending = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: ending.set())
 server = ThreadingHTTPServer(("", 8000), Answers)
 # it ends after the requests in flight
 server.daemon_threads = False
 threading.Thread(target=server.serve_forever).start()
 print("serves", flush=True)
-told.wait()
+ending.wait()
 server.shutdown()
 server.server_close()
 """
