@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from cede.api import names
 from cede.api.objects import JOBS, LEASES, Json
@@ -101,7 +102,14 @@ async def readiness(port: int) -> int:
 async def test_a_replica_leads_only_with_its_caches_synced() -> None:
     """A kind that cannot be read keeps it from leading, and it is not ready."""
     async with ApiServer() as server, server.client() as client:
-        server.script("GET", JOBS.path(), *[refuses(404, "NotFound")] * 3)
+        not_found = refuses(404, "NotFound")
+        is_checked = asyncio.Event()
+
+        async def refuses_once_checked(request: web.Request) -> web.StreamResponse:
+            await is_checked.wait()
+            return await not_found(request)
+
+        server.script("GET", JOBS.path(), not_found, not_found, refuses_once_checked)
         controller = Recording(Cache(client, JOBS, dict, backoff=Backoff(0.05, 0.05)))
         port = free_port()
         async with replica(server, controller, client, port):
@@ -109,6 +117,7 @@ async def test_a_replica_leads_only_with_its_caches_synced() -> None:
                 await asyncio.sleep(0.01)
             assert holder(server) == ""
             assert await readiness(port) == 503
+            is_checked.set()
             await asyncio.wait_for(controller.reconciled.wait(), 10)
             assert holder(server) == "pod-1"
             assert await readiness(port) == 200
