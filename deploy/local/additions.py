@@ -18,6 +18,8 @@ class Addition:
     # the program in the module
     package: str
     namespace: str
+    # of its kinds
+    group: str
     # the folder with all manifests in the module, and those of them that are applied
     manifests: str
     resources: tuple[str, ...]
@@ -46,6 +48,7 @@ ADDITIONS = {
             module="sigs.k8s.io/jobset",
             package="sigs.k8s.io/jobset",
             namespace="jobset-system",
+            group="jobset.x-k8s.io",
             manifests="config",
             resources=("default",),
             original="us-central1-docker.pkg.dev/k8s-staging-images/jobset/jobset",
@@ -55,6 +58,7 @@ ADDITIONS = {
             module="github.com/kubeflow/trainer/v2",
             package="github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
             namespace="kubeflow-system",
+            group="trainer.kubeflow.org",
             manifests="manifests",
             # overlays/manager would fetch a JobSet of its own
             resources=(
@@ -98,11 +102,20 @@ def add(paths: Paths, chosen: Sequence[Addition]) -> None:
 
 def remove(paths: Paths, chosen: Sequence[Addition]) -> None:
     """Nothing of them is left. Kueue watches kinds that are gone until it is restarted."""
+    delete = ("delete", "--ignore-not-found", "--timeout=120s")
     for addition in chosen:
         with stage(f"{addition.name} removed"):
-            text = manifests(paths, addition)
-            delete = ("delete", "--ignore-not-found", "--timeout=120s", "-f", "-")
-            kube.kubectl(paths, *delete, stdin=text)
+            # While the controller runs, which must release what has its finalizer.
+            if kinds := _served_kinds(paths, addition):
+                kube.kubectl(paths, *delete, ",".join(kinds), "--all", "--all-namespaces")
+            kube.kubectl(paths, *delete, "-f", "-", stdin=manifests(paths, addition))
+
+
+def _served_kinds(paths: Paths, addition: Addition) -> list[str]:
+    """Those of the addition, as PLURAL.GROUP."""
+    prefix = "customresourcedefinition.apiextensions.k8s.io/"
+    names = kube.kubectl(paths, "get", "crd", "-o", "name").split()
+    return [name.removeprefix(prefix) for name in names if name.endswith(f".{addition.group}")]
 
 
 def _compile(paths: Paths, addition: Addition) -> None:
