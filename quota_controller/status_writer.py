@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from prometheus_client import Gauge
+
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.allocation_status import AllocationStatus
@@ -19,10 +21,16 @@ from quota_controller.apply import RevertedEdit
 from quota_controller.desired.conflicts import Problems
 from quota_controller.desired.desired_object import SHARED, ObjectId
 from quota_controller.desired.plan import Plan, Snapshot
+from quota_controller.status import policy as policy_conditions
 from quota_controller.status.allocation import allocation_statuses
 from quota_controller.status.policy import policy_status, unsynced_policy_status
 
 log = logging.getLogger("quota_controller")
+
+KUEUE_CONFIGURED = Gauge(
+    "cede_kueue_configured",
+    "0 while Kueue's settings are known not to be as the ClusterPolicy needs them.",
+)
 
 EDIT_EVENT_INTERVAL_S = 60.0
 """An object that is edited again and again has at most one event in this time."""
@@ -60,6 +68,8 @@ class StatusWriter:
         )
         status = policy_status(plan, snapshot, write_problems, now)
         if snapshot.policy and status:
+            kueue = condition(status.conditions, policy_conditions.KUEUE_CONFIGURED)
+            KUEUE_CONFIGURED.set(kueue is None or kueue["status"] != "False")
             await self._write(POLICIES, snapshot.policy, status, now)
         await self._report_edits(snapshot, reverted_edits, now)
 

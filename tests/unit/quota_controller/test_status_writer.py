@@ -1,10 +1,15 @@
 """Statuses are applied in a form that the API server stores, and news is an event once."""
 
-from cede.api.objects import ALLOCATIONS, EVENTS
+from typing import Any
+
+from cede.api.objects import ALLOCATIONS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, Key, Kind
 from quota_controller.controller import RETRY_INTERVAL_S
-from quota_controller.status_writer import without_empty_maps
+from quota_controller.status import kueue_config
+from quota_controller.status.kueue_config import CONFIG_KEY
+from quota_controller.status_writer import KUEUE_CONFIGURED, without_empty_maps
 from tests.fakes.api_faults import refuses
-from tests.harness.quota_controller import existing, filled, put_allocation
+from tests.fakes.api_server import ApiServer
+from tests.harness.quota_controller import condition_of, existing, filled, put_allocation
 
 
 def test_empty_maps_are_not_applied() -> None:
@@ -49,3 +54,22 @@ async def test_a_status_that_waits_for_the_watch_is_tried_again_soon() -> None:
         written.clear()
         await world.settle()
         assert not world.controller.status_writer.has_waiting
+
+
+async def test_the_metric_of_kueues_settings_is_0_while_they_are_known_to_be_wrong() -> None:
+    async with filled() as world:
+        await world.settle()
+        # Kueue is not readable, so nothing is known
+        assert next(iter(KUEUE_CONFIGURED.collect())).samples[0].value == 1
+        put(world.server, DEPLOYMENTS, kueue_config.DEPLOYMENT, spec={"template": {"spec": {}}})
+        text = "kind: Configuration\nintegrations: {frameworks: []}\n"
+        put(world.server, CONFIG_MAPS, kueue_config.CONFIG_MAP, data={CONFIG_KEY: text})
+        await world.settle()
+        condition = condition_of(world.policy_status(), "KueueConfigured")
+        assert condition["status"] == "False", condition
+        assert next(iter(KUEUE_CONFIGURED.collect())).samples[0].value == 0
+
+
+def put(server: ApiServer, kind: Kind, key: Key, **fields: Any) -> None:
+    namespace, name = key
+    server.put(kind, {"metadata": {"namespace": namespace, "name": name}} | fields)
