@@ -119,9 +119,9 @@ def scrape_config(monitor: Json, kubeconfig: Path) -> Json:
     spec = monitor["spec"]
     discovery: Json = {"role": "pod", "kubeconfig_file": str(kubeconfig)}
     if monitor["kind"] == "ScrapeConfig":
-        (found,) = spec["kubernetesSDConfigs"]
+        (pods,) = spec["kubernetesSDConfigs"]
         discovery["selectors"] = [
-            {"role": "pod", "label": selector["label"]} for selector in found["selectors"]
+            {"role": "pod", "label": selector["label"]} for selector in pods["selectors"]
         ]
         rules = spec["relabelings"]
     else:
@@ -141,10 +141,12 @@ def scrape_config(monitor: Json, kubeconfig: Path) -> Json:
     return {
         "job_name": monitor["metadata"]["name"],
         "kubernetes_sd_configs": [discovery],
-        "relabel_configs": [
-            {SNAKE_CASE[name]: value for name, value in rule.items()} for rule in rules
-        ],
+        "relabel_configs": [in_snake_case(rule) for rule in rules],
     }
+
+
+def in_snake_case(rule: Json) -> Json:
+    return {SNAKE_CASE[name]: value for name, value in rule.items()}
 
 
 def kueue(cluster: Cluster) -> Json:
