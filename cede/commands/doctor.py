@@ -21,13 +21,13 @@ from cede.kube.errors import Forbidden, NotFound, Unreadable
 from cede.report.installation import (
     COMPONENTS,
     CRDS,
-    Deployment,
     Finding,
     Installation,
     State,
     Unread,
     findings,
 )
+from cede.report.snapshot import Deployment
 from cede.report.text import table
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cede.api import kueue, names, objects
-from cede.api.cession import Cession
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
 from cede.commands.connection import connected, failure_sentence, namespace_of
 from cede.commands.output import show, warn
-from cede.kube.errors import ApiError, TooManyRequests, Unreachable, Unreadable
+from cede.commands.read import Reader, read_around
+from cede.kube.errors import ApiError, TooManyRequests, Unreachable
 from cede.report.jobs import JobRow, job_table, rows
 from cede.report.text import table
 
@@ -64,20 +64,24 @@ async def jobs(
 
 
 async def _read(client: "Client", namespace: str) -> Look:
-    errors = list[Unreadable]()
+    reader = Reader(client)
     all_jobs, _ = await client.list(
         objects.JOBS,
         kueue.Job,
         namespace=namespace,
         labels=names.QUEUE_NAME,
-        unreadable=errors,
+        unreadable=reader.unreadable,
     )
     workloads, _ = await client.list(
-        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=errors
+        objects.WORKLOADS, kueue.Workload, namespace=namespace, unreadable=reader.unreadable
     )
-    cessions, _ = await client.list(objects.CESSIONS, Cession, unreadable=errors)
-    warnings = [failure_sentence(error) for error in errors]
-    return Look(rows(all_jobs, workloads, cessions, time.time()), warnings)
+    around = await read_around(reader, namespace)
+    if namespace:
+        # those of other teams were not read
+        reader.incomplete.add(objects.WORKLOADS.plural)
+    snapshot = reader.finished(around)
+    result = rows(all_jobs, workloads, snapshot.cessions, time.time(), snapshot)
+    return Look(result, reader.warnings())
 
 
 async def _read_again(client: "Client", namespace: str, last: Look) -> Look:

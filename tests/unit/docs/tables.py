@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 
 from cede.api import reasons
 from cede.api.reasons import Reason
+from cede.api.wait_reasons import WaitReason
 from elastic_runtime.integrations.transformers import arguments
 from tests.unit.docs.pages import DOCS
 
@@ -85,6 +86,7 @@ def reason_tables() -> str:
         reasons.CessionReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
+        WaitReason,
     )
     return "\n\n".join("\n".join(_reason_table(type_)) for type_ in types)
 
