@@ -8,8 +8,8 @@ from cede.api.cession import Cession
 from cede.api.objects import Key
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import CommandFailed
-from cede.commands.connection import failure_sentence
 from cede.kube.errors import Forbidden, NotFound, Unreadable
+from cede.kube.failures import failure_sentence
 from cede.report.snapshot import COMPONENT_BY_LEASE, Snapshot
 
 if TYPE_CHECKING:
