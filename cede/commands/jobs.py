@@ -9,10 +9,11 @@ import typer
 
 from cede.api import kueue, names, objects
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
-from cede.commands.connection import connected, failure_sentence, namespace_of
+from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
 from cede.commands.read import Reader, read_around
 from cede.kube.errors import ApiError, TooManyRequests, Unreachable
+from cede.kube.failures import failure_sentence
 from cede.report.jobs import JobRow, job_table, rows
 from cede.report.text import table
 

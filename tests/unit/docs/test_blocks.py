@@ -31,6 +31,7 @@ from tests.unit.docs.pages import Block, after, before, blocks
 from webhook.admission import AdmissionRequest
 from webhook.defaults import apply_defaults
 from webhook.rules import complaints
+from whatif.__main__ import read_arguments
 
 # What changes in a script: tests/frameworks runs it before and after.
 DIFF_PAGES = {"docs/torchrun.md"}
@@ -198,6 +199,8 @@ def check_python(words: list[str]) -> None:
             assert parsed.local or parsed.signal or parsed.restart
     elif words[2:4] == ["scheduler", "simulate"]:
         simulation.parser().parse_args(words[4:])
+    elif words[2] == "whatif":
+        read_arguments(words[3:])
     else:
         assert words[2] == "scheduler"
         read_flags(words[3:])
@@ -236,7 +239,12 @@ def check_cede(words: list[str]) -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     with group.make_context("cede", ["status"]) as context:
-        group.commands[words[1]].make_context(words[1], words[2:], parent=context).close()
+        command = group.commands[words[1]]
+        inner = command.make_context(words[1], words[2:], parent=context)
+        if isinstance(command, typer.core.TyperGroup):
+            words = words[1:]
+            command.commands[words[1]].make_context(words[1], words[2:], parent=inner).close()
+        inner.close()
 
 
 CHECKS: dict[str, Callable[[list[str]], object]] = {
