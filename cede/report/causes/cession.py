@@ -35,7 +35,6 @@ def why_cession(cession: Cession, now: float) -> Cause:
         REASONS[phase],
         f"Cession {cession.metadata.name} takes what it lacks from {givers} "
         f"({cession.spec.reason}), and {STAGES[phase]}.{more}",
-        "nothing has to be done",
         estimate=_deadline(cession, now),
     )
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from cede.api import names
+from cede.api import durations, names
 from cede.api.kueue import Job, Workload
-from cede.api.objects import condition
+from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
 from cede.report.causes.cession import taken_from
@@ -36,10 +36,11 @@ def _running(workload: Workload, job: Job | None, index: Index) -> Iterator[Caus
         causes = list(why_pods_do_not_run(workload, job, index))
         if not causes and ready is not None:
             message = ready.message.rstrip(".")
+            age = durations.describe(index.now - unix(ready.lastTransitionTime))
             causes = [
                 Cause(
                     WaitReason.PODS_NOT_READY,
-                    f"Its pods are not all ready: {message}.",
+                    f"Its pods are not all ready for {age}: {message}.",
                     f"`kubectl get pods -n {workload.metadata.namespace}` shows their states",
                 )
             ]

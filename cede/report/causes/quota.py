@@ -146,7 +146,7 @@ def _lent(
         WaitReason.LENT_QUOTA_IN_USE,
         f"Its team owns what it lacks: {shown(resource, lack.missing)} of {flavor} are lent"
         f"{_named(teams, resource)}.",
-        "Cede takes it back, or jobs of these teams end",
+        "jobs of these teams end or shrink",
         _shortage(lack, asked, quota, holders),
     )
 
@@ -220,7 +220,7 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
         WaitReason.NO_IDLE_CAPACITY,
         f"{facts}. It would have to borrow {shown(resource, lack.missing)} more, and no other "
         f"quota is idle{_named(holders, resource)}.",
-        "jobs end or shrink, or teams that borrow more give",
+        "jobs of other teams end or shrink",
         _shortage(lack, asked, quota, holders),
     )
 
