@@ -7,7 +7,7 @@ from cede.api import durations, names
 from cede.api.cession import Cession
 from cede.api.cession_pause import pause_s
 from cede.api.kueue import Workload
-from cede.api.objects import POLICIES, condition, unix
+from cede.api.objects import POLICIES, condition, unix, unix_or_zero
 from cede.api.reasons import CessionPhase, LeaderReason
 from cede.api.wait_reasons import WaitReason
 from cede.report.causes.facts import Cause, estimate
@@ -87,7 +87,7 @@ def _pause(cessions: Iterable[Cession], now: float) -> Cause | None:
             last = cession
     if not failures or last is None:
         return None
-    end = unix(last.status.completionTime) + pause_s(failures)
+    end = unix_or_zero(last.status.completionTime) + pause_s(failures)
     if end <= now:
         return None
     message = last.status.message.rstrip(".")
