@@ -90,6 +90,12 @@ class Index:
             workloads.sort(key=_queue_order)
         return result
 
+    @cached_property
+    def pending_uids(self) -> frozenset[str]:
+        return frozenset(
+            workload.metadata.uid for queue in self.pending.values() for workload in queue
+        )
+
     def _is_tried(self, workload: Workload) -> bool:
         status = workload.status
         has_ended = is_true(status.conditions, names.FINISHED)

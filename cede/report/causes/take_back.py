@@ -129,7 +129,8 @@ def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cau
 def starts_of(teams: Iterable[str], index: Index, *, below: int | None = None) -> Starts | None:
     """Of the jobs of these teams, only those `below` this priority if it is given. None without
     such a job."""
-    parts = [part for part in (_starts(team, below, index) for team in teams) if part]
+    all_parts = (_starts(team, below, index) for team in teams)
+    parts = list(filter(None, all_parts))
     if not parts:
         return None
     return Starts(min(part.first for part in parts), max(part.last for part in parts))
