@@ -41,6 +41,10 @@ def jobs(seed: int) -> list[JobSpec]:
     ]
 
 
+def submit(cluster: Cluster, spec: JobSpec) -> None:
+    cluster.submit(spec)
+
+
 def margins(seed: int) -> list[float]:
     """For each Cession that was admitted: how long before the latest time of its first estimate.
     Negative: it came too late."""
@@ -48,7 +52,7 @@ def margins(seed: int) -> list[float]:
     scheduler = SimulatedScheduler(cluster, PolicySpec())
     begin = cluster.now
     for spec in jobs(seed):
-        cluster.clock.at_time(begin + spec.submit, partial(cluster.submit, spec))
+        cluster.clock.at_time(begin + spec.submit, partial(submit, cluster, spec))
     scheduler.start()
     latest = dict[str, float]()
     while cluster.now < begin + HOURS * 3600:
