@@ -14,7 +14,7 @@ from cede.report.causes.index import Index
 from cede.report.causes.pods import why_pods_do_not_run
 from cede.report.causes.size import why_it_is_small
 from cede.report.causes.waiting import why_it_waits
-from cede.report.workload_state import state
+from cede.report.workload_state import state, true_condition
 
 
 def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Cause]:
@@ -31,6 +31,16 @@ def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Ca
 
 
 def _running(workload: Workload, job: Job | None, index: Index) -> Iterator[Cause]:
+    evicted = true_condition(workload.status.conditions, names.EVICTED)
+    if not workload.spec.active:
+        yield why_inactive(workload, index)
+        return
+    if evicted:
+        yield Cause(
+            WaitReason.BEING_EVICTED,
+            f"Kueue stops it ({evicted.reason}): {evicted.message.rstrip('.')}.",
+        )
+        return
     ready = condition(workload.status.conditions, names.PODS_READY)
     if ready is None or ready.status != "True":
         causes = list(why_pods_do_not_run(workload, job, index))
