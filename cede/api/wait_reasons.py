@@ -186,6 +186,7 @@ class WaitReason(Reason):
     )
     RUNTIME_EXHAUSTED = ("RuntimeExhausted", "The job ran for the longest time that it may.")
     CHECK_REJECTED = ("CheckRejected", "An admission check rejected the job for good.")
+    BEING_EVICTED = ("BeingEvicted", "Kueue stops the job; the message has Kueue's reason.")
     # --- it is admitted, and its pods do not run --------------------------------------------------
     PODS_NOT_READY = ("PodsNotReady", "The job is admitted, and its pods are not all ready.")
     IMAGE_NOT_PULLED = ("ImageNotPulled", "A node cannot pull the image of a container.")

@@ -14,7 +14,7 @@ from cede.commands.output import show, warn
 from cede.commands.read import Reader, read_around
 from cede.kube.errors import ApiError, TooManyRequests, Unreachable
 from cede.kube.failures import failure_sentence
-from cede.report.jobs import JobRow, job_table, rows
+from cede.report.jobs import JobRow, job_table, rows, without_ages
 from cede.report.text import table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def jobs(
             current = await _read_again(client, place, shown)
             if current.warnings != shown.warnings:
                 warn(current.warnings)
-            if current.rows != shown.rows:
+            if without_ages(current.rows) != without_ages(shown.rows):
                 _show(chosen, current.rows, place)
             shown = current
     return DONE

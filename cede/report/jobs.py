@@ -1,5 +1,6 @@
 """PURE. The rows of `cede jobs`: each job's size, progress and priority, and why it is so."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from cede.report.workload_state import current, state
 
 ELASTIC = "elastic"
 GENTLE_STOP = "gentle stop"
+AGE = re.compile(r"\d+ (s|min|h|d)\b")
 COLUMNS = (
     *("NAME", "STATE", "SIZE", "DESIRED", "ALLOWED", "STEP", "SAVED", "REPORTED"),
     *("LEVEL", "PRIORITY"),
@@ -174,6 +176,11 @@ class _Described:
             if status.cededTime:
                 return status.step, status.durableStep, status.cededTime
         return None
+
+
+def without_ages(job_rows: Iterable[JobRow]) -> list[JobRow]:
+    """The rows without the durations in their sentences, which change with every second."""
+    return [replace(row, why=AGE.sub("", row.why)) for row in job_rows]
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -4,8 +4,12 @@ of them."""
 import contextlib
 import io
 import json
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from cede.api import names
 from cede.api.objects import Json
@@ -28,13 +32,30 @@ CPU = "10m"
 
 
 def explain(cluster: Cluster, namespace: str, job: str) -> Json:
-    """What the command prints as JSON, by its own code in this process."""
-    printed = io.StringIO()
-    words = ("explain", job, "-n", namespace, "-o", "json")
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        main([*words, "--kubeconfig", str(cluster.kubeconfig)])
-    facts: Json = json.loads(printed.getvalue())
-    return facts
+    """What the command prints as JSON to an admin."""
+    return run_explain(cluster.kubeconfig, namespace, job)[0]
+
+
+def run_explain(kubeconfig: Path, namespace: str, job: str) -> tuple[Json, str]:
+    """The facts, and the lines on standard error, by the command's own code in this process."""
+    printed, errors = io.StringIO(), io.StringIO()
+    words = ("explain", job, "-n", namespace, "-o", "json", "--kubeconfig", str(kubeconfig))
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+        main(words)
+    # the command turns logs off for its whole process
+    logging.disable(logging.NOTSET)
+    assert printed.getvalue(), errors.getvalue()
+    return json.loads(printed.getvalue()), errors.getvalue()
+
+
+def kubeconfig_of(cluster: Cluster, namespace: str, account: str, path: Path) -> Path:
+    """Of a ServiceAccount, which is created."""
+    cluster.kubectl("create", "serviceaccount", account, "-n", namespace)
+    token = cluster.kubectl("create", "token", account, "-n", namespace).strip()
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 def wait_for_reason(cluster: Cluster, namespace: str, job: str, reason: WaitReason) -> Json:

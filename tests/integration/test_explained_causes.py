@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,15 @@ from tests.integration.explained import (
     NAMESPACE,
     explain,
     job,
+    kubeconfig_of,
     plain_jobs,
+    run_explain,
     wait_for_reason,
 )
 
 pytestmark = pytest.mark.cluster
-OWNER, BORROWER = "expl-owner", "expl-borrower"
+OWNER, BORROWER, KEEPER = "expl-owner", "expl-borrower", "expl-keeper"
+NODE = "gov-1"
 
 
 # --- outside of any team --------------------------------------------------------------------------
@@ -72,6 +76,7 @@ LIMIT = {
     "metadata": {"name": "small", "namespace": NAMESPACE},
     "spec": {"limits": [{"type": "Container", "max": {"cpu": "15m"}, "default": {"cpu": "15m"}}]},
 }
+PRIVILEGED = {"securityContext": {"privileged": True}}
 QUOTA = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
@@ -97,6 +102,17 @@ def test_a_limit_of_the_namespace(plain: Any, limit: Any, reason: WaitReason) ->
         wait_for_reason(plain, NAMESPACE, name, reason)
     finally:
         plain.kubectl("delete", "-f", "-", stdin=kubectl_list(limit))
+
+
+def test_pods_that_the_namespace_refuses(plain: Any) -> None:
+    label = f"{names.POD_SECURITY_ENFORCE}=baseline"
+    plain.kubectl("label", "namespace", NAMESPACE, label)
+    try:
+        refused = job("privileged", "open", container=PRIVILEGED)
+        plain.kubectl("create", "-f", "-", stdin=kubectl_list(refused))
+        wait_for_reason(plain, NAMESPACE, "privileged", WaitReason.PODS_REFUSED)
+    finally:
+        plain.kubectl("label", "namespace", NAMESPACE, f"{names.POD_SECURITY_ENFORCE}-")
 
 
 # --- teams ----------------------------------------------------------------------------------------
@@ -156,6 +172,50 @@ def test_nothing_is_idle_because_its_owner_uses_it(admin: Admin) -> None:
     expect(admin, OWNER, "claim", WaitReason.NO_IDLE_CAPACITY)
 
 
+def test_what_is_idle_is_not_lent(admin: Admin) -> None:
+    admin.apply_team(OWNER, 2)
+    admin.apply_team(BORROWER, 2)
+    admin.apply_team(KEEPER, 4, sharing={"strategy": "DontLend"})
+    try:
+        run(admin, BORROWER, "uses-own", 2)
+        admin.submit(admin.job(OWNER, "claim", 4, pods=4))
+        facts = expect(admin, OWNER, "claim", WaitReason.LENDING_LIMITS)
+        assert f"team {KEEPER} has 4 nvidia.com/gpu" in facts["why"]
+    finally:
+        admin.delete_teams(KEEPER)
+
+
+def test_a_node_that_is_cordoned_reduces_the_quota(admin: Admin) -> None:
+    admin.cluster.kubectl("cordon", NODE)
+    try:
+        admin.wait_for_message(OWNER, "is missing, because")
+        admin.submit(admin.job(OWNER, "claim", 4))
+        expect(admin, OWNER, "claim", WaitReason.NODES_DOWN)
+    finally:
+        admin.cluster.kubectl("uncordon", NODE)
+
+
+def test_a_member_learns_what_members_may_read(admin: Admin, tmp_path: Path) -> None:
+    """Not the jobs of other teams, nor the scheduler's lease."""
+    admin.apply_policy(preemption={"minRuntimeSeconds": 600})
+    members = [{"kind": "ServiceAccount", "name": "member"}]
+    admin.apply_team(OWNER, 4, members=members)
+    member = kubeconfig_of(admin.cluster, OWNER, "member", tmp_path / "config")
+    run(admin, BORROWER, "borrows", 8)
+    admin.submit(admin.job(OWNER, "claim", 4))
+    expect(admin, OWNER, "claim", WaitReason.MIN_RUNTIME)
+    facts, errors = run_explain(member, OWNER, "claim")
+    assert facts["reason"] == WaitReason.LENT_QUOTA_IN_USE
+    holders = [
+        (holder["team"], holder["job"]) for holder in facts["causes"][0]["shortage"]["holders"]
+    ]
+    assert holders == [(BORROWER, "")]
+    assert errors == "cede: you may not list workloads, so this answer knows less than it could\n"
+    stranger = kubeconfig_of(admin.cluster, BORROWER, "stranger", tmp_path / "other")
+    with pytest.raises(AssertionError, match="workloads"):
+        run_explain(stranger, OWNER, "claim")
+
+
 def test_who_borrows_is_spared_for_its_minimum_runtime(admin: Admin) -> None:
     admin.apply_policy(preemption={"minRuntimeSeconds": 600})
     run(admin, BORROWER, "borrows", 8)
@@ -171,9 +231,12 @@ def test_a_take_back_is_explained_to_both_sides(admin: Admin) -> None:
     """Nobody answers for the elastic job, so its grace has to pass."""
     admin.apply_policy(preemption={"minRuntimeSeconds": 0, "growCooldownSeconds": 600})
     submit_elastic(admin, BORROWER, "4-8", 8, grace="20s")
+    admin.submit(admin.job(OWNER, "hopeless", 8, "inference"))
+    admin.wait_until_pending(OWNER, "hopeless")
     admin.submit(admin.job(OWNER, "claim", 4))
     expect(admin, OWNER, "claim", WaitReason.CESSION_PENDING)
     expect(admin, BORROWER, "elastic", WaitReason.SHRINKS_FOR_CESSION)
+    expect(admin, OWNER, "hopeless", WaitReason.ASIDE_FOR_CESSION)
     facts = expect(admin, BORROWER, "elastic", WaitReason.SHRUNK_FOR_CESSION)
     [taken] = facts["taken"]
     assert (taken["preemptor"], taken["rule"]) == (f"{OWNER}/claim", "ReclaimOwnQuota")

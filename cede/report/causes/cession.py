@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cede.api import durations
 from cede.api.cession import Cession, Target
 from cede.api.cession_status import TargetStatus
-from cede.api.objects import unix
+from cede.api.objects import unix_or_zero
 from cede.api.reasons import CessionPhase, CessionReason
 from cede.api.wait_reasons import WaitReason
 from cede.report.causes.facts import Cause, Estimate, estimate
@@ -35,7 +35,6 @@ def why_cession(cession: Cession, now: float) -> Cause:
         REASONS[phase],
         f"Cession {cession.metadata.name} takes what it lacks from {givers} "
         f"({cession.spec.reason}), and {STAGES[phase]}.{more}",
-        "nothing has to be done",
         estimate=_deadline(cession, now),
     )
 
@@ -50,7 +49,7 @@ def _deadline(cession: Cession, now: float) -> Estimate | None:
             continue
         if not status.requestedTime:
             return None
-        ends.append(unix(status.requestedTime) + target.graceSeconds)
+        ends.append(unix_or_zero(status.requestedTime) + target.graceSeconds)
     if not ends or max(ends) <= now:
         return None
     basis = "the grace periods of these jobs, if a scheduler leads all the time"
@@ -137,4 +136,4 @@ def describe_loss(taken: Taken) -> str:
 
 
 def age_of(taken: Taken, now: float) -> str:
-    return durations.describe(now - unix(taken.released or taken.started))
+    return durations.describe(now - unix_or_zero(taken.released or taken.started))

@@ -55,8 +55,7 @@ def _aside(cession: Cession, now: float) -> Cause:
         WaitReason.ASIDE_FOR_CESSION,
         f"It is set aside, and its Workload is not active, until Cession {cession.metadata.name} "
         f"has ended: it waits before {preemptor.job or preemptor.workload}, for which capacity is "
-        f"released.",
-        "nothing has to be done: it keeps its place",
+        f"released. It keeps its place.",
         estimate=why_cession(cession, now).estimate if cession.open else None,
     )
 
@@ -85,7 +84,6 @@ def _stopped(workload: Workload, cession: Cession) -> Cause:
         WaitReason.STOPPED_FOR_CESSION,
         f"{facts}{ending}. It runs again when Cession {cession.metadata.name} has ended and "
         "quota is free.",
-        "nothing has to be done",
     )
 
 

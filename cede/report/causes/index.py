@@ -1,9 +1,10 @@
 """PURE. What surrounds a job, looked up by name: computed once for all jobs of a report."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
@@ -13,6 +14,7 @@ from cede.api.objects import Key, is_true, unix, unix_or_zero
 from cede.report.snapshot import Snapshot
 from cede.report.workload_state import true_condition
 
+T = TypeVar("T")
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
 STRICT_FIFO = "StrictFIFO"
 
@@ -21,6 +23,15 @@ STRICT_FIFO = "StrictFIFO"
 class Index:
     snapshot: Snapshot
     now: float
+    _results: dict[Hashable, Any] = field(default_factory=dict)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What `compute` returns, computed for the first job that asks. All jobs of a team wait for
+        the same: without this, 10,000 jobs of 100 teams take 62 s in place of 3 s."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: T = self._results[key]
+        return result
 
     @cached_property
     def queues(self) -> Mapping[str, ClusterQueue]:
@@ -78,6 +89,12 @@ class Index:
         for workloads in result.values():
             workloads.sort(key=_queue_order)
         return result
+
+    @cached_property
+    def pending_uids(self) -> frozenset[str]:
+        return frozenset(
+            workload.metadata.uid for queue in self.pending.values() for workload in queue
+        )
 
     def _is_tried(self, workload: Workload) -> bool:
         status = workload.status

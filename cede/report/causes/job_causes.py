@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from cede.api import names
+from cede.api import durations, names
 from cede.api.kueue import Job, Workload
-from cede.api.objects import condition
+from cede.api.objects import condition, unix
 from cede.api.wait_reasons import WaitReason
 from cede.api.workload_identity import identity
 from cede.report.causes.cession import taken_from
@@ -14,7 +14,7 @@ from cede.report.causes.index import Index
 from cede.report.causes.pods import why_pods_do_not_run
 from cede.report.causes.size import why_it_is_small
 from cede.report.causes.waiting import why_it_waits
-from cede.report.workload_state import state
+from cede.report.workload_state import state, true_condition
 
 
 def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Cause]:
@@ -31,15 +31,26 @@ def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Ca
 
 
 def _running(workload: Workload, job: Job | None, index: Index) -> Iterator[Cause]:
+    evicted = true_condition(workload.status.conditions, names.EVICTED)
+    if not workload.spec.active:
+        yield why_inactive(workload, index)
+        return
+    if evicted:
+        yield Cause(
+            WaitReason.BEING_EVICTED,
+            f"Kueue stops it ({evicted.reason}): {evicted.message.rstrip('.')}.",
+        )
+        return
     ready = condition(workload.status.conditions, names.PODS_READY)
     if ready is None or ready.status != "True":
         causes = list(why_pods_do_not_run(workload, job, index))
         if not causes and ready is not None:
             message = ready.message.rstrip(".")
+            age = durations.describe(index.now - unix(ready.lastTransitionTime))
             causes = [
                 Cause(
                     WaitReason.PODS_NOT_READY,
-                    f"Its pods are not all ready: {message}.",
+                    f"Its pods are not all ready for {age}: {message}.",
                     f"`kubectl get pods -n {workload.metadata.namespace}` shows their states",
                 )
             ]

@@ -166,7 +166,6 @@ def _ending(workload: Workload, index: Index) -> Cause | None:
             return Cause(
                 WaitReason.WAITS_FOR_ENDING_PODS,
                 f"{count} pods of {givers} have not ended, and may still save on these nodes.",
-                "nothing has to be done: they have their grace period to end",
             )
     return None
 

@@ -1,6 +1,6 @@
 """PURE. One resource of one flavor in a team's ClusterQueue: owned, used, borrowed, lent."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cede.api.kueue import ClusterQueue, ResourceQuota, Workload
@@ -75,13 +75,20 @@ def _used(queue: ClusterQueue, flavor: str, resource: str) -> int:
     return 0
 
 
-def others_in_cohort(own: QueueQuota, flavor: str, resource: str, index: Index) -> list[QueueQuota]:
+def others_in_cohort(
+    own: QueueQuota, flavor: str, resource: str, index: Index
+) -> Sequence[QueueQuota]:
     """The same quota of the other queues that lend to and borrow from this one."""
-    quotas = (queue_quota(queue, flavor, resource) for queue in index.queues.values())
+
+    def compute() -> list[QueueQuota]:
+        quotas = (queue_quota(queue, flavor, resource) for queue in index.queues.values())
+        return [quota for quota in quotas if quota]
+
+    quotas = index.once(("quotas", flavor, resource), compute)
     return [
         quota
         for quota in quotas
-        if quota and own.cohort and quota.cohort == own.cohort and quota.team != own.team
+        if own.cohort and quota.cohort == own.cohort and quota.team != own.team
     ]
 
 
@@ -109,13 +116,16 @@ def job_name(workload: Workload) -> str:
     return f"{workload.metadata.namespace}/{job.name if job else workload.metadata.name}"
 
 
-def job_holders(
-    workloads: Iterable[Workload], team: str, flavor: str, resource: str, rule: str
-) -> list[Holder]:
-    """The jobs that use most of it, the largest first."""
-    sizes = [(used_by(workload, flavor, resource), job_name(workload)) for workload in workloads]
-    users = sorted((size for size in sizes if size[0]), key=lambda size: (-size[0], size[1]))
-    return [Holder(team, job, exact(resource, used), rule) for used, job in users[:MAX_HOLDERS]]
+def job_holders(team: str, flavor: str, resource: str, rule: str, index: Index) -> Sequence[Holder]:
+    """The jobs of the team that use most of it, the largest first."""
+
+    def compute() -> list[Holder]:
+        workloads = index.admitted.get(team, ())
+        sizes = [(used_by(item, flavor, resource), job_name(item)) for item in workloads]
+        users = sorted((size for size in sizes if size[0]), key=lambda size: (-size[0], size[1]))
+        return [Holder(team, job, exact(resource, used), rule) for used, job in users[:MAX_HOLDERS]]
+
+    return index.once(("holders", team, flavor, resource, rule), compute)
 
 
 def team_holders(

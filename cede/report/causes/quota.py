@@ -19,7 +19,7 @@ from cede.report.causes.queue_quota import (
     queue_quota,
     team_holders,
 )
-from cede.report.causes.take_back import why_no_take_back
+from cede.report.causes.take_back import starts_of, why_no_take_back
 
 OWN = "uses the team's own quota"
 BORROWS = "borrows"
@@ -112,11 +112,10 @@ def too_little(workload: Workload, lack: Lack, queue_name: str, index: Index) ->
     )
     if promised:
         yield promised
-    own_jobs = index.admitted.get(queue_name, ())
     if quota.used + asked <= quota.nominal:
         yield from _lent(workload, lack, asked, quota, index)
     elif _is_limited(quota, asked):
-        yield _limited(lack, asked, quota, own_jobs)
+        yield _limited(lack, asked, quota, index)
     else:
         if asked <= quota.nominal:
             yield from _own_jobs_use_it(workload, lack, asked, quota, index)
@@ -136,27 +135,26 @@ def _lent(
     others = others_in_cohort(quota, flavor, resource, index)
     borrowing = [(other, other.borrowed) for other in others if other.borrowed]
     teams = list(team_holders(borrowing, resource, BORROWS))
-    jobs = list[Workload]()
     holders = list(teams)
-    for other, _ in borrowing:
-        admitted = index.admitted.get(other.team, ())
-        jobs += admitted
-        holders += job_holders(admitted, other.team, flavor, resource, OF_BORROWER)
-    givers = jobs if index.snapshot.knows(WORKLOADS) else None
-    yield from why_no_take_back(workload, givers, index)
+    for team in teams[:MAX_NAMED]:
+        holders += job_holders(team.team, flavor, resource, OF_BORROWER, index)
+    starts = None
+    if index.snapshot.knows(WORKLOADS):
+        starts = starts_of((other.team for other, _ in borrowing), index)
+    yield from why_no_take_back(workload, starts, index)
     yield Cause(
         WaitReason.LENT_QUOTA_IN_USE,
         f"Its team owns what it lacks: {shown(resource, lack.missing)} of {flavor} are lent"
         f"{_named(teams, resource)}.",
-        "Cede takes it back, or jobs of these teams end",
+        "jobs of these teams end or shrink",
         _shortage(lack, asked, quota, holders),
     )
 
 
-def _limited(lack: Lack, asked: int, quota: QueueQuota, own_jobs: Sequence[Workload]) -> Cause:
+def _limited(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Cause:
     resource, limit = lack.resource, quota.borrowing_limit or 0
     most = shown(resource, quota.nominal + limit)
-    holders = job_holders(own_jobs, quota.team, lack.flavor, resource, OWN)
+    holders = job_holders(quota.team, lack.flavor, resource, OWN, index)
     return Cause(
         WaitReason.BORROWING_LIMIT,
         f"Team {quota.team} may use {most} of {lack.flavor}, {shown(resource, limit)} of them "
@@ -171,19 +169,18 @@ def _own_jobs_use_it(
     workload: Workload, lack: Lack, asked: int, quota: QueueQuota, index: Index
 ) -> Iterator[Cause]:
     resource, flavor = lack.resource, lack.flavor
-    own_jobs = index.admitted.get(quota.team, ())
-    lower = [job for job in own_jobs if job.spec.priority < workload.spec.priority]
+    starts = starts_of((quota.team,), index, below=workload.spec.priority)
     allocation = index.allocations.get(quota.team)
     may_preempt = allocation is None or allocation.spec.preemptOwnTasks == "LowerPriority"
     may_tell = index.snapshot.knows(ALLOCATIONS) and allocation is not None
-    if lower and may_preempt and may_tell:
-        yield from why_no_take_back(workload, lower, index)
+    if starts and may_preempt and may_tell:
+        yield from why_no_take_back(workload, starts, index)
     rule = "none of them has lower priority"
-    if lower:
+    if starts:
         rule = "jobs of lower priority among them"
         if may_tell and not may_preempt:
             rule = "the team's preemptOwnTasks is Never, so none of them gives way"
-    holders = job_holders(own_jobs, quota.team, flavor, resource, OWN)
+    holders = job_holders(quota.team, flavor, resource, OWN, index)
     yield Cause(
         WaitReason.OWN_TEAM_USES_QUOTA,
         f"Team {quota.team} owns {shown(resource, quota.nominal)} of {flavor}, and its own jobs "
@@ -223,7 +220,7 @@ def _nothing_idle(lack: Lack, asked: int, quota: QueueQuota, index: Index) -> Ca
         WaitReason.NO_IDLE_CAPACITY,
         f"{facts}. It would have to borrow {shown(resource, lack.missing)} more, and no other "
         f"quota is idle{_named(holders, resource)}.",
-        "jobs end or shrink, or teams that borrow more give",
+        "jobs of other teams end or shrink",
         _shortage(lack, asked, quota, holders),
     )
 

@@ -61,7 +61,6 @@ def _shrunk(taken: Sequence[Taken], size: int, now: float) -> Cause | None:
     return Cause(
         WaitReason.SHRINKS_FOR_CESSION,
         f"It is asked to cede {pods} {who}.",
-        "nothing has to be done: it trains on with the other pods",
     )
 
 
@@ -97,7 +96,6 @@ def _cooldown(job: Job, goal: str, index: Index) -> Cause | None:
         WaitReason.GROWTH_COOLDOWN,
         f"{goal}. It shrank {durations.describe(index.now - shrunk)} ago, and does not grow for "
         f"{cooldown_s} s after that.",
-        "time passes",
         estimate=estimate("growCooldownSeconds of the policy", earliest=end),
     )
 

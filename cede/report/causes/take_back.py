@@ -1,12 +1,13 @@
 """PURE. Why no capacity is taken back for a job for which others could give."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from cede.api import durations, names
 from cede.api.cession import Cession
 from cede.api.cession_pause import pause_s
 from cede.api.kueue import Workload
-from cede.api.objects import POLICIES, condition, unix
+from cede.api.objects import POLICIES, condition, unix, unix_or_zero
 from cede.api.reasons import CessionPhase, LeaderReason
 from cede.api.wait_reasons import WaitReason
 from cede.report.causes.facts import Cause, estimate
@@ -15,11 +16,17 @@ from cede.report.snapshot import leads
 from cede.report.workload_state import true_condition
 
 
-def why_no_take_back(
-    workload: Workload, givers: Sequence[Workload] | None, index: Index
-) -> Iterator[Cause]:
-    """The cause that the objects prove; none while a Cession is open. `givers` are all jobs that
-    could give; None if they could not all be read."""
+@dataclass(frozen=True)
+class Starts:
+    """When the first and the last of some jobs were admitted (Unix seconds)."""
+
+    first: float
+    last: float
+
+
+def why_no_take_back(workload: Workload, starts: Starts | None, index: Index) -> Iterator[Cause]:
+    """The cause that the objects prove; none while a Cession is open. `starts` are those of all
+    jobs that could give; None if there is none, or if they could not all be read."""
     has_no_policy = index.snapshot.knows(POLICIES) and index.snapshot.policy is None
     if has_no_policy or index.open_cession(workload):
         return
@@ -31,7 +38,7 @@ def why_no_take_back(
     if paused:
         yield paused
         return
-    spared = _min_runtime(workload, givers, index)
+    spared = _min_runtime(workload, starts, index)
     if spared:
         yield spared
 
@@ -80,7 +87,7 @@ def _pause(cessions: Iterable[Cession], now: float) -> Cause | None:
             last = cession
     if not failures or last is None:
         return None
-    end = unix(last.status.completionTime) + pause_s(failures)
+    end = unix_or_zero(last.status.completionTime) + pause_s(failures)
     if end <= now:
         return None
     message = last.status.message.rstrip(".")
@@ -100,29 +107,48 @@ def _has_failed(cession: Cession) -> bool:
     return status.phase is CessionPhase.FAILED or was_ineligible
 
 
-def _min_runtime(
-    workload: Workload, givers: Sequence[Workload] | None, index: Index
-) -> Cause | None:
+def _min_runtime(workload: Workload, starts: Starts | None, index: Index) -> Cause | None:
     policy = index.snapshot.policy
     min_runtime_s = policy.spec.preemption.minRuntimeSeconds if policy else 0
-    if not givers or not min_runtime_s:
+    if starts is None or not min_runtime_s:
         return None
-    ends = []
-    for giver in givers:
-        admitted = true_condition(giver.status.conditions, names.ADMITTED)
-        if admitted is None:
-            return None
-        ends.append(unix(admitted.lastTransitionTime) + min_runtime_s)
     # an owner that has waited for as long takes it from these jobs too
     limit = workload.metadata.created + min_runtime_s
-    earliest = min(*ends, limit)
-    latest = min(max(ends), limit)
+    earliest = min(starts.first + min_runtime_s, limit)
+    latest = min(starts.last + min_runtime_s, limit)
     if earliest <= index.now:
         return None
     return Cause(
         WaitReason.MIN_RUNTIME,
         f"All jobs that could give have run for less than {min_runtime_s} s, and are spared until "
         f"then, or until this one has waited for as long.",
-        "",
         estimate=estimate("minRuntimeSeconds of the policy", earliest=earliest, latest=latest),
     )
+
+
+def starts_of(teams: Iterable[str], index: Index, *, below: int | None = None) -> Starts | None:
+    """Of the jobs of these teams, only those `below` this priority if it is given. None without
+    such a job."""
+    all_parts = (_starts(team, below, index) for team in teams)
+    parts = list(filter(None, all_parts))
+    if not parts:
+        return None
+    return Starts(min(part.first for part in parts), max(part.last for part in parts))
+
+
+def _starts(team: str, below: int | None, index: Index) -> Starts | None:
+    def compute() -> Starts | None:
+        times = [
+            _admitted_at(job)
+            for job in index.admitted.get(team, ())
+            if below is None or job.spec.priority < below
+        ]
+        return Starts(min(times), max(times)) if times else None
+
+    return index.once(("starts", team, below), compute)
+
+
+def _admitted_at(workload: Workload) -> float:
+    """0.0 if Kueue has not admitted it: then it is not spared."""
+    admitted = true_condition(workload.status.conditions, names.ADMITTED)
+    return unix(admitted.lastTransitionTime) if admitted else 0.0

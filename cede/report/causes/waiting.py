@@ -101,7 +101,8 @@ def _behind(workload: Workload, index: Index) -> Cause | None:
     if queue is None or queue.spec.queueingStrategy != STRICT_FIFO or not pending:
         return None
     head = pending[0]
-    if head.metadata.uid == workload.metadata.uid or workload not in pending:
+    uid = workload.metadata.uid
+    if head.metadata.uid == uid or uid not in index.pending_uids:
         return None
     place = f"It waits behind {job_name(head)}, the head of StrictFIFO queue {name}"
     verdict = _parsed(head)

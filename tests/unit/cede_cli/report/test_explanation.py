@@ -44,9 +44,7 @@ FAILED.spec.preemptor.uid = "uid-claim"
             {}, "It waits in ClusterQueue vision for 5 min with priority 50.", id="where it waits"
         ),
         pytest.param({}, "4 nvidia.com/gpu of a100 are lent. [LentQuotaInUse]", id="the cause"),
-        pytest.param(
-            {}, "What would change it: Cede takes it back, or jobs of these teams end.", id="cure"
-        ),
+        pytest.param({}, "What would change it: jobs of these teams end or shrink.", id="cure"),
         pytest.param({}, "When: there is no ground for an estimate.", id="no estimate"),
         pytest.param(
             {"cessions": [FAILED]},
@@ -93,7 +91,7 @@ def test_why_a_job_waits(changed: dict[str, Any], sentence: str) -> None:
         pytest.param(
             workload(ADMITTED, NOT_READY, admitted=True),
             "Running",
-            "not all ready: 2 of 4.",
+            "not all ready for 60 s: 2 of 4.",
             id="starts",
         ),
         pytest.param(workload(EVICTED, active=False), "Stopped", "not active", id="stopped"),

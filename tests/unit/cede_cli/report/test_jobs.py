@@ -11,7 +11,7 @@ from cede.api.cession import Cession
 from cede.api.kueue import Job, Workload
 from cede.api.objects import rfc3339
 from cede.api.wait_reasons import WaitReason
-from cede.report.jobs import JobRow, job_table, rows
+from cede.report.jobs import JobRow, job_table, rows, without_ages
 from tests.builders.reports import ADMITTED, NOW, condition, stopping_cession, workload
 
 UID = "uid-gpt"
@@ -119,7 +119,7 @@ def test_a_stopped_job_names_the_one_that_it_was_stopped_for() -> None:
         ),
         pytest.param(
             workload(ADMITTED, condition(names.PODS_READY, False, "1 of 4."), admitted=True),
-            "Its pods are not all ready: 1 of 4.",
+            "Its pods are not all ready for 60 s: 1 of 4.",
             id="pods that are not ready",
         ),
     ],
@@ -164,6 +164,14 @@ def test_a_guard_is_no_job() -> None:
 def test_a_desired_size_that_is_no_number_is_unknown() -> None:
     [only] = rows([job(desired="many")], [its(ADMISSION)], [], NOW)
     assert only.desired is None
+
+
+def test_a_row_changes_by_more_than_a_duration() -> None:
+    now = row(workload())
+    [later] = rows([job(2)], [its(workload())], [], NOW + 61)
+    assert now != later
+    assert without_ages([now]) == without_ages([later])
+    assert without_ages([now]) != without_ages([row(workload(PENDING))])
 
 
 def test_the_table_shows_the_age_of_a_report_and_the_weight_if_wide() -> None:
