@@ -49,7 +49,7 @@ async def jobs(
     """
     place = "" if everywhere else namespace_of(chosen, namespace)
     async with connected(chosen) as client:
-        shown = await _read(client, place)
+        shown = await read_jobs(client, place)
         warn(shown.warnings)
         _show(chosen, shown.rows, place)
         while watch:
@@ -63,7 +63,8 @@ async def jobs(
     return DONE
 
 
-async def _read(client: "Client", namespace: str) -> Look:
+async def read_jobs(client: "Client", namespace: str) -> Look:
+    """The jobs of the namespace; of all namespaces if it is empty."""
     errors = list[Unreadable]()
     all_jobs, _ = await client.list(
         objects.JOBS,
@@ -83,7 +84,7 @@ async def _read(client: "Client", namespace: str) -> Look:
 async def _read_again(client: "Client", namespace: str, last: Look) -> Look:
     """The rows of the last look, and why, while the API server does not answer."""
     try:
-        return await _read(client, namespace)
+        return await read_jobs(client, namespace)
     except ApiError as error:
         may_pass = isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
         if not may_pass:

@@ -27,6 +27,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/checkpointing/test_checkpoint_directory.py",
         "two calls of the system; what fails in them is tried there, and for the mark of the best",
     ),
+    "cede/extra.py": (
+        "tests/unit/cede_cli/test_cli.py",
+        "its sentence is compared there, and for the client in test_client.py",
+    ),
     "cede/commands/read.py": (
         "tests/unit/cede_cli/commands/test_status.py",
         "lists and gets; what is read is checked there and in test_explain.py",

@@ -18,6 +18,7 @@ MARKERS = {
     DOCS / "metrics.md": ("metric_table",),
     DOCS / "api.md": ("api",),
     DOCS / "command.md": ("commands",),
+    DOCS / "notebooks.md": ("client",),
     DOCS / "transformers.md": ("refused_arguments",),
 }
 """Page → the markers in it."""
@@ -37,6 +38,7 @@ def table(marker: str) -> str:
         "metric_table": metric_table,
         "api": api.page,
         "commands": command.page,
+        "client": api.client_page,
         "refused_arguments": refused_arguments,
     }
     return tables[marker]()
