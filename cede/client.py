@@ -21,7 +21,7 @@ try:
     from cede.commands.connection import connected, namespace_of
     from cede.commands.jobs import read_jobs
     from cede.commands.read import read_snapshot
-    from cede.commands.resize import Resized, set_desired_size
+    from cede.commands.resize import SizeChange, set_desired_size
     from cede.commands.submit import create
     from cede.report import explanation
     from cede.report.explanation import Explanation
@@ -32,7 +32,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from cede.kube.client import HttpClient
 
-__all__ = ["CedeError", "Client", "Explanation", "JobRow", "Resized", "Submitted"]
+__all__ = ["CedeError", "Client", "Explanation", "JobRow", "SizeChange", "Submitted"]
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class Client:
         metadata = created["metadata"]
         return Submitted(metadata["namespace"], metadata["name"], metadata["uid"])
 
-    def resize(self, name: str, size: int) -> Resized:
+    def resize(self, name: str, size: int) -> SizeChange:
         """Set the desired size of an elastic job, as `cede resize` does.
 
         Args:

@@ -5,13 +5,22 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from cede.commands.command import CommandFailed, Options
-from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, Unreadable
+from cede.kube.errors import (
+    ApiError,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    Unreadable,
+)
 
 # The packages below them take a second to import. Help and completion need none of them.
 if TYPE_CHECKING:
     from cede.kube.client import HttpClient
 
 FIELD_MANAGER = "cede-cli"
+SERVER_ERROR = 500
 
 
 @asynccontextmanager
@@ -53,6 +62,11 @@ def _configured() -> Iterator[None]:
         raise CommandFailed(
             f"no cluster is configured ({error}): name one with --kubeconfig and --context"
         ) from error
+
+
+def may_pass(error: ApiError) -> bool:
+    """Whether the same request may succeed in a moment."""
+    return isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
 
 
 def failure_sentence(error: ApiError) -> str:

@@ -10,9 +10,9 @@ import typer
 from cede.api import kueue, names, objects
 from cede.api.cession import Cession
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
-from cede.commands.connection import connected, failure_sentence, namespace_of
+from cede.commands.connection import connected, failure_sentence, may_pass, namespace_of
 from cede.commands.output import show, warn
-from cede.kube.errors import ApiError, TooManyRequests, Unreachable, Unreadable
+from cede.kube.errors import ApiError, Unreadable
 from cede.report.jobs import JobRow, job_table, rows
 from cede.report.text import table
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cede.kube.client import Client
 
 WATCH_INTERVAL_S = 2.0
-SERVER_ERROR = 500
 WATCH = Annotated[
     bool,
     typer.Option("-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"),
@@ -86,8 +85,7 @@ async def _read_again(client: "Client", namespace: str, last: Look) -> Look:
     try:
         return await read_jobs(client, namespace)
     except ApiError as error:
-        may_pass = isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
-        if not may_pass:
+        if not may_pass(error):
             raise
         return replace(last, warnings=[failure_sentence(error)])
 

@@ -20,7 +20,7 @@ SIZE = Annotated[int, typer.Argument(metavar="SIZE", help="one of the job's allo
 
 
 @dataclass(frozen=True)
-class Resized:
+class SizeChange:
     """An elastic Job whose desired size was set."""
 
     namespace: str
@@ -45,7 +45,7 @@ async def resize(chosen: Options, name: JOB, size: SIZE, namespace: NAMESPACE = 
     return DONE
 
 
-async def set_desired_size(client: "Client", key: Key, size: int) -> Resized:
+async def set_desired_size(client: "Client", key: Key, size: int) -> SizeChange:
     """Raises BadInput for a size that the job cannot have."""
     job = await read_job(client, key)
     _check(job, size)
@@ -53,7 +53,7 @@ async def set_desired_size(client: "Client", key: Key, size: int) -> Resized:
     note = {"metadata": {"annotations": {names.DESIRED_SIZE: str(size)}}}
     await client.patch(JOBS, key, note)
     before = sizes.parse_one(job.metadata.annotations.get(names.DESIRED_SIZE, ""))
-    return Resized(*key, desired=size, desired_before=before, size=job.spec.parallelism)
+    return SizeChange(*key, desired=size, desired_before=before, size=job.spec.parallelism)
 
 
 def _check(job: Job, size: int) -> None:
@@ -75,7 +75,7 @@ def _check(job: Job, size: int) -> None:
         )
 
 
-def _sentence(job: Resized) -> str:
+def _sentence(job: SizeChange) -> str:
     sentence = f"{job.name} wants {job.desired} pods now and has {job.size}"
     if job.desired > job.size:
         return f"{sentence}: it grows when capacity is idle"

@@ -15,7 +15,7 @@ import pytest
 from cede import client as module
 from cede.api import names
 from cede.api.objects import JOBS, POLICIES, WORKLOADS, Json
-from cede.client import CedeError, Client, Explanation, JobRow, Resized, Submitted
+from cede.client import CedeError, Client, Explanation, JobRow, SizeChange, Submitted
 from tests.builders.jobs import TEAM
 from tests.fakes.api_faults import refuses
 from tests.fakes.api_server import ApiServer
@@ -85,7 +85,7 @@ async def test_the_page_is_run_as_it_is(server: ApiServer, config: str) -> None:
 
 def test_the_page_has_the_fields_of_every_value() -> None:
     text = (DOCS / "notebooks.md").read_text()
-    for value in (Explanation, Submitted, Resized):
+    for value in (Explanation, Submitted, SizeChange):
         [cell_] = re.findall(rf"^\| `{value.__name__}` \| (.*) \|$", text, re.MULTILINE)
         assert re.findall(r"`(\w+)`", cell_) == [field.name for field in fields(value)]
     assert set(module.__all__) <= set(re.findall(r"\w+", text))
@@ -121,7 +121,7 @@ async def test_a_job_is_created_and_resized(server: ApiServer, config: str) -> N
     assert job is not None
     assert submitted.uid == job["metadata"]["uid"]
     resized = await cell(config, lambda client: client.resize("gpt", 6))
-    assert resized == Resized("vision", "gpt", desired=6, desired_before=8, size=4)
+    assert resized == SizeChange("vision", "gpt", desired=6, desired_before=8, size=4)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def reason_tables() -> str:
         reasons.CessionReason,
         reasons.CessionPhase,
         reasons.SchedulerEvent,
+        reasons.SaveState,
     )
     return "\n\n".join("\n".join(_reason_table(type_)) for type_ in types)
 
