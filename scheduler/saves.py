@@ -19,6 +19,7 @@ MAX_ATTEMPT_S = 1800.0
 STEPS_AND_SAVES = 3
 """An attempt lasts so many times the job's step and its last save, within these two limits: a step
 ends before the save begins, and an earlier save before this one."""
+SILENT = "none of its pods answers"
 ENDED = (State.STOPPED, State.FINISHED)
 
 
@@ -50,16 +51,20 @@ def _next_answer(
         if job.runtime and job.runtime.state == State.TRAINING:
             return _ask(answer, job.runtime, now)
         return answer if duration_s < WAIT_S else _fail(answer, _why_not_training(job), now)
-    if job.runtime and _has_saved(answer, job.runtime):
-        step = job.runtime.durableStep
-        saved = SaveState.SAVED
-        return replace(answer, state=saved, time=rfc3339(now), step=step, message="")
-    reason = _failure(answer, job, duration_s)
-    if not reason:
+    runtime = job.runtime
+    if runtime and _has_saved(answer, runtime):
+        return _end(answer, SaveState.SAVED, now, step=runtime.durableStep)
+    if runtime and runtime.saveMessage not in ("", answer.message):
+        return _fail(answer, runtime.saveMessage, now)
+    limit_s = _limit_s(runtime)
+    if duration_s < limit_s:
         return answer
-    if job.runtime and answer.attempts < MAX_ATTEMPTS:
-        return _ask(answer, job.runtime, now)
-    return _fail(answer, reason, now)
+    if reason := _why_nothing(job):
+        return _fail(answer, reason, now)
+    if runtime and answer.attempts < MAX_ATTEMPTS:
+        # a request can be lost with a coordinator
+        return _ask(answer, runtime, now)
+    return _fail(answer, f"it saved nothing within {limit_s:.0f} s", now)
 
 
 def _ask(answer: SaveAnswer, runtime: Status, now: float) -> SaveAnswer:
@@ -74,7 +79,15 @@ def _ask(answer: SaveAnswer, runtime: Status, now: float) -> SaveAnswer:
 
 
 def _fail(answer: SaveAnswer, reason: str, now: float) -> SaveAnswer:
-    return replace(answer, state=SaveState.NOT_SAVED, time=rfc3339(now), message=reason)
+    return _end(answer, SaveState.NOT_SAVED, now, message=reason)
+
+
+def _end(
+    answer: SaveAnswer, state: SaveState, now: float, *, step: int = 0, message: str = ""
+) -> SaveAnswer:
+    return replace(
+        answer, state=state, time=rfc3339(now), step=step or answer.step, message=message
+    )
 
 
 def _has_saved(answer: SaveAnswer, runtime: Status) -> bool:
@@ -85,18 +98,12 @@ def _has_saved(answer: SaveAnswer, runtime: Status) -> bool:
     return runtime.durableStep > answer.step
 
 
-def _failure(answer: SaveAnswer, job: AdmittedWorkload, duration_s: float) -> str:
-    """Why this attempt has failed; empty while it may succeed. An old failure that the job still
-    reports does not count before the time is over."""
-    runtime = job.runtime
-    if runtime and runtime.saveMessage and runtime.saveMessage != answer.message:
-        return runtime.saveMessage
-    limit_s = _limit_s(runtime)
-    if duration_s < limit_s:
-        return ""
-    if runtime is None or job.observed.save_refusal:
-        return job.observed.save_refusal or "none of its pods answers"
-    return runtime.saveMessage or f"it saved nothing within {limit_s:.0f} s"
+def _why_nothing(job: AdmittedWorkload) -> str:
+    """Why the job has saved nothing in time, as far as anybody knows. A failure that it reported
+    before it was asked counts only now: the next save may succeed."""
+    if job.observed.save_refusal:
+        return job.observed.save_refusal
+    return job.runtime.saveMessage if job.runtime else SILENT
 
 
 def _limit_s(runtime: Status | None) -> float:
@@ -109,5 +116,5 @@ def _limit_s(runtime: Status | None) -> float:
 
 def _why_not_training(job: AdmittedWorkload) -> str:
     if job.runtime is None:
-        return "none of its pods answers"
+        return SILENT
     return f"it does not train: {job.runtime.busy or job.runtime.state}"

@@ -26,7 +26,7 @@ class SaveAnswer:
     attempts: int = 0
     # of the job when it was asked; once it has saved, the step that is saved
     step: int = 0
-    # why it failed, or why the last save before this one failed
+    # why it has not saved; while it is asked, what it reports of an earlier save that failed
     message: str = ""
 
     @property

@@ -67,9 +67,7 @@ def _sentence(name: str, request: SaveRequest) -> str:
     if answer.state == SaveState.PENDING:
         return f"{name} does not train at present: it is asked to save once it does"
     sentence = f"{name} is asked to save, after step {answer.step}"
-    if answer.attempts > 1 and answer.message:
-        return f"{sentence} and again, because the last try failed: {answer.message}"
-    return sentence
+    return f"{sentence} and again, because it saved nothing" if answer.attempts > 1 else sentence
 
 
 def _has_ended(job: Job) -> bool:

@@ -10,7 +10,6 @@ from cede.api.objects import EVENTS, JOBS
 from cede.api.reasons import SaveState
 from cede.api.save_request import SaveAnswer, read
 from elastic_runtime.contract import State, Status
-from scheduler.saves import MAX_ATTEMPTS
 from tests.fakes.api_server import ApiServer
 from tests.harness.scheduler import TwoTeams, leading
 from tests.harness.two_teams import GPT, gpt, size
@@ -71,7 +70,7 @@ async def test_why_a_save_fails_reaches_the_user(server: ApiServer) -> None:
         await teams.until(lambda: answer(server).is_final, "the failure")
     assert answer(server).state == SaveState.NOT_SAVED
     assert answer(server).message == runtime.status.saveMessage
-    assert (runtime.saves, events(server)) == (MAX_ATTEMPTS, ["NotSaved"])
+    assert (runtime.saves, events(server)) == (1, ["NotSaved"])
 
 
 async def test_the_next_leader_continues_from_the_answer(server: ApiServer) -> None:

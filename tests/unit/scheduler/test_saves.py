@@ -112,23 +112,20 @@ def test_it_has_saved_when_a_step_after_the_request_is_durable(
 
 
 # --- when it has failed ---------------------------------------------------------------------------
-def test_a_failed_save_is_tried_again_and_then_its_reason_is_the_answer() -> None:
+def test_why_a_save_fails_is_the_answer_at_once() -> None:
     failing = runtime_status(step=11, durable_step=5, save_message=DISK_FULL)
-    second = served(job(asked(), failing), NOW + 1)
-    assert second == asked(NOW + 1, attempts=2, step=11, message=DISK_FULL)
-    again = DISK_FULL.replace("11", "12")
-    last = asked(attempts=MAX_ATTEMPTS, message=DISK_FULL)
-    failed = served(job(last, replace(failing, saveMessage=again)))
-    assert failed
-    assert (failed.state, failed.message) == (SaveState.NOT_SAVED, again)
+    expected = answer(SaveState.NOT_SAVED, NOW + 1, attempts=1, step=10, message=DISK_FULL)
+    assert served(job(asked(), failing), NOW + 1) == expected
 
 
 def test_a_failure_before_the_request_does_not_count_while_there_is_time() -> None:
-    old = runtime_status(step=11, durable_step=5, save_message=DISK_FULL)
-    [first] = serve_saves(snapshot(admitted=[job(None, old)]), NOW)
-    assert isinstance(first, AnswerSave)
-    assert served(job(first.answer, old), NOW + MIN_ATTEMPT_S - 1) is None
-    late = served(job(replace(first.answer, attempts=MAX_ATTEMPTS), old), NOW + MIN_ATTEMPT_S)
+    old = runtime_status(step=10, durable_step=5, save_message=DISK_FULL)
+    first = served(job(None, old))
+    assert first == asked(message=DISK_FULL)
+    assert served(job(first, old), NOW + MIN_ATTEMPT_S - 1) is None
+    saved = replace(old, durableStep=11, saveMessage="")
+    assert served(job(first, saved)) == replace(first, state=SaveState.SAVED, step=11, message="")
+    late = served(job(first, old), NOW + MIN_ATTEMPT_S)
     assert late
     assert (late.state, late.message) == (SaveState.NOT_SAVED, DISK_FULL)
 

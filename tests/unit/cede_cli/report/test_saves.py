@@ -45,8 +45,8 @@ SAVED = answer(SaveState.SAVED, step=12)
             id="asked",
         ),
         pytest.param(
-            job(answer(SaveState.ASKED, step=9, attempts=2, message="the disk is full")),
-            "gpt is asked to save, after step 9 and again, because the last try failed: the disk",
+            job(answer(SaveState.ASKED, step=9, attempts=2)),
+            "gpt is asked to save, after step 9 and again, because it saved nothing",
             id="asked again",
         ),
     ],
