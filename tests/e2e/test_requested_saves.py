@@ -58,9 +58,16 @@ def test_a_job_saves_when_its_user_wants_it_and_trains_on(jobs: Cluster) -> None
 
 
 def test_a_script_that_saves_only_at_stops_says_so(jobs: Cluster) -> None:
-    create(jobs, restarted(f"/shared/restarted-{uuid4().hex[:8]}"))
+    folder = f"/shared/restarted-{uuid4().hex[:8]}"
+    create(jobs, restarted(folder))
     training = Training(jobs, RESEARCH, "restarted")
-    jobs.until(lambda: len(training.pods()) == 4, "its pods to run", 180)
+
+    def trains() -> bool:
+        names = [pod["metadata"]["name"] for pod in training.pods()]
+        show = ("--", "sh", "-c", f"cat {folder}/steps.jsonl || true")
+        return any(jobs.kubectl("exec", "-n", RESEARCH, name, *show).strip() for name in names)
+
+    jobs.until(trains, "it to do its first step", 180)
     done = checkpoint(jobs, "restarted")
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["saved"]) == (1, False)
