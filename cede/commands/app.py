@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from cede.commands import whatif
+from cede.commands.checkpoint import checkpoint
 from cede.commands.command import (
     CONTEXT,
     DONE,
@@ -60,6 +61,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (surplus, (*FACTS, "name")),
     (resize, FACTS),
     (priority, FACTS),
+    (checkpoint, FACTS),
     (doctor, FACTS),
     (release, FACTS),
     (uninstall, FACTS),

@@ -1,6 +1,21 @@
 """What an error of the API server means for a user, in one line with the cure."""
 
-from cede.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, Unreadable
+from cede.kube.errors import (
+    ApiError,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    Unreadable,
+)
+
+SERVER_ERROR = 500
+
+
+def may_pass(error: ApiError) -> bool:
+    """Whether the same request may succeed in a moment."""
+    return isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
 
 
 def failure_sentence(error: ApiError) -> str:

@@ -49,6 +49,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/report/causes/test_quota.py",
         "who holds what, and how much is kept, is checked there",
     ),
+    "cede/extra.py": (
+        "tests/unit/cede_cli/test_cli.py",
+        "its sentence is compared there, and for the client in test_client.py",
+    ),
     "cede/commands/read.py": (
         "tests/unit/cede_cli/commands/test_status.py",
         "lists and gets; what is read is checked there and in test_explain.py",

@@ -37,6 +37,8 @@ from whatif.__main__ import read_arguments
 DIFF_PAGES = {"docs/torchrun.md"}
 LANGUAGES = {"python", "sh", "yaml", "text", "mermaid", "diff"}
 PYTHON_PAGES = {"README.md", "docs/porting.md", "docs/runtime-reference.md"}
+# By tests/unit/cede_cli/test_client.py, against an API server in memory.
+CLIENT_PAGES = {"docs/notebooks.md"}
 # They need packages that are not in the environment of the other tests.
 FRAMEWORK_PAGES = {"docs/transformers.md"}
 
@@ -49,8 +51,9 @@ def test_every_block_has_a_language_that_is_checked() -> None:
 
 
 def test_python_is_on_the_pages_that_are_run() -> None:
-    """By tests/processes/test_guide.py and tests/frameworks."""
-    assert {block.page for block in blocks("python")} == PYTHON_PAGES | FRAMEWORK_PAGES
+    """By tests/processes/test_guide.py and the tests named above."""
+    pages = PYTHON_PAGES | FRAMEWORK_PAGES | CLIENT_PAGES
+    assert {block.page for block in blocks("python")} == pages
     for block in blocks("python"):
         ast.parse(block.text, str(block))
 
