@@ -99,7 +99,8 @@ class Client:
             name: of a Job or a Workload.
 
         Returns:
-            its state, which is Unknown if there is no such job, and sentences.
+            its state, which is Unknown if there is no such job; sentences; and the same as facts,
+            with the [reason](reasons.md) of each cause.
         """
         key = (self.namespace, name)
         snapshot, notes = self._call(lambda client: read_explained(client, key))
