@@ -90,6 +90,7 @@ def parse(text: str) -> list[Addition]:
 
 def add(paths: Paths, chosen: Sequence[Addition]) -> None:
     """They run afterwards, and are available."""
+    are_new = not all(_served_kinds(paths, addition) for addition in chosen)
     for addition in chosen:
         _compile(paths, addition)
         _load(paths, addition)
@@ -98,10 +99,13 @@ def add(paths: Paths, chosen: Sequence[Addition]) -> None:
             apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
             kube.kubectl(paths, *apply, stdin=text)
             kube.wait_available(paths, addition.namespace, 180)
+    if are_new:
+        # it looks for the kinds of a TrainJob once, and may have met one of two
+        kube.restart_kueue(paths)
 
 
 def remove(paths: Paths, chosen: Sequence[Addition]) -> None:
-    """Nothing of them is left. Kueue watches kinds that are gone until it is restarted."""
+    """Nothing of them is left, and Kueue does not watch for their kinds."""
     delete = ("delete", "--ignore-not-found", "--timeout=120s")
     for addition in chosen:
         with stage(f"{addition.name} removed"):
@@ -109,6 +113,8 @@ def remove(paths: Paths, chosen: Sequence[Addition]) -> None:
             if kinds := _served_kinds(paths, addition):
                 kube.kubectl(paths, *delete, ",".join(kinds), "--all", "--all-namespaces")
             kube.kubectl(paths, *delete, "-f", "-", stdin=manifests(paths, addition))
+    if chosen:
+        kube.restart_kueue(paths)
 
 
 def _served_kinds(paths: Paths, addition: Addition) -> list[str]:

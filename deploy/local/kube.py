@@ -44,10 +44,17 @@ def apply_kueue(paths: Paths) -> None:
         kubectl(paths, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
         # Kueue reads its settings only when it starts
         if installed:
-            deployment = "deployment/kueue-controller-manager"
-            kubectl(paths, "rollout", "restart", "-n", KUEUE_NAMESPACE, deployment)
+            restart_kueue(paths)
         record.write_text(key)
     with stage("Kueue available"):
+        wait_available(paths, KUEUE_NAMESPACE, 180)
+
+
+def restart_kueue(paths: Paths) -> None:
+    """Another Kueue runs afterwards, and is available."""
+    with stage("Kueue restarted"):
+        deployment = "deployment/kueue-controller-manager"
+        kubectl(paths, "rollout", "restart", "-n", KUEUE_NAMESPACE, deployment)
         wait_available(paths, KUEUE_NAMESPACE, 180)
 
 

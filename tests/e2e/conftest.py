@@ -49,13 +49,10 @@ def growing(teams: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def controllers(cluster: Cluster) -> Iterator[None]:
-    """JobSet and Trainer. Afterwards Kueue is restarted, which would watch their kinds on."""
+    """JobSet and Trainer."""
     deploy_local("up", "--with", "jobset,trainer")
     yield
     deploy_local("remove", "trainer,jobset")
-    kueue = ("-n", "kueue-system", "deployment/kueue-controller-manager")
-    cluster.kubectl("rollout", "restart", *kueue)
-    cluster.kubectl("rollout", "status", *kueue, "--timeout=120s")
 
 
 def claim(cluster: Cluster, accelerators: int) -> None:
