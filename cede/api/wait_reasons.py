@@ -4,8 +4,7 @@ from cede.api.reasons import Reason
 
 
 class WaitReason(Reason):
-    """The reason in `cede explain` and `cede jobs`: why a job waits, is stopped, lacks pods or is
-    smaller than its user wants."""
+    """The reason in `cede explain` and `cede jobs`: why a job waits, is stopped, or lacks pods."""
 
     # --- Kueue has no Workload of it --------------------------------------------------------------
     NO_SUCH_JOB = ("NoSuchJob", "The namespace has no Job and no Workload of this name.")

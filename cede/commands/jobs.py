@@ -9,10 +9,11 @@ import typer
 
 from cede.api import kueue, names, objects
 from cede.commands.command import DONE, EVERYWHERE, NAMESPACE, Options
-from cede.commands.connection import connected, failure_sentence, namespace_of
+from cede.commands.connection import connected, namespace_of
 from cede.commands.output import show, warn
 from cede.commands.read import Reader, read_around
-from cede.kube.errors import ApiError, TooManyRequests, Unreachable
+from cede.kube.errors import ApiError
+from cede.kube.failures import failure_sentence, may_pass
 from cede.report.jobs import JobRow, job_table, rows, without_ages
 from cede.report.text import table
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from cede.kube.client import Client
 
 WATCH_INTERVAL_S = 2.0
-SERVER_ERROR = 500
 WATCH = Annotated[
     bool,
     typer.Option("-w", "--watch", help="look every 2 s, and print again on a change, until Ctrl-C"),
@@ -49,7 +49,7 @@ async def jobs(
     """
     place = "" if everywhere else namespace_of(chosen, namespace)
     async with connected(chosen) as client:
-        shown = await _read(client, place)
+        shown = await read_jobs(client, place)
         warn(shown.warnings)
         _show(chosen, shown.rows, place)
         while watch:
@@ -63,7 +63,8 @@ async def jobs(
     return DONE
 
 
-async def _read(client: "Client", namespace: str) -> Look:
+async def read_jobs(client: "Client", namespace: str) -> Look:
+    """The jobs of the namespace; of all namespaces if it is empty."""
     reader = Reader(client)
     all_jobs, _ = await client.list(
         objects.JOBS,
@@ -87,10 +88,9 @@ async def _read(client: "Client", namespace: str) -> Look:
 async def _read_again(client: "Client", namespace: str, last: Look) -> Look:
     """The rows of the last look, and why, while the API server does not answer."""
     try:
-        return await _read(client, namespace)
+        return await read_jobs(client, namespace)
     except ApiError as error:
-        may_pass = isinstance(error, Unreachable | TooManyRequests) or error.status >= SERVER_ERROR
-        if not may_pass:
+        if not may_pass(error):
             raise
         return replace(last, warnings=[failure_sentence(error)])
 

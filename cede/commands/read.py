@@ -9,8 +9,8 @@ from cede.api.cession import Cession
 from cede.api.objects import Key, Kind
 from cede.api.policy import ClusterPolicy
 from cede.commands.command import CommandFailed
-from cede.commands.connection import failure_sentence
 from cede.kube.errors import Forbidden, NotFound, Unreadable
+from cede.kube.failures import failure_sentence
 from cede.report.causes.queue import KUEUE, KUEUE_NAMESPACE
 from cede.report.snapshot import COMPONENT_BY_LEASE, Deployment, Snapshot
 

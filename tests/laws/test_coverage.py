@@ -49,6 +49,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/cede_cli/report/causes/test_quota.py",
         "who holds what, and how much is kept, is checked there",
     ),
+    "cede/extra.py": (
+        "tests/unit/cede_cli/test_cli.py",
+        "its sentence is compared there, and for the client in test_client.py",
+    ),
     "cede/commands/read.py": (
         "tests/unit/cede_cli/commands/test_status.py",
         "lists and gets; what is read is checked there and in test_explain.py",
@@ -187,6 +191,54 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scheduler/simulate/objects.py": (
         "tests/unit/scheduler/simulate/test_cluster.py",
         "records that the cluster fills",
+    ),
+    "cede/kube/failures.py": (
+        "tests/unit/cede_cli/commands/test_connection.py",
+        "every refusal of the API server is met there by a command",
+    ),
+    "scheduler/snapshot/kinds.py": (
+        "tests/unit/scheduler/test_controller.py",
+        "a table; the controller reads all of its kinds there",
+    ),
+    "whatif/answer.py": (
+        "tests/unit/whatif/test_questions.py",
+        "values, and the text of test_main.py",
+    ),
+    "whatif/assumptions.py": (
+        "tests/unit/whatif/test_questions.py",
+        "sentences; when each is printed is checked there",
+    ),
+    "whatif/changes.py": (
+        "tests/unit/whatif/test_questions.py",
+        "a value; every effect happens there",
+    ),
+    "whatif/draining.py": (
+        "tests/unit/whatif/test_questions.py",
+        "nodes are drained there, with and without room elsewhere",
+    ),
+    "whatif/effects.py": (
+        "tests/unit/whatif/test_passes.py",
+        "in any cluster, sizes and quota agree there after every effect",
+    ),
+    "whatif/live.py": (
+        "tests/unit/whatif/test_main.py",
+        "a cluster behind real HTTP is read there",
+    ),
+    "whatif/placing.py": (
+        "tests/unit/whatif/test_questions.py",
+        "pods that find a node, and that find none, are there",
+    ),
+    "whatif/quota.py": (
+        "tests/unit/whatif/test_questions.py",
+        "allocations are applied and nodes drained there",
+    ),
+    "whatif/teams.py": (
+        "tests/unit/whatif/test_questions.py",
+        "the figures of teams are compared there",
+    ),
+    "whatif/world.py": (
+        "tests/unit/whatif/test_passes.py",
+        "the objects that all effects change; in any cluster there",
     ),
 }
 """Module → (test file, why it has none of its own)."""
