@@ -11,7 +11,8 @@ class WaitReason(Reason):
     NOT_QUEUED = ("NotQueued", "The Job names no queue, so Kueue does not manage it.")
     WEBHOOK_MISSED = (
         "WebhookMissed",
-        "The Job lacks what Cede's webhook adds to every job of a team: it did not answer then.",
+        "The Job lacks a queue or a priority class, which Cede's webhook gives to every job of a "
+        "team.",
     )
     UNKNOWN_PRIORITY_CLASS = (
         "UnknownPriorityClass",

@@ -261,6 +261,20 @@ def test_mode_observe_and_no_scheduler(admin: Admin) -> None:
         expect(admin, BORROWER, "elastic", WaitReason.NO_SCHEDULER)
 
 
+def test_a_job_that_the_webhook_missed(admin: Admin) -> None:
+    """Kueue queues it by its own default; nobody gives it a priority class."""
+    run(admin, OWNER, "uses-own", 8)
+    with admin.cluster.switched_off(names.WEBHOOK):
+        admin.submit(admin.job(BORROWER, "plain", 8, pods=8))
+        admin.wait_for_workload(BORROWER, "plain")
+
+    def is_told() -> bool:
+        causes = explain(admin.cluster, BORROWER, "plain")["causes"]
+        return WaitReason.WEBHOOK_MISSED in [cause["reason"] for cause in causes]
+
+    admin.cluster.until(is_told, "the priority class that it lacks", 60)
+
+
 # --- the last one, because nothing is admitted meanwhile ------------------------------------------
 def test_kueue_is_down(plain: Any) -> None:
     deployment = ("deployment", "kueue-controller-manager", "-n", "kueue-system")

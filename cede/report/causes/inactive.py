@@ -61,7 +61,11 @@ def _aside(cession: Cession, now: float) -> Cause:
 
 
 def _kept_stopped(workload: Workload, index: Index) -> Cession | None:
-    """The newest Cession that stopped it for good: then its label is gone."""
+    """The newest Cession that stopped it for good: then its label is gone. None if somebody else
+    has made it inactive since."""
+    writer = index.snapshot.active_writer
+    if writer and writer.manager != names.SCHEDULER:
+        return None
     uid = identity(workload)
     newest = index.cessions_by_target.get(uid, ())
     return next((item for item in newest if item.target_status(uid).staysStopped), None)

@@ -11,6 +11,7 @@ from cede.report.causes.cession import taken_from
 from cede.report.causes.facts import Cause
 from cede.report.causes.inactive import why_inactive
 from cede.report.causes.index import Index
+from cede.report.causes.no_workload import without_class
 from cede.report.causes.pods import why_pods_do_not_run
 from cede.report.causes.size import why_it_is_small
 from cede.report.causes.waiting import why_it_waits
@@ -27,7 +28,7 @@ def job_causes(workload: Workload, job: Job | None, index: Index) -> Sequence[Ca
         case _ if not workload.spec.active:
             return [why_inactive(workload, index)]
         case _:
-            return why_it_waits(workload, index)
+            return [*why_it_waits(workload, index), *without_class(workload, job, index)]
 
 
 def _running(workload: Workload, job: Job | None, index: Index) -> Iterator[Cause]:

@@ -1,7 +1,9 @@
-"""PURE. Why Kueue has no Workload of a Job."""
+"""PURE. Why Kueue has no Workload of a Job, and what the webhook has not given to it."""
+
+from collections.abc import Iterator
 
 from cede.api import durations, names
-from cede.api.kueue import Job
+from cede.api.kueue import Job, Workload
 from cede.api.objects import ALLOCATIONS, Key
 from cede.api.wait_reasons import WaitReason
 from cede.report.causes.facts import Cause
@@ -54,6 +56,21 @@ def _not_queued(job: Job, index: Index) -> Cause:
         "It names no queue, so Kueue does not manage it.",
         f"{cure}, in a team's namespace",
     )
+
+
+def without_class(workload: Workload, job: Job | None, index: Index) -> Iterator[Cause]:
+    """A Job of a team that has no priority class though the policy has some."""
+    policy = index.snapshot.policy
+    is_classed = workload.spec.priorityClassRef is not None
+    if job is None or policy is None or is_classed or not policy.spec.priorityClasses:
+        return
+    if job.metadata.namespace in {entry.namespace for entry in index.allocations.values()}:
+        yield Cause(
+            WaitReason.WEBHOOK_MISSED,
+            f"It has no priority class, and its priority is {workload.spec.priority}: Cede's "
+            "webhook did not answer when it was created, or the policy had no classes then.",
+            f"`cede priority {job.metadata.name} CLASS -n {job.metadata.namespace}`",
+        )
 
 
 def _unknown_class(job: Job, index: Index) -> Cause | None:

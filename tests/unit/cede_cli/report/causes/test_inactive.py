@@ -22,6 +22,12 @@ def deactivated(cause: str) -> Json:
     return condition(names.EVICTED, True, message, "Deactivated")
 
 
+FOR_GOOD = cession(
+    preemptor="first",
+    target="claim",
+    phase="Completed",
+    targets=[{"uid": "job-claim", "stopped": True, "staysStopped": True}],
+)
 FOR_CESSION = inactive(**{names.STOPPED_FOR: "c-1"})
 
 
@@ -42,18 +48,21 @@ FOR_CESSION = inactive(**{names.STOPPED_FOR: "c-1"})
         ),
         pytest.param(
             inactive(),
-            {
-                "cessions": (
-                    cession(
-                        preemptor="first",
-                        target="claim",
-                        phase="Completed",
-                        targets=[{"uid": "job-claim", "stopped": True, "staysStopped": True}],
-                    ),
-                )
-            },
+            {"cessions": (FOR_GOOD,)},
             WaitReason.KEPT_STOPPED,
             id="for a Cession, for good",
+        ),
+        pytest.param(
+            inactive(),
+            {"cessions": (FOR_GOOD,), "active_writer": FieldWriter("cede-scheduler", time(30))},
+            WaitReason.KEPT_STOPPED,
+            id="for a Cession, for good, as the API server records it",
+        ),
+        pytest.param(
+            inactive(),
+            {"cessions": (FOR_GOOD,), "active_writer": FieldWriter("kubectl-patch", time(30))},
+            WaitReason.DEACTIVATED_BY_HAND,
+            id="by hand, after it was stopped for a Cession and started again",
         ),
         pytest.param(
             FOR_CESSION,

@@ -7,10 +7,11 @@ import pytest
 
 from cede.api import names
 from cede.api.kueue import Job
+from cede.api.priority_class import PriorityClass
 from cede.api.wait_reasons import WaitReason
 from cede.report.causes.no_workload import why_no_workload
 from cede.report.snapshot import Deployment
-from tests.builders.causes import index
+from tests.builders.causes import index, lacks, policy, reasons, workload
 
 
 def job(namespace: str = "vision", **labels: str) -> Job:
@@ -70,3 +71,26 @@ def test_the_classes_that_exist_are_listed() -> None:
     item = job(**QUEUED, **{names.PRIORITY_CLASS: "urgent"})
     [cause] = why_no_workload(item.metadata.key, item, index())
     assert "These exist: sweep, training." in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "expected"),
+    [
+        pytest.param({}, [{"name": "sweep", "weight": 10}], True, id="it has none"),
+        pytest.param({}, [], False, id="the policy has none"),
+        pytest.param(
+            {"priorityClassRef": {"name": "sweep"}},
+            [{"name": "sweep", "weight": 10}],
+            False,
+            id="it has one",
+        ),
+    ],
+)
+def test_a_job_without_a_priority_class_is_told_what_the_webhook_missed(
+    spec: dict[str, Any], classes: list[dict[str, Any]], expected: bool
+) -> None:
+    item = workload(lacks(4), spec=spec)
+    current = policy()
+    current.spec.priorityClasses = [PriorityClass.model_validate(entry) for entry in classes]
+    its_reasons = reasons(item, job(**QUEUED), policy=current)
+    assert (its_reasons[-1] is WaitReason.WEBHOOK_MISSED) is expected
