@@ -48,7 +48,7 @@ def drain(world: World, nodes: Collection[str]) -> Sequence[Moved]:
         ),
     )
     moving = defaultdict[Owner, list[Pod]](list)
-    for pod in world.pods.values():
+    for pod in world.pods:
         owner = controller(pod)
         if pod.spec.nodeName in nodes and not (owner and owner.kind == "DaemonSet"):
             moving[pod_owner(pod)].append(pod)

@@ -181,12 +181,14 @@ def scale_server(world: World, action: ScaleServer) -> None:
     )
 
 
-def set_active(world: World, key: Key, stopped_for: str, *, active: bool) -> None:
-    """Kueue tries a Workload that waits, or does not while it is inactive."""
+def set_active(world: World, key: Key, stopped_for: str, *, active: bool) -> bool:
+    """Kueue tries a Workload that waits, or does not while it is inactive. Returns whether that is
+    new."""
     workload = world.workloads[key]
     labels = {k: v for k, v in workload.metadata.labels.items() if k != names.STOPPED_FOR}
     if not active:
         labels[names.STOPPED_FOR] = stopped_for
     metadata = replace(workload.metadata, labels=labels)
-    spec = replace(workload.spec, active=active)
-    world.put(replace(workload, metadata=metadata, spec=spec))
+    changed = replace(workload, metadata=metadata, spec=replace(workload.spec, active=active))
+    world.put(changed)
+    return changed != workload

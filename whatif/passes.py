@@ -9,10 +9,21 @@ from cede.api.objects import Key, Meta, rfc3339
 from cede.api.reasons import CessionPhase
 from scheduler.actions import (
     Action,
+    AmendCession,
+    CreateGuard,
+    DeleteCession,
+    DeleteGuard,
+    JoinGuard,
     OpenCession,
+    RecordEvent,
+    RecordWorkloadEvent,
     RequestSize,
+    RequeueWorkload,
     ResizeJob,
+    SetPrivateQuota,
+    SetQueueingStrategy,
     SetWorkloadActive,
+    UpdateCession,
 )
 from scheduler.cession.preemptor_state import find_preemptor
 from scheduler.plan import plan
@@ -31,6 +42,22 @@ MAX_ROUNDS = 5
 """Between two rounds so much time passes that every job may be taken from, and grow, again."""
 
 Noted = PendingWorkload | AdmittedWorkload
+WithoutEffect = (
+    OpenCession
+    | UpdateCession
+    | AmendCession
+    | DeleteCession
+    | SetQueueingStrategy
+    | RequeueWorkload
+    | CreateGuard
+    | JoinGuard
+    | DeleteGuard
+    | SetPrivateQuota
+    | RecordEvent
+    | RecordWorkloadEvent
+)
+"""Actions that change nobody's size: records, and steps of a take-back, which happens as a whole.
+mypy notices an action that is neither one of these nor performed."""
 
 
 @dataclass
@@ -204,7 +231,9 @@ class _Passes:
             case ScaleServer():
                 self._scale(action, snapshot)
                 return True
-        return False
+            case _:
+                _check_has_no_effect(action)
+                return False
 
     def _resize(self, action: ResizeJob, snapshot: Snapshot) -> bool:
         job = snapshot.find_job(action.job_uid)
@@ -220,8 +249,9 @@ class _Passes:
         if job and not action.active:
             effects.stop(self._world, job)
             self._note(job, Effect.STOPS, 0, "", action.why)
-        effects.set_active(self._world, action.workload, action.cession, active=action.active)
-        return True
+        return effects.set_active(
+            self._world, action.workload, action.cession, active=action.active
+        )
 
     def _scale(self, action: ScaleServer, snapshot: Snapshot) -> None:
         server = by_key(snapshot.servers)[action.server]
@@ -249,3 +279,7 @@ class _Passes:
     ) -> None:
         after_s = round(self._world.now - self._start)
         self.course.changes.append(Change(after_s, *key, team, effect, *sizes, rule, why))
+
+
+def _check_has_no_effect(_: WithoutEffect) -> None:
+    """For the type checker only."""

@@ -45,8 +45,7 @@ def make_pods(world: World, workload: Workload) -> int:
     rooms = Rooms(world.snapshot().nodes)
     existing = {pod.metadata.labels.get(names.POD_INDEX, "") for pod in world.pods_of(workload)}
     for pod in _missing(workload, existing):
-        placed = _placed(pod, workload, rooms, world)
-        world.pods[placed.metadata.key] = placed
+        world.put_pod(_placed(pod, workload, rooms, world))
     return world.note_pods(workload, "WaitForStart")
 
 
@@ -56,7 +55,7 @@ def move_pods(world: World, workload: Workload, pods: Iterable[Pod]) -> int:
     rooms = Rooms(world.snapshot().nodes)
     for pod in pods:
         again = replace(pod, spec=replace(pod.spec, nodeName=""))
-        world.pods[pod.metadata.key] = _placed(again, workload, rooms, world)
+        world.put_pod(_placed(again, workload, rooms, world))
     # Kueue: pkg/controller/jobframework/reconciler.go, generatePodsReadyCondition
     return world.note_pods(workload, "WaitForRecovery")
 

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from cede.api.allocation import ComputeAllocation
 from cede.api.objects import ALLOCATIONS, Json, Meta, rfc3339
 from cede.api.policy import ClusterPolicy, PolicySpec
+from cede.api.resources import amount
 from quota_controller.status.allocation import allocation_statuses
-from scheduler.snapshot.snapshot import RawObjects, Snapshot
+from scheduler.snapshot.snapshot import Memory, RawObjects, Snapshot
 from whatif.answer import Answer, JobAnswer, TeamAnswer
 from whatif.assumptions import assumptions
 from whatif.changes import Change, Effect
@@ -50,8 +51,12 @@ class Picture:
     def spec(self) -> PolicySpec:
         return self.policy.spec
 
+    @cached_property
+    def _memory(self) -> Memory:
+        return Memory()
+
     def world(self, objects: RawObjects | None = None) -> World:
-        return World(objects or self.objects, self.spec, self.now)
+        return World(objects or self.objects, self.spec, self.now, self._memory)
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -146,11 +151,23 @@ def _allocation(manifest: Json, picture: Picture) -> ComputeAllocation:
     name = written.metadata.name
     if not name:
         raise BadQuestion("the allocation has no metadata.name: give it one")
+    _check_quantities(written)
     existing = [a for a in picture.objects.allocations if a.metadata.name == name]
     if existing:
         return existing[0].model_copy(update={"spec": written.spec})
     metadata = Meta(name=name, uid=f"whatif-{name}", creationTimestamp=rfc3339(picture.now))
     return ComputeAllocation(metadata=metadata, spec=written.spec)
+
+
+def _check_quantities(allocation: ComputeAllocation) -> None:
+    """As the schema of the API server does."""
+    spec = allocation.spec
+    for entry in (*spec.quotas, *spec.sharing.borrowLimits):
+        try:
+            amount("cpu", entry.cpu or 0)
+            amount("memory", entry.memory or 0)
+        except ValueError as error:
+            raise BadQuestion(f"instance type {entry.instanceType}: {error}") from error
 
 
 # --- the answer -----------------------------------------------------------------------------------

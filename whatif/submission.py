@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,7 @@ from cede.api import names
 from cede.api.kueue import Job, PodSet, PriorityClassRef, Workload, WorkloadSpec
 from cede.api.objects import JOBS, Json, Key, Meta, OwnerReference, rfc3339
 from cede.api.pod_templates import PodTemplate
+from cede.api.pods import pod_requests
 from cede.api.policy import ClusterPolicy
 from scheduler.snapshot.snapshot import RawObjects
 from webhook.admission import AdmissionRequest
@@ -19,6 +21,9 @@ from webhook.team import build_team
 
 UID = "whatif-job"
 WORKLOAD_UID = "whatif-workload"
+MAX_PODS = 100_000
+RUNTIME_IMAGE = "cede"
+"""Only the webhook knows its own image. Which one it is changes no quota."""
 
 
 class BadQuestion(ValueError):
@@ -44,7 +49,7 @@ def submission(
     team = build_team(key[0], policy, objects.allocations, objects.local_queues)
     _check_place(key, objects)
     _check_pods(manifest)
-    request = AdmissionRequest(stored, team=team)
+    request = AdmissionRequest(stored, team=replace(team, runtime_image=RUNTIME_IMAGE))
     problems = complaints(request)
     if problems:
         return Submission(key, complaints=tuple(problems))
@@ -135,14 +140,32 @@ def _check_queue(key: Key, queue: str, objects: RawObjects) -> None:
 
 
 def _read(body: Json) -> tuple[Job, PodTemplate]:
-    template = get_dict(body, "spec", "template")
+    template = _with_texts(get_dict(body, "spec", "template"))
     # counts that a user left out are 1, and a null is left out too
     spec = {name: value for name, value in get_dict(body, "spec").items() if value is not None}
     try:
         job = msgspec.convert(body | {"spec": spec, "status": {}}, Job, strict=False)
-        return job, msgspec.convert(template, PodTemplate, strict=False)
-    except msgspec.ValidationError as error:
+        pods = msgspec.convert(template, PodTemplate, strict=False)
+        # raises for what is no quantity
+        pod_requests(pods.spec)
+    except ValueError as error:
         raise BadQuestion(f"the Job cannot be read ({error}): correct this field") from error
+    if _pods(job) > MAX_PODS:
+        raise BadQuestion(f"the Job has {_pods(job)} pods: at most {MAX_PODS} can be asked for")
+    return job, pods
+
+
+def _with_texts(value: Any) -> Any:
+    """A quantity may be a number such as 0.5, which the API server stores as a text."""
+    match value:
+        case dict():
+            return {name: _with_texts(inner) for name, inner in value.items()}
+        case list():
+            return [_with_texts(inner) for inner in value]
+        case float():
+            return str(value)
+        case _:
+            return value
 
 
 def _check_pods(body: Json) -> None:

@@ -1,7 +1,9 @@
 """PURE. A copy of a cluster's objects, which the consequences of a question change."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from cede.api import names
 from cede.api.kueue import Pod, Workload
@@ -16,9 +18,14 @@ from scheduler.snapshot.snapshot import RawObjects, Snapshot
 
 
 class World:
-    """The objects as they would be. `now`, in Unix seconds, is set by whoever plans on them."""
+    """The objects as they would be. `now`, in Unix seconds, is set by whoever plans on them.
 
-    def __init__(self, objects: RawObjects, policy: PolicySpec, now: float) -> None:
+    Worlds that differ in a few objects may share a memory, so that the others are read once.
+    """
+
+    def __init__(
+        self, objects: RawObjects, policy: PolicySpec, now: float, memory: snapshots.Memory
+    ) -> None:
         self.policy = policy
         self.now = now
         # all that jobs and take-backs do not change
@@ -26,11 +33,14 @@ class World:
         self.workloads = {item.metadata.key: item for item in objects.workloads}
         self.jobs = {item.metadata.key: item for item in objects.jobs}
         self.deployments = {item.metadata.key: item for item in objects.deployments}
-        self.pods = {item.metadata.key: item for item in objects.pods}
+        # by namespace
+        self._pods = defaultdict[str, dict[Key, Pod]](dict)
+        for pod in objects.pods:
+            self.put_pod(pod)
         self.queues = {item.metadata.name: item for item in objects.cluster_queues}
         self.cessions = {item.metadata.name: item for item in objects.cessions}
         self.statuses = dict(objects.statuses)
-        self._memory = snapshots.Memory()
+        self._memory = memory
 
     @property
     def objects(self) -> RawObjects:
@@ -39,7 +49,7 @@ class World:
             workloads=tuple(self.workloads.values()),
             jobs=tuple(self.jobs.values()),
             deployments=tuple(self.deployments.values()),
-            pods=tuple(self.pods.values()),
+            pods=tuple(self.pods),
             cluster_queues=tuple(self.queues.values()),
             cessions=tuple(self.cessions.values()),
             statuses=self.statuses,
@@ -78,13 +88,23 @@ class World:
         ]
 
     # --- pods -------------------------------------------------------------------------------------
+    @property
+    def pods(self) -> Iterator[Pod]:
+        """All of them."""
+        return chain.from_iterable(pods.values() for pods in self._pods.values())
+
     def pods_of(self, workload: Workload) -> list[Pod]:
         owners = job_owners(workload.metadata.key, identity(workload))
-        return [pod for pod in self.pods.values() if pod_owner(pod) in owners]
+        pods = self._pods[workload.metadata.namespace].values()
+        return [pod for pod in pods if pod_owner(pod) in owners]
+
+    def put_pod(self, pod: Pod) -> None:
+        """In place of one of the same name."""
+        self._pods[pod.metadata.namespace][pod.metadata.key] = pod
 
     def remove_pods(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
-            self.pods.pop(pod.metadata.key, None)
+            self._pods[pod.metadata.namespace].pop(pod.metadata.key, None)
 
     def note_pods(self, workload: Workload, reason: str) -> int:
         """Afterwards the Workload and the runtime know which pods are on nodes. Returns how many

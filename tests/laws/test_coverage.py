@@ -216,10 +216,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/whatif/test_questions.py",
         "nodes are drained there, with and without room elsewhere",
     ),
-    "whatif/effects.py": (
-        "tests/unit/whatif/test_passes.py",
-        "in any cluster, sizes and quota agree there after every effect",
-    ),
     "whatif/live.py": (
         "tests/unit/whatif/test_main.py",
         "a cluster behind real HTTP is read there",

@@ -4,6 +4,7 @@ passes: the picture and the plan at 100, 1,000 and 10,000 Workloads.
 events: 5,000 events of pods a second, beside passes with 10,000 Workloads.
 victims: the plan of a claim on 100 to 1,000 jobs.
 bursts: the writes of a pass that shrinks 300 jobs.
+predictions: answers of `cede whatif` at 1,000 and 10,000 Workloads.
 failover: seconds until the second replica leads after the first was killed, 10,000 Workloads.
 owner: seconds until an owner has its quota back, beside stock Kueue; needs the local cluster.
 rate: Kueue's admissions a second with Cede beside it; needs the local cluster.
@@ -17,7 +18,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tests.bench.scheduler import admission_rate, bursts, failover, time_to_owner, victims
+from tests.bench.scheduler import (
+    admission_rate,
+    bursts,
+    failover,
+    predictions,
+    time_to_owner,
+    victims,
+)
 from tests.bench.scheduler.pictures import SCENARIOS, SIZES
 from tests.paths import TREE
 
@@ -28,6 +36,7 @@ GOAL_LOOP_MS = 100.0
 GOAL_BURST_MS = 300.0
 GOAL_BEHIND_S = 1.0
 GOAL_FAILOVER_S = 5.0
+GOAL_ANSWER_S = 60.0
 GOAL_STEP_S = 0.4
 """A step of the job of examples/gpt, on eight accelerators of the local cluster."""
 
@@ -77,6 +86,19 @@ def measure_victims(_: argparse.Namespace) -> bool:
             print_row((count, elastic, round(median, 1), round(max(durations), 1)))
             met &= median <= GOAL_VICTIMS_MS
     print(f"goal: ≤ {GOAL_VICTIMS_MS:g} ms")
+    return met
+
+
+def measure_predictions(_: argparse.Namespace) -> bool:
+    print_row(("workloads", "scenario", "question", "changes", "seconds"))
+    met = True
+    for size in SIZES[1:]:
+        for scenario in SCENARIOS:
+            for question in predictions.QUESTIONS:
+                seconds, changes = predictions.measure(size, scenario, question)
+                print_row((size.workloads, scenario, question, changes, f"{seconds:.1f}"))
+                met &= seconds <= GOAL_ANSWER_S
+    print(f"goal: ≤ {GOAL_ANSWER_S:g} s")
     return met
 
 
@@ -158,11 +180,12 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "events": measure_events,
     "victims": measure_victims,
     "bursts": measure_bursts,
+    "predictions": measure_predictions,
     "failover": measure_failover,
     "owner": measure_owner,
     "rate": measure_rate,
 }
-WITHOUT_CLUSTER = ("passes", "events", "victims", "bursts", "failover")
+WITHOUT_CLUSTER = ("passes", "events", "victims", "bursts", "predictions", "failover")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -48,7 +48,7 @@ def allocate(name: str, accelerators: int, **spec: Any) -> Json:
         "apiVersion": "cede.dev/v1alpha1",
         "kind": "ComputeAllocation",
         "metadata": {"name": name},
-        "spec": {"quotas": quotas, **spec},
+        "spec": {"quotas": quotas} | spec,
     }
 
 
@@ -101,6 +101,10 @@ def test_less_quota_shrinks_who_uses_more_than_there_is() -> None:
         ({"kind": "Job"}, "it must have a ComputeAllocation of cede.dev/v1alpha1"),
         (allocate("", 4), "the allocation has no metadata.name: give it one"),
         (allocate("vision", -1), "spec.quotas.0.accelerators of the allocation is wrong"),
+        (
+            allocate("vision", 4, quotas=[{"instanceType": "a100", "cpu": "much"}]),
+            "instance type a100: cpu is 'much', which is no quantity",
+        ),
         (allocate("vision", 4) | {"metadata": "x"}, "metadata of the allocation is wrong"),
     ],
 )

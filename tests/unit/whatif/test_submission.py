@@ -1,10 +1,18 @@
 """A Job as its user writes it → what the cluster would have, or why it cannot be asked for."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
+from hypothesis import given, settings
 
 from cede.api import names
 from cede.api.objects import Json
-from tests.builders.pictures import NOW, ClusterOf, JobOf, manifest
+from cede.commands.submit import Request
+from cede.commands.submit import manifest as made_by_command
+from tests.builders.pictures import NOW, ClusterOf, JobOf, manifest, policy
+from tests.builders.random_jobs import random_jobs
+from whatif.questions import ask_submit
 from whatif.submission import BadQuestion, Submission, submission, with_priority
 
 SPEC = manifest("gpt", 1)["spec"]
@@ -33,6 +41,17 @@ def test_an_elastic_job_waits_at_its_smallest_size() -> None:
     assert asked.job.metadata.annotations[names.DESIRED_SIZE] == "8"
 
 
+def test_the_runtime_may_come_from_the_image_of_cede() -> None:
+    """Its init container requests no more than the container that trains."""
+    cluster = replace(CLUSTER, policy=policy(runtime="Inject"))
+    picture = cluster.picture()
+    job = manifest("gpt", 8, sizes="2-8")
+    asked = submission(job, "vision", picture.objects, picture.policy, NOW)
+    assert asked.complaints == ()
+    (container,) = asked.workload.spec.podSets[0].template.spec.initContainers
+    assert names.GPU not in container.resources.requests
+
+
 def test_the_priority_is_that_of_the_class() -> None:
     workload = submitted(manifest("gpt", 1, priority="inference")).workload
     assert with_priority(workload, {"inference": 100}).spec.priority == 100
@@ -43,6 +62,13 @@ def test_pods_beyond_the_completions_get_no_quota() -> None:
     job = manifest("gpt", 8)
     job["spec"] |= {"completions": 3, "completionMode": "NonIndexed"}
     assert submitted(job).workload.spec.podSets[0].count == 3
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    job = manifest("gpt", 1)
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": 0.5}}
+    (container,) = submitted(job).workload.spec.podSets[0].template.spec.containers
+    assert container.resources.limits == {"cpu": "0.5"}
 
 
 def test_all_complaints_of_the_webhook_are_told_at_once() -> None:
@@ -84,6 +110,10 @@ def test_all_complaints_of_the_webhook_are_told_at_once() -> None:
             id="a field of another type",
         ),
         pytest.param(
+            manifest("gpt", 1, gpus="many"), "vision", "which is no quantity", id="no quantity"
+        ),
+        pytest.param(manifest("gpt", 10**9), "vision", "at most 100000", id="too many pods"),
+        pytest.param(
             manifest("gpt", 1) | {"spec": None}, "vision", "has no spec.template", id="no spec"
         ),
     ],
@@ -100,3 +130,28 @@ def test_a_namespace_whose_queue_is_not_there_yet_is_told() -> None:
     objects = picture.objects.__class__(allocations=picture.objects.allocations)
     with pytest.raises(BadQuestion, match="has no LocalQueue default"):
         submission(manifest("gpt", 1), "vision", objects, picture.policy, NOW)
+
+
+@given(random_jobs())
+@settings(max_examples=300, deadline=None)
+def test_whatever_the_file_has_there_is_an_answer_or_one_line(job: Json) -> None:
+    """Any field may be anything: no question ends in another exception."""
+    metadata = job["metadata"] | {"name": "asked"}
+    with suppress(BadQuestion):
+        ask_submit(CLUSTER.picture(), job | {"metadata": metadata}, "vision")
+
+
+def test_the_job_that_cede_submit_prints_can_be_asked_for() -> None:
+    request = Request(
+        namespace="vision",
+        name="train",
+        image="registry.example/training",
+        command=("python", "-m", "elastic_runtime", "train.py"),
+        sizes="2-8",
+        desired=8,
+        grace="",
+        priority_class="",
+        gpus=1,
+    )
+    asked = submitted(made_by_command(request), "")
+    assert (asked.complaints, asked.workload.spec.podSets[0].count) == ((), 2)
