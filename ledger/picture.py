@@ -1,0 +1,194 @@
+"""PURE. What the objects of the cluster say now: capacity, what teams own, what jobs hold."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cede.api import names
+from cede.api.allocation import ComputeAllocation
+from cede.api.kueue import Workload
+from cede.api.objects import Condition, condition, is_true, unix
+from cede.api.policy import ClusterPolicy
+from cede.api.resources import FlavorResource, Quota, amount
+from cede.api.workload_identity import identity, owner
+from cede.api.workload_quota import assigned, has_quota, replaced_slice
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The quota of a team, by (instance type, resource); only accelerators and partitions."""
+
+    # by the spec of its allocation
+    owned: Quota = field(default_factory=Quota)
+    # what its queue has now: less while nodes are down
+    available: Quota = field(default_factory=Quota)
+    lends: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A Workload that has not finished, and the quota that it has."""
+
+    team: str
+    namespace: str
+    job: str
+    # of the object that people call the job
+    uid: str
+    workload_uid: str
+    priority_class: str
+    # Unix seconds; 0.0 while it waits
+    since: float
+    pods: int
+    # by (instance type, resource); empty while it waits
+    amounts: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The cluster at one moment."""
+
+    # the resources that are accelerators, or partitions of them
+    accelerators: frozenset[str] = frozenset()
+    # what all healthy nodes offer to jobs
+    capacity: Quota = field(default_factory=Quota)
+    teams: Mapping[str, Team] = field(default_factory=dict)
+    # by team
+    holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
+    shares_unallocated: bool = True
+
+
+class PictureReader:
+    """Reads an object again only when it has changed, so that what stayed is the same object."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[Workload, Holding | None]] = {}
+        self._holdings: dict[str, tuple[Holding, ...]] = {}
+        self._teams: dict[str, tuple[ComputeAllocation, frozenset[str], Team]] = {}
+
+    def read(
+        self,
+        policy: ClusterPolicy,
+        allocations: Iterable[ComputeAllocation],
+        workloads: Iterable[Workload],
+    ) -> Picture:
+        resources = _accelerators(policy)
+        return Picture(
+            accelerators=resources,
+            capacity=_capacity(policy, resources),
+            teams=self._read_teams(allocations, resources),
+            holdings=self._read_holdings(workloads),
+            shares_unallocated=policy.spec.shareUnallocated,
+        )
+
+    def _read_teams(
+        self, allocations: Iterable[ComputeAllocation], resources: frozenset[str]
+    ) -> dict[str, Team]:
+        present = {}
+        for allocation in allocations:
+            name = allocation.metadata.name
+            kept = self._teams.get(name)
+            if kept and kept[0] is allocation and kept[1] == resources:
+                present[name] = kept
+            else:
+                present[name] = (allocation, resources, read_team(allocation, resources))
+        self._teams = present
+        return {name: team for name, (_, _, team) in present.items()}
+
+    def _read_holdings(self, workloads: Iterable[Workload]) -> dict[str, tuple[Holding, ...]]:
+        present = {}
+        replaced = set()
+        for workload in workloads:
+            kept = self._read.get(workload.metadata.uid)
+            if not kept or kept[0] is not workload:
+                kept = (workload, read_holding(workload))
+            present[workload.metadata.uid] = kept
+            slice_key = replaced_slice(workload)
+            if slice_key and kept[1] and kept[1].amounts:
+                replaced.add(slice_key)
+        self._read = present
+        by_team: dict[str, list[Holding]] = {}
+        for workload, holding in present.values():
+            if holding and workload.metadata.key not in replaced:
+                by_team.setdefault(holding.team, []).append(holding)
+        self._holdings = {
+            team: self._kept(team, sorted(holdings, key=_age)) for team, holdings in by_team.items()
+        }
+        return self._holdings
+
+    def _kept(self, team: str, holdings: list[Holding]) -> tuple[Holding, ...]:
+        old = self._holdings.get(team, ())
+        is_same = len(old) == len(holdings) and all(map(_is, old, holdings))
+        return old if is_same else tuple(holdings)
+
+
+def _is(first: Holding, second: Holding) -> bool:
+    return first is second
+
+
+def _age(holding: Holding) -> tuple[bool, float, str]:
+    """Those with quota first, the oldest before the others."""
+    return (not holding.amounts, holding.since, holding.workload_uid)
+
+
+def _accelerators(policy: ClusterPolicy) -> frozenset[str]:
+    types = policy.spec.instanceTypes
+    partitions = {name for type_ in types for name in type_.partitions}
+    return frozenset({type_.accelerator for type_ in types} | partitions)
+
+
+def _capacity(policy: ClusterPolicy, resources: frozenset[str]) -> Quota:
+    return Quota(
+        {
+            (type_.name, resource): amount(resource, type_.healthy[resource])
+            for type_ in policy.status.instanceTypes
+            for resource in resources & type_.healthy.keys()
+        }
+    )
+
+
+def read_team(allocation: ComputeAllocation, resources: frozenset[str]) -> Team:
+    owned = Quota()
+    available = Quota()
+    for entry in allocation.status.quotas:
+        for resource in resources:
+            key = (entry.instanceType, resource)
+            owned[key] = amount(resource, entry.nominal.get(resource, 0))
+            available[key] = amount(resource, entry.healthy.get(resource, 0))
+    # without the zeros
+    return Team(+owned, +available, allocation.spec.sharing.strategy != "DontLend")
+
+
+def read_holding(workload: Workload) -> Holding | None:
+    """None if it has finished, or belongs to a guard."""
+    metadata = workload.metadata
+    if is_true(workload.status.conditions, names.FINISHED):
+        return None
+    if metadata.namespace == names.GUARD_NAMESPACE:
+        return None
+    pods = 0
+    amounts = Quota()
+    since = 0.0
+    admission = workload.status.admission
+    # Kueue: pkg/workload/workload.go, HasActiveQuotaReservation
+    if admission and has_quota(workload) and workload.spec.active:
+        pods, usage = assigned(workload)
+        amounts = Quota({key: value for key, value in usage.items() if _may_count(key, value)})
+        reserved = condition(workload.status.conditions, names.QUOTA_RESERVED) or Condition()
+        since = unix(reserved.lastTransitionTime)
+    job = owner(workload)
+    priority_class = workload.spec.priorityClassRef
+    return Holding(
+        team=admission.clusterQueue if admission else "",
+        namespace=metadata.namespace,
+        job=job.name if job else metadata.name,
+        uid=identity(workload),
+        workload_uid=metadata.uid,
+        priority_class=priority_class.name if priority_class else "",
+        since=since,
+        pods=pods,
+        amounts=amounts,
+    )
+
+
+def _may_count(key: FlavorResource, value: int) -> bool:
+    """Accelerators are extended resources, whose names have a domain."""
+    return value > 0 and "/" in key[1]
