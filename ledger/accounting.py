@@ -59,7 +59,7 @@ def account(pieces: Iterable[Piece], backlogs: Backlogs, entries: Entries) -> No
                 seen_pieces.append(piece)
         _add_shared(entries, day, seen_pieces)
         _add_teams(entries, day, seen_pieces, backlogs)
-    entries.gaps = _joined(entries.gaps)
+    entries.gaps = joined(entries.gaps)
 
 
 def by_day(pieces: Iterable[Piece]) -> Iterator[tuple[str, list[Piece]]]:
@@ -152,13 +152,13 @@ def private_use(team: TeamUse, key: FlavorResource, length: int, backlog: int) -
     return backlog + team.borrowed[key] * length - made_up, own * length + made_up
 
 
-def _joined(gaps: list[Gap]) -> list[Gap]:
-    """Without the cuts at midnight."""
-    joined = list[Gap]()
+def joined(gaps: Iterable[Gap]) -> list[Gap]:
+    """A gap that goes on is one gap, also over midnight."""
+    result = list[Gap]()
     for gap in gaps:
-        last = joined[-1] if joined else None
+        last = result[-1] if result else None
         if last and last.end == gap.begin and last.reason == gap.reason:
-            joined[-1] = Gap(last.begin, gap.end, gap.reason)
+            result[-1] = Gap(last.begin, gap.end, gap.reason)
         else:
-            joined.append(gap)
-    return joined
+            result.append(gap)
+    return result

@@ -18,7 +18,8 @@ class Daily:
 
     # SQLite then keeps the long keys once
     __table_args__: ClassVar[dict[str, bool]] = {"sqlite_with_rowid": False}
-    day: Mapped[str] = mapped_column(primary_key=True)
+    # before the other columns of the key
+    day: Mapped[str] = mapped_column(primary_key=True, sort_order=-1)
 
 
 class Book(Base):

@@ -1,4 +1,4 @@
-"""What quota a Workload has. Its size and usage are tried with those of its job, in the scheduler."""
+"""What quota a Workload has. Its size is tried with that of its job: test_read_workloads.py."""
 
 from cede.api.workload_quota import assigned, has_quota, replaced_slice
 from tests.builders.kueue_objects import workload
