@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from kubernetes.aio.config import ConfigException
+
 from cede.api import names
 from cede.api.audit_chain import Head, parse_head
 from cede.kube import service
@@ -42,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     month.add_argument("--month", type=_month, required=True, metavar="2026-11")
     month.add_argument(
         "--by",
+        dest="table",
         choices=tuple(statement.TABLES),
         default="team",
         help="the table in the CSV: one row for each of these (default: team)",
@@ -77,9 +80,9 @@ async def run(client: Client, flags: service.Flags, database: Database) -> None:
     await service.run_replica(controller, client, flags, LEADERSHIP)
 
 
-def print_statement(database: Database, month: Month, by: str, output: str) -> None:
+def print_statement(database: Database, month: Month, table: str, output: str) -> None:
     sums = month_sums.read_month(database, month)
-    text = statement.as_json(sums) if output == "json" else statement.as_csv(sums, by)
+    text = statement.as_json(sums) if output == "json" else statement.as_csv(sums, table)
     print(text.rstrip("\n"))
 
 
@@ -92,7 +95,7 @@ def verify(database: Database, head: Head | None, kubeconfig: str | None) -> Non
     """Exits with 1 if the audit is not intact, and with 2 if that could not be checked."""
     try:
         noted = head or asyncio.run(noted_head(kubeconfig))
-    except (ApiError, OSError, ValueError) as error:
+    except (ApiError, ConfigException, OSError, ValueError) as error:
         print(f"the newest record cannot be read from the cluster: {error}", file=sys.stderr)
         print("name it with --head, as a log of the ledger has it", file=sys.stderr)
         sys.exit(NOT_CHECKED)
@@ -109,7 +112,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         database = Database(given.database)
         if given.command == "statement":
-            print_statement(database, given.month, given.by, given.output)
+            print_statement(database, given.month, given.table, given.output)
         elif given.command == "verify":
             verify(database, given.head, given.kubeconfig)
         else:

@@ -148,8 +148,9 @@ def _add_sums(
     columns = table.__table__.columns
     key_names = [column.name for column in columns if column.primary_key]
     sum_names = [column.name for column in columns if not column.primary_key]
+    nothing = dict.fromkeys(sum_names, 0)
     rows = [
-        dict(zip(key_names, key, strict=True)) | {name: values.get(name, 0) for name in sum_names}
+        nothing | dict(values) | dict(zip(key_names, key, strict=True))
         for key, values in sums.items()
     ]
     if not rows:

@@ -24,7 +24,6 @@ NOW = 1_795_132_800 * SECOND
 DAY = "2026-11-20"
 
 
-@cache
 def policy(capacity: int = 16, **spec: Any) -> ClusterPolicy:
     """One type of node, whose healthy nodes have this many accelerators."""
     types = [{"name": TYPE, "accelerators": 8, "cpu": "190", "memory": "1900Gi"}]

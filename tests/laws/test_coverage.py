@@ -134,6 +134,22 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/test_session.py",
         "protocols only; mypy checks who fulfils them",
     ),
+    "ledger/audit_head.py": (
+        "tests/unit/ledger/test_controller.py",
+        "what is noted, and what keeps it from being noted, is tried there over the wire",
+    ),
+    "ledger/month_sums.py": (
+        "tests/unit/ledger/test_books.py",
+        "what is read is compared there with what was written, in both databases",
+    ),
+    "ledger/tables.py": (
+        "tests/unit/ledger/test_books.py",
+        "tables only; both databases make them there",
+    ),
+    "ledger/usage.py": (
+        "tests/unit/ledger/test_accounting.py",
+        "every figure is tried there; that the sums are exact, in test_bookkeeper.py",
+    ),
     "quota_controller/__main__.py": (
         "tests/integration/test_quota_controller.py",
         "the deployed controller starts by it",

@@ -4,21 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cede.api.allocation import ComputeAllocation
-from cede.api.audit_chain import complaint
 from cede.api.kueue import Workload
-from ledger.bookkeeper import MAX_SILENCE, WRITE_INTERVAL
+from ledger.bookkeeper import WRITE_INTERVAL
 from ledger.timeline import SECOND
 from tests.builders.ledger import (
     NOW,
     Ledger,
     allocation,
-    cession,
     policy,
     seen_at,
     workload,
@@ -214,118 +211,3 @@ def test_to_look_twice_or_in_another_order_changes_nothing(history: list[Moment]
     for played in (once, twice):
         played.finish(history[-1])
     assert once.ledger.total == twice.ledger.total
-
-
-# --- single histories -----------------------------------------------------------------------------
-GPT = [workload("gpt", pods=4)]
-
-
-def looks(ledger: Ledger, start: int, end: int, **picture: Any) -> None:
-    for second in range(start, end + 1, 10):
-        ledger.look(seen_at(NOW + second * SECOND, **picture))
-
-
-def test_a_database_that_refuses_for_hours_loses_nothing() -> None:
-    """Nor does the ledger need more memory the longer that lasts."""
-    ledger = Ledger()
-    for second in range(0, 7200, 10):
-        pods = 4 if second % 20 else 8
-        moment = seen_at(NOW + second * SECOND, workloads=[workload("gpt", pods=pods)])
-        ledger.look(moment, refuses=True)
-    looks(ledger, 7200, 7210, workloads=GPT)
-    assert ledger.job("gpt")["used"] == (6 * 7200 + 4 * 10) * SECOND
-    assert ledger.gap == 0
-    assert len(ledger.total.jobs) == 1
-
-
-def test_a_silent_server_is_a_gap_from_its_last_sign() -> None:
-    ledger = Ledger()
-    looks(ledger, 0, 60, workloads=GPT)
-    silence = MAX_SILENCE // SECOND
-    for second in range(70, silence + 100, 10):
-        ledger.look(seen_at(NOW + second * SECOND, workloads=GPT, confirmed=NOW + 65 * SECOND))
-    end = silence + 100
-    looks(ledger, end, end + 20, workloads=[workload("gpt", pods=8)])
-    assert ledger.job("gpt")["used"] == (65 * 4 + 20 * 8) * SECOND
-    [gap] = ledger.total.gaps
-    assert (gap.begin - NOW, gap.end - NOW) == (65 * SECOND, end * SECOND)
-    assert gap.reason == "the API server was silent"
-
-
-def test_what_a_quiet_server_confirms_later_is_counted_then() -> None:
-    """A server says once a minute that nothing has changed."""
-    ledger = Ledger()
-    for second in range(0, 130, 10):
-        confirmed = NOW + second // 60 * 60 * SECOND
-        ledger.look(seen_at(NOW + second * SECOND, workloads=GPT, confirmed=confirmed))
-    assert ledger.job("gpt")["used"] == 4 * 120 * SECOND
-    assert ledger.gap == 0
-
-
-def test_without_a_policy_nothing_can_be_counted() -> None:
-    ledger = Ledger()
-    looks(ledger, 0, 50, workloads=GPT, without_policy=True)
-    looks(ledger, 60, 90, workloads=GPT)
-    assert ledger.job("gpt")["used"] == 4 * 30 * SECOND
-    assert [gap.reason for gap in ledger.total.gaps] == ["there was no ClusterPolicy"]
-
-
-def test_a_machine_that_slept_is_a_gap() -> None:
-    ledger = Ledger()
-    looks(ledger, 0, 20, workloads=GPT)
-    looks(ledger, 3600, 3620, workloads=GPT)
-    assert ledger.job("gpt")["used"] == 4 * 40 * SECOND
-    assert [gap.reason for gap in ledger.total.gaps] == ["the ledger made no pass"]
-
-
-# --- the audit ------------------------------------------------------------------------------------
-def kinds(ledger: Ledger) -> list[tuple[str, str]]:
-    return [(record.kind, record.name) for record in ledger.audit]
-
-
-def test_quotas_the_policy_and_take_backs_are_recorded_once_and_when_they_change() -> None:
-    ledger = Ledger()
-    looks(ledger, 0, 20)
-    assert kinds(ledger) == [
-        ("ClusterPolicy", "default"),
-        ("ComputeAllocation", "research"),
-        ("ComputeAllocation", "vision"),
-    ]
-    ledger.restart(NOW + 30 * SECOND)
-    asked, ended = cession(("gpt", 8, 4)), cession(("gpt", 8, 4), phase="Completed", released=True)
-    looks(ledger, 30, 40, cessions=[asked])
-    looks(ledger, 50, 60, cessions=[ended])
-    looks(ledger, 70, 80)
-    looks(ledger, 90, 100, allocations=[allocation("research", 16)])
-    assert kinds(ledger)[3:] == [
-        ("Cession", "c"),
-        ("Cession", "c"),
-        ("ComputeAllocation", "research"),
-        ("ComputeAllocation", "vision"),
-    ]
-    assert ledger.audit[-1].content == '{"deleted":true}'
-    assert complaint(ledger.audit, ledger.books.head) == ""
-
-
-def test_what_nodes_and_jobs_change_in_a_status_is_no_change_of_quota() -> None:
-    ledger = Ledger()
-    looks(ledger, 0, 20)
-    before = len(ledger.audit)
-    looks(
-        ledger,
-        30,
-        40,
-        allocations=[allocation("research", 8, 4), allocation("vision")],
-        cluster_policy=policy(12),
-    )
-    assert len(ledger.audit) == before
-
-
-def test_records_that_could_not_be_written_follow_in_order() -> None:
-    ledger = Ledger()
-    ledger.look(seen_at(NOW), refuses=True)
-    ledger.look(seen_at(NOW + SECOND, allocations=[allocation("research", 16)]), refuses=True)
-    looks(ledger, 2, 2, allocations=[allocation("research", 4)])
-    names = [name for _, name in kinds(ledger)]
-    assert names == ["default", "research", "vision", "research", "vision", "research"]
-    assert complaint(ledger.audit, ledger.books.head) == ""
