@@ -14,6 +14,8 @@ LOCK_TIMEOUT_S = 1
 CURES = {
     "disk is full": "make room on its volume; nothing is lost while the ledger runs",
     "locked": "end the other program that has it open; nothing is lost while the ledger runs",
+    "lock timeout": "end the other transaction; nothing is lost while the ledger runs",
+    "Can't create a connection": "start it, or correct the URL; nothing is lost meanwhile",
     "no such table": "start `python -m ledger`, which makes the tables, or correct the URL",
     "does not exist": "create it, or start `python -m ledger`, which makes the tables",
     "readonly": "give the ledger's user the right to write it",
@@ -61,6 +63,7 @@ class Database:
             cursor.execute("PRAGMA synchronous=FULL")
         else:
             cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+            connection.commit()
         cursor.close()
 
     def close(self) -> None:

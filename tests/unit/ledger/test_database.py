@@ -37,6 +37,7 @@ def test_a_password_is_in_no_message() -> None:
         books.open_books(database, NOW)
     assert "secret" not in str(raised.value)
     assert str(raised.value).startswith("postgresql://me:***@127.0.0.1")
+    assert "start it, or correct the URL" in str(raised.value)
 
 
 def test_tables_of_another_version_are_refused(database: Database) -> None:
@@ -76,6 +77,22 @@ def test_a_locked_database_is_written_later(sqlite: Database, tmp_path: Path) ->
     other.close()
     books.add(sqlite, BATCH)
     assert books.open_books(sqlite, NOW).written == NOW + 1
+
+
+def test_a_row_that_is_locked_is_written_later(postgres_url: str) -> None:
+    database, other = Database(postgres_url), Database(postgres_url)
+    with database.transaction() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    books.open_books(database, NOW)
+    with other.transaction() as lock:
+        lock.execute(text("SELECT * FROM book FOR UPDATE"))
+        with pytest.raises(DatabaseError, match="lock timeout: end the other transaction"):
+            books.add(database, BATCH)
+    books.add(database, BATCH)
+    assert books.open_books(database, NOW).written == NOW + 1
+    database.close()
+    other.close()
 
 
 def test_a_reader_does_not_stop_the_writer(sqlite: Database) -> None:

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from cede.api.objects import CONFIG_MAPS
+from cede.api import names
+from cede.api.audit_chain import parse_head
+from cede.api.objects import CONFIG_MAPS, LEASES
+from cede.kube import service
 from ledger import books
-from ledger.__main__ import NOT_CHECKED, NOT_INTACT, main, parser
+from ledger.__main__ import NOT_CHECKED, NOT_INTACT, main, parser, run
 from ledger.bookkeeper import Bookkeeper
 from ledger.database import Database
 from ledger.timeline import SECOND
 from tests.builders.ledger import NOW, seen_at, workload
 from tests.fakes.api_server import ApiServer
 from tests.fakes.kubeconfig import kubeconfig
-from tests.harness.running_ledger import HEAD
+from tests.harness.running_ledger import HEAD, ledger_world
 
 
 @pytest.fixture
@@ -62,6 +65,22 @@ def cluster(folder: Path, head: str) -> Iterator[str]:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         loop.close()
+
+
+async def test_the_process_counts_while_it_leads(sqlite: Database) -> None:
+    """Its caches, its lease and its first write are those of the deployed one."""
+    flags = service.Flags("ledger-0", None, 0, "INFO")
+    async with ledger_world(sqlite) as world:
+        process = asyncio.create_task(run(world.client, flags, sqlite))
+        while not world.head:
+            await world.server.change(world.server.version)
+        process.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await process
+        lease = world.server.get(LEASES, (names.SYSTEM_NAMESPACE, names.LEDGER))
+    assert lease
+    assert lease["spec"]["holderIdentity"] == "", "it was released"
+    assert books.verify(sqlite, parse_head(world.head))[0] == ""
 
 
 def test_a_statement_as_csv(url: str, capsys: pytest.CaptureFixture[str]) -> None:
