@@ -1,4 +1,5 @@
-"""`python -m ledger`: counts accelerator-hours while this replica leads; `statement`, `verify`."""
+"""`python -m ledger`: counts accelerator-hours while this replica leads; `statement`,
+`audit` and `verify` read."""
 
 import argparse
 import asyncio
@@ -11,13 +12,13 @@ from collections.abc import Sequence
 from kubernetes.aio.config import ConfigException
 
 from cede.api import names
-from cede.api.audit_chain import Head, parse_head
-from cede.kube import service
+from cede.api.audit_chain import Head, line_of, parse_head
+from cede.kube import audit_head, service
 from cede.kube.client import Client
 from cede.kube.connection import connect
 from cede.kube.errors import ApiError
 from cede.kube.lease import Times
-from ledger import audit_head, books, month_sums, statement
+from ledger import books, month_sums, statement
 from ledger.controller import Controller
 from ledger.database import Database, DatabaseError
 from ledger.months import Month, parse_month
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         help="the table in the CSV: one row for each of these (default: team)",
     )
     month.add_argument("-o", "--output", choices=("csv", "json"), default="csv")
+    commands.add_parser("audit", help="print the records of the audit, for `cede audit verify`")
     verify = commands.add_parser("verify", help="check that nobody has changed the audit")
     verify.add_argument(
         "--head",
@@ -113,6 +115,9 @@ def main(arguments: Sequence[str]) -> None:
         database = Database(given.database)
         if given.command == "statement":
             print_statement(database, given.month, given.table, given.output)
+        elif given.command == "audit":
+            for record in books.read_audit(database):
+                print(line_of(record))
         elif given.command == "verify":
             verify(database, given.head, given.kubeconfig)
         else:

@@ -1,6 +1,7 @@
 """The books in the database: where they end, and how something is added to them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -63,18 +64,23 @@ def verify(database: Database, head: Head | None) -> tuple[str, Head | None]:
     record must be there."""
     last = None
 
-    def records() -> Iterator[AuditRecord]:
+    def noting_the_last() -> Iterator[AuditRecord]:
         nonlocal last
-        for row in connection.execute(query.execution_options(yield_per=ROWS_OF_A_PAGE)):
-            record = AuditRecord(*row)
+        for record in records:
             last = record.head
             yield record
 
+    with closing(read_audit(database)) as records:
+        return complaint(noting_the_last(), head), last
+
+
+def read_audit(database: Database) -> Generator[AuditRecord, None, None]:
+    """All records, in order, a page at a time."""
     query = select(*AuditRow.__table__.columns).order_by(AuditRow.number)
     with database.transaction() as connection:
         database.check_schema(connection)
-        wrong = complaint(records(), head)
-    return wrong, last
+        for row in connection.execute(query.execution_options(yield_per=ROWS_OF_A_PAGE)):
+            yield AuditRecord(*row)
 
 
 def add(database: Database, batch: Batch) -> None:

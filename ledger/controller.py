@@ -13,10 +13,11 @@ from cede.api.cession import Cession
 from cede.api.kueue import Workload
 from cede.api.objects import ALLOCATIONS, CESSIONS, POLICIES, WORKLOADS
 from cede.api.policy import ClusterPolicy
+from cede.kube import audit_head
 from cede.kube.cache import Cache
 from cede.kube.client import Client
 from cede.kube.threads import run_in_thread
-from ledger import audit_head, books
+from ledger import books
 from ledger.bookkeeper import Batch, Bookkeeper, Seen
 from ledger.database import Database, DatabaseError
 from ledger.timeline import SECOND

@@ -5,7 +5,7 @@ Who knows the newest hash from elsewhere also detects that the newest records ar
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 
 from cede.api.objects import Json
@@ -51,6 +51,23 @@ class AuditRecord:
     @property
     def head(self) -> Head:
         return Head(self.number, self.hash)
+
+
+def line_of(record: AuditRecord) -> str:
+    """The record as a line of JSON."""
+    return json.dumps(asdict(record), ensure_ascii=False)
+
+
+def parse_record(line: str) -> AuditRecord:
+    """The reverse of `line_of`. Raises ValueError."""
+    try:
+        record = AuditRecord(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{line[:80]!r} is no record of the audit: {error}") from error
+    texts = (record.time, record.kind, record.name, record.content, record.previous, record.hash)
+    if not isinstance(record.number, int) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{line[:80]!r} is no record of the audit: a field has another type")
+    return record
 
 
 def canonical(content: Json) -> str:

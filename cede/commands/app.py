@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
+from cede.commands.audit import audit
 from cede.commands.command import (
     CONTEXT,
     DONE,
@@ -60,6 +61,7 @@ COMMANDS: tuple[tuple[Command, Sequence[str]], ...] = (
     (resize, FACTS),
     (priority, FACTS),
     (doctor, FACTS),
+    (audit, FACTS),
     (release, FACTS),
     (uninstall, FACTS),
     (version, FACTS),

@@ -134,7 +134,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "tests/unit/elastic_runtime/test_session.py",
         "protocols only; mypy checks who fulfils them",
     ),
-    "ledger/audit_head.py": (
+    "cede/kube/audit_head.py": (
         "tests/unit/ledger/test_controller.py",
         "what is noted, and what keeps it from being noted, is tried there over the wire",
     ),

@@ -212,7 +212,8 @@ def check_kubectl(words: list[str]) -> None:
     verb = words[1]
     assert verb in {"annotate", "apply", "delete", "describe", "exec", "get", "explain", "wait"}
     if verb == "exec":
-        check_python(words[words.index("--") + 1 :])
+        command = words[words.index("--") + 1 :]
+        check_python(command[: command.index(">")] if ">" in command else command)
         return
     files = [words[i + 1] for i, word in enumerate(words) if word == "-f"]
     if "-k" in words:

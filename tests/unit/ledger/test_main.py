@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cede.api import names
-from cede.api.audit_chain import parse_head
+from cede.api.audit_chain import complaint, parse_head, parse_record
 from cede.api.objects import CONFIG_MAPS, LEASES
 from cede.kube import service
 from ledger import books
@@ -93,6 +93,13 @@ def test_a_statement_as_csv(url: str, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_statement_as_json(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--database", url, "statement", "--month", "2026-11", "-o", "json"])
     assert '"difference": "0.000000"' in capsys.readouterr().out
+
+
+def test_the_records_of_the_audit_as_lines(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--database", url, "audit"])
+    records = [parse_record(line) for line in capsys.readouterr().out.splitlines()]
+    assert complaint(records, parse_head(head_of(url))) == ""
+    assert [record.name for record in records] == ["default", "research", "vision"]
 
 
 def test_an_audit_that_has_what_the_cluster_noted_is_intact(

@@ -13,14 +13,19 @@ log = logging.getLogger(__name__)
 KEY = (names.SYSTEM_NAMESPACE, names.LEDGER)
 
 
-async def read(client: Client) -> Head | None:
-    """None if none was noted yet. Raises ApiError, and ValueError if somebody wrote something
-    else."""
+async def read_text(client: Client) -> str:
+    """Empty if none was noted yet. Raises ApiError."""
     try:
         config_map = await client.get(CONFIG_MAPS, MetadataOnly, KEY)
     except NotFound:
-        return None
-    text = config_map.metadata.annotations.get(names.AUDIT_HEAD, "")
+        return ""
+    return config_map.metadata.annotations.get(names.AUDIT_HEAD, "")
+
+
+async def read(client: Client) -> Head | None:
+    """None if none was noted yet. Raises ApiError, and ValueError if somebody wrote something
+    else."""
+    text = await read_text(client)
     return parse_head(text) if text else None
 
 
