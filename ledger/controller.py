@@ -31,8 +31,11 @@ FAILED_WRITES = Counter(
 )
 GAP_SECONDS = Counter("cede_ledger_gap_seconds_total", "Time that the books show as not recorded.")
 AUDIT_INTACT = Gauge(
-    "cede_ledger_audit_intact", "0 if the audit was changed, or lacks the record that was noted."
+    "cede_ledger_audit_intact",
+    "0 if the audit is known to be changed, or to lack the record that was noted.",
 )
+# a replica that does not lead knows nothing of it
+AUDIT_INTACT.set(1)
 
 
 class Controller:
