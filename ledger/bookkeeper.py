@@ -136,13 +136,18 @@ class Bookkeeper:
 
     def batch(self) -> Batch | None:
         """What is to be written now; None if that can wait."""
+        ready = min(self._confirmed, self._timeline.noted) - self._written
+        if ready < WRITE_INTERVAL and not self._audit:
+            return None
         pieces, self._timeline = timeline.take(self._timeline, self._confirmed)
         account(pieces, self._backlogs, self._entries)
-        until = self._timeline.written
-        if until - self._written < WRITE_INTERVAL and not self._audit:
-            return None
-        take_backs = tuple(self._take_backs.values())
-        return Batch(self._written, until, self._entries, take_backs, tuple(self._audit))
+        return Batch(
+            since=self._written,
+            until=self._timeline.written,
+            entries=self._entries,
+            take_backs=tuple(self._take_backs.values()),
+            audit=tuple(self._audit),
+        )
 
     def has_written(self, batch: Batch) -> None:
         """The database has the batch, which is the last that was returned."""

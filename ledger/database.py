@@ -10,11 +10,14 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from ledger.tables import SCHEMA, Book
 
 LOCK_TIMEOUT_S = 1
-"""No pass waits longer for a database that somebody else has locked, or that does not answer."""
+"""No pass waits longer for a database that somebody else has locked."""
+ANSWER_TIMEOUT_S = 5
+"""No pass waits longer for a server that does not answer."""
 CURES = {
     "disk is full": "make room on its volume; nothing is lost while the ledger runs",
     "locked": "end the other program that has it open; nothing is lost while the ledger runs",
     "lock timeout": "end the other transaction; nothing is lost while the ledger runs",
+    "timed out": "see why it does not answer; nothing is lost while the ledger runs",
     "Can't create a connection": "start it, or correct the URL; nothing is lost meanwhile",
     "no such table": "start `python -m ledger`, which makes the tables, or correct the URL",
     "does not exist": "create it, or start `python -m ledger`, which makes the tables",
@@ -47,9 +50,10 @@ class Database:
         # of the drivers for PostgreSQL, this one has a licence that Cede's images may have
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+pg8000")
+        timeout_s = LOCK_TIMEOUT_S if self.dialect == "sqlite" else ANSWER_TIMEOUT_S
         try:
             self._engine = create_engine(
-                parsed, connect_args={"timeout": LOCK_TIMEOUT_S}, pool_pre_ping=True
+                parsed, connect_args={"timeout": timeout_s}, pool_pre_ping=True
             )
         except (NoSuchModuleError, ImportError) as error:
             raise DatabaseError(f"{self.name} has no driver here ({error}): {form}") from error

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import is_
+from typing import NamedTuple
 
 from cede.api import names
 from cede.api.allocation import ComputeAllocation
 from cede.api.kueue import Workload
-from cede.api.objects import Condition, condition, is_true, unix
+from cede.api.objects import Condition, Key, condition, is_true, unix
 from cede.api.policy import ClusterPolicy
 from cede.api.resources import FlavorResource, Quota, amount
 from cede.api.workload_identity import identity, owner
@@ -56,12 +58,21 @@ class Picture:
     shares_unallocated: bool = True
 
 
+class ReadWorkload(NamedTuple):
+    workload: Workload
+    holding: Holding | None
+    # of a scale-up: the Workload that it replaces
+    replaces: Key | None
+
+
 class PictureReader:
     """Reads an object again only when it has changed, so that what stayed is the same object."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[Workload, Holding | None]] = {}
-        self._holdings: dict[str, tuple[Holding, ...]] = {}
+        # by uid
+        self._workloads: dict[str, ReadWorkload] = {}
+        # by team: as they came, and in their order
+        self._holdings: dict[str, tuple[list[Holding], tuple[Holding, ...]]] = {}
         self._teams: dict[str, tuple[ComputeAllocation, frozenset[str], Team]] = {}
 
     def read(
@@ -97,31 +108,33 @@ class PictureReader:
         present = {}
         replaced = set()
         for workload in workloads:
-            kept = self._read.get(workload.metadata.uid)
-            if not kept or kept[0] is not workload:
-                kept = (workload, read_holding(workload))
-            present[workload.metadata.uid] = kept
-            slice_key = replaced_slice(workload)
-            if slice_key and kept[1] and kept[1].amounts:
-                replaced.add(slice_key)
-        self._read = present
+            uid = workload.metadata.uid
+            entry = self._workloads.get(uid)
+            if entry is None or entry.workload is not workload:
+                entry = ReadWorkload(workload, read_holding(workload), replaced_slice(workload))
+            present[uid] = entry
+            # for a moment both have quota
+            if entry.replaces and entry.holding and entry.holding.amounts:
+                replaced.add(entry.replaces)
+        self._workloads = present
         by_team: dict[str, list[Holding]] = {}
-        for workload, holding in present.values():
-            if holding and workload.metadata.key not in replaced:
+        for workload, holding, _ in present.values():
+            if holding and not (replaced and workload.metadata.key in replaced):
                 by_team.setdefault(holding.team, []).append(holding)
         self._holdings = {
-            team: self._kept(team, sorted(holdings, key=_age)) for team, holdings in by_team.items()
+            team: self._in_order(team, holdings) for team, holdings in by_team.items()
         }
-        return self._holdings
+        return {team: ordered for team, (_, ordered) in self._holdings.items()}
 
-    def _kept(self, team: str, holdings: list[Holding]) -> tuple[Holding, ...]:
-        old = self._holdings.get(team, ())
-        is_same = len(old) == len(holdings) and all(map(_is, old, holdings))
-        return old if is_same else tuple(holdings)
-
-
-def _is(first: Holding, second: Holding) -> bool:
-    return first is second
+    def _in_order(
+        self, team: str, holdings: list[Holding]
+    ) -> tuple[list[Holding], tuple[Holding, ...]]:
+        old, old_ordered = self._holdings.get(team, ([], ()))
+        if len(old) == len(holdings) and all(map(is_, old, holdings)):
+            return old, old_ordered
+        ordered = tuple(sorted(holdings, key=_age))
+        is_same = len(old_ordered) == len(ordered) and all(map(is_, old_ordered, ordered))
+        return holdings, old_ordered if is_same else ordered
 
 
 def _age(holding: Holding) -> tuple[bool, float, str]:

@@ -44,11 +44,6 @@ class Timeline:
     noted: int
     spans: tuple[Span, ...]
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is something to write."""
-        return self.written < self.noted
-
 
 def begin(written: int, now: int) -> Timeline:
     """The time since the last entry of an earlier process is a gap."""

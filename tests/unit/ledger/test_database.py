@@ -1,5 +1,7 @@
 """What a database refuses is one line that names it, with the cure; what it refused comes later."""
 
+import gc
+import socket
 import sqlite3
 from pathlib import Path
 
@@ -38,6 +40,16 @@ def test_a_password_is_in_no_message() -> None:
     assert "secret" not in str(raised.value)
     assert str(raised.value).startswith("postgresql://me:***@127.0.0.1")
     assert "start it, or correct the URL" in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_does_not_answer_is_given_up() -> None:
+    """pg8000 leaves its socket to the garbage collection."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/db")
+        with pytest.raises(DatabaseError, match="timed out: see why it does not answer"):
+            books.open_books(database, NOW)
+    gc.collect()
 
 
 def test_tables_of_another_version_are_refused(database: Database) -> None:
