@@ -14,7 +14,7 @@ from cede.api.objects import rfc3339
 from cede.api.policy import ClusterPolicy
 from ledger import timeline
 from ledger.accounting import Backlogs, Entries, account
-from ledger.changes import ContentReader, ObjectName, changes
+from ledger.changes import ContentReader, ObjectName, changes, forgotten
 from ledger.claims import ClaimKey, Key, TakeBack, claims, follow, jobs_of
 from ledger.picture import Picture, PictureReader
 from ledger.timeline import SECOND
@@ -119,7 +119,7 @@ class Bookkeeper:
         jobs = jobs_of(picture)
         by_name = {cession.metadata.name: cession for cession in cessions}
         self._take_backs = follow(self._take_backs, by_name, jobs)
-        return claims(self._take_backs.values(), jobs, picture.accelerators)
+        return claims(self._take_backs.values(), jobs, picture.kinds)
 
     def _record(self, seen_objects: Seen) -> None:
         """Adds what has changed to the audit."""
@@ -133,6 +133,9 @@ class Bookkeeper:
             self._audit.append(record)
             self._head = record.head
             self._recorded[kind, name] = content
+        # or there would be more of them with every take-back
+        for key in forgotten(self._recorded, present):
+            del self._recorded[key]
 
     def batch(self) -> Batch | None:
         """What is to be written now; None if that can wait."""

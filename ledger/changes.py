@@ -59,6 +59,13 @@ def changes(
     return dict(sorted(changed.items()))
 
 
+def forgotten(
+    recorded: Mapping[ObjectName, str], present: Mapping[ObjectName, str]
+) -> list[ObjectName]:
+    """The Cessions that ended and are gone: nothing of them will change."""
+    return [name for name in recorded.keys() - present.keys() if _has_ended(recorded[name])]
+
+
 def _has_ended(content: str) -> bool:
     return '"ended":true' in content
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cede.api.cession import Cession, Target
-from cede.api.resources import Quota, total
+from cede.api.resources import FlavorResource, Quota, total
 from ledger.picture import Holding, Picture
 
 
@@ -145,7 +145,7 @@ def missing(take_back: TakeBack, holdings: Iterable[Holding]) -> Quota:
 
 
 def claims(
-    take_backs: Iterable[TakeBack], jobs: Jobs, accelerators: frozenset[str]
+    take_backs: Iterable[TakeBack], jobs: Jobs, kinds: frozenset[FlavorResource]
 ) -> dict[ClaimKey, int]:
     """The accelerators that jobs miss now, by claim."""
     result = Counter[ClaimKey]()
@@ -153,19 +153,18 @@ def claims(
         if not entry.released or entry.is_over:
             continue
         lacks = missing(entry, jobs.get(entry.uid, ()))
-        for (type_name, resource), value in lacks.items():
-            if resource in accelerators:
-                result[_claim_key(entry, type_name, resource)] += value
+        for kind, value in lacks.items():
+            if kind in kinds:
+                result[_claim_key(entry, kind)] += value
     return dict(result)
 
 
-def _claim_key(entry: TakeBack, type_name: str, resource: str) -> ClaimKey:
+def _claim_key(entry: TakeBack, kind: FlavorResource) -> ClaimKey:
     return ClaimKey(
         entry.team,
         entry.namespace,
         entry.job,
         entry.uid,
         entry.claimant,
-        type_name,
-        resource,
+        *kind,
     )

@@ -48,8 +48,8 @@ class Holding:
 class Picture:
     """The cluster at one moment."""
 
-    # the resources that are accelerators, or partitions of them
-    accelerators: frozenset[str] = frozenset()
+    # the accelerators and partitions of the policy's instance types: nothing else is counted
+    kinds: frozenset[FlavorResource] = frozenset()
     # what all healthy nodes offer to jobs
     capacity: Quota = field(default_factory=Quota)
     teams: Mapping[str, Team] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class PictureReader:
         self._workloads: dict[str, ReadWorkload] = {}
         # by team: as they came, and in their order
         self._holdings: dict[str, tuple[list[Holding], tuple[Holding, ...]]] = {}
-        self._teams: dict[str, tuple[ComputeAllocation, frozenset[str], Team]] = {}
+        self._teams: dict[str, tuple[ComputeAllocation, frozenset[FlavorResource], Team]] = {}
 
     def read(
         self,
@@ -81,26 +81,26 @@ class PictureReader:
         allocations: Iterable[ComputeAllocation],
         workloads: Iterable[Workload],
     ) -> Picture:
-        resources = _accelerators(policy)
+        kinds = _kinds(policy)
         return Picture(
-            accelerators=resources,
-            capacity=_capacity(policy, resources),
-            teams=self._read_teams(allocations, resources),
+            kinds=kinds,
+            capacity=_capacity(policy, kinds),
+            teams=self._read_teams(allocations, kinds),
             holdings=self._read_holdings(workloads),
             shares_unallocated=policy.spec.shareUnallocated,
         )
 
     def _read_teams(
-        self, allocations: Iterable[ComputeAllocation], resources: frozenset[str]
+        self, allocations: Iterable[ComputeAllocation], kinds: frozenset[FlavorResource]
     ) -> dict[str, Team]:
         present = {}
         for allocation in allocations:
             name = allocation.metadata.name
             kept = self._teams.get(name)
-            if kept and kept[0] is allocation and kept[1] == resources:
+            if kept and kept[0] is allocation and kept[1] == kinds:
                 present[name] = kept
             else:
-                present[name] = (allocation, resources, read_team(allocation, resources))
+                present[name] = (allocation, kinds, read_team(allocation, kinds))
         self._teams = present
         return {name: team for name, (_, _, team) in present.items()}
 
@@ -142,30 +142,34 @@ def _age(holding: Holding) -> tuple[bool, float, str]:
     return (not holding.amounts, holding.since, holding.workload_uid)
 
 
-def _accelerators(policy: ClusterPolicy) -> frozenset[str]:
-    types = policy.spec.instanceTypes
-    partitions = {name for type_ in types for name in type_.partitions}
-    return frozenset({type_.accelerator for type_ in types} | partitions)
+def _kinds(policy: ClusterPolicy) -> frozenset[FlavorResource]:
+    return frozenset(
+        (type_.name, resource)
+        for type_ in policy.spec.instanceTypes
+        for resource in (type_.accelerator, *type_.partitions)
+    )
 
 
-def _capacity(policy: ClusterPolicy, resources: frozenset[str]) -> Quota:
+def _capacity(policy: ClusterPolicy, kinds: frozenset[FlavorResource]) -> Quota:
     return Quota(
         {
-            (type_.name, resource): amount(resource, type_.healthy[resource])
+            (type_.name, resource): amount(resource, value)
             for type_ in policy.status.instanceTypes
-            for resource in resources & type_.healthy.keys()
+            for resource, value in type_.healthy.items()
+            if (type_.name, resource) in kinds
         }
     )
 
 
-def read_team(allocation: ComputeAllocation, resources: frozenset[str]) -> Team:
+def read_team(allocation: ComputeAllocation, kinds: frozenset[FlavorResource]) -> Team:
     owned = Quota()
     available = Quota()
     for entry in allocation.status.quotas:
-        for resource in resources:
-            key = (entry.instanceType, resource)
-            owned[key] = amount(resource, entry.nominal.get(resource, 0))
-            available[key] = amount(resource, entry.healthy.get(resource, 0))
+        for type_name, resource in kinds:
+            if type_name == entry.instanceType:
+                key = (type_name, resource)
+                owned[key] = amount(resource, entry.nominal.get(resource, 0))
+                available[key] = amount(resource, entry.healthy.get(resource, 0))
     # without the zeros
     return Team(+owned, +available, allocation.spec.sharing.strategy != "DontLend")
 

@@ -71,20 +71,20 @@ class UseReader:
 
     def __init__(self) -> None:
         self._counted: dict[str, tuple[Team, tuple[Holding, ...], TeamUse]] = {}
-        self._accelerators = frozenset[str]()
+        self._kinds = frozenset[FlavorResource]()
 
     def read(self, picture: Picture) -> Use:
-        if picture.accelerators != self._accelerators:
+        if picture.kinds != self._kinds:
             self._counted.clear()
-            self._accelerators = picture.accelerators
+            self._kinds = picture.kinds
         counted = {}
-        # jobs may outlive the allocation of their team
+        # jobs may outlive the allocation of their team, and other queues may use its nodes
         for name in (picture.teams.keys() | picture.holdings.keys()) - {""}:
             team = picture.teams.get(name, NOTHING)
             holdings = picture.holdings.get(name, ())
             kept = self._counted.get(name)
             if not kept or kept[0] is not team or kept[1] is not holdings:
-                kept = (team, holdings, team_use(name, team, holdings, picture.accelerators))
+                kept = (team, holdings, team_use(name, team, holdings, picture.kinds))
             counted[name] = kept
         self._counted = counted
         return share({name: kept[2] for name, kept in counted.items()}, picture)
@@ -94,16 +94,15 @@ NOTHING = Team()
 
 
 def team_use(
-    name: str, team: Team, holdings: Iterable[Holding], accelerators: frozenset[str]
+    name: str, team: Team, holdings: Iterable[Holding], kinds: frozenset[FlavorResource]
 ) -> TeamUse:
     """The oldest jobs have the team's own quota; what does not fit into it is borrowed."""
     used = Quota()
     jobs = dict[JobKey, JobUse]()
     for holding in holdings:
-        for (type_name, resource), value in holding.amounts.items():
-            if resource not in accelerators:
+        for key, value in holding.amounts.items():
+            if key not in kinds:
                 continue
-            key = (type_name, resource)
             own = min(value, max(0, team.available[key] - used[key]))
             used[key] += value
             job_key = JobKey(
@@ -112,8 +111,7 @@ def team_use(
                 holding.job,
                 holding.uid,
                 holding.priority_class,
-                type_name,
-                resource,
+                *key,
             )
             # an owner may have several Workloads
             other = jobs.get(job_key, JobUse(0, 0))

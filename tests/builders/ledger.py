@@ -71,13 +71,14 @@ def workload(
     replaces: str = "",
     job: str = "",
     priority_class: str = "training",
+    flavor: str = TYPE,
     **spec: Any,
 ) -> Workload:
     """A job of so many pods with one accelerator each; it has quota unless it waits."""
     assignment = {
         "name": "main",
         "count": pods,
-        "flavors": {names.GPU: TYPE, "cpu": TYPE},
+        "flavors": {names.GPU: flavor, "cpu": flavor},
         "resourceUsage": {names.GPU: str(pods), "cpu": str(pods)},
     }
     reserved = {

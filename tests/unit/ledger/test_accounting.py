@@ -189,7 +189,9 @@ def test_a_day_ends_at_midnight() -> None:
     assert by_day == {"2026-11-19": 4 * HOUR, DAY: 4 * HOUR}
 
 
-def test_other_resources_are_not_counted() -> None:
-    ledger = after((HOUR, {"workloads": [workload("gpt", pods=4)]}))
+def test_other_resources_and_other_types_are_not_counted() -> None:
+    """Such as those of queues that have nothing to do with Cede."""
+    theirs = workload("theirs", team="theirs", flavor="their-nodes")
+    ledger = after((HOUR, {"workloads": [workload("gpt", pods=4), theirs]}))
     assert {kind for _, kind in ledger.total.pools} == {KIND}
     assert {kind for _, (_, kind) in ledger.total.teams} == {KIND}

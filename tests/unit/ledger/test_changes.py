@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cede.api.audit_chain import complaint
-from ledger.changes import DELETED, ContentReader, changes
+from ledger.changes import DELETED, ContentReader, changes, forgotten
 from ledger.timeline import SECOND
 from tests.builders.ledger import NOW, Ledger, allocation, cession, policy, seen_at
 
@@ -90,6 +90,13 @@ def test_what_is_recorded(before: list[Any], after: list[Any], expected: dict[st
 def test_an_allocation_that_was_deleted_is_recorded_once() -> None:
     recorded = {("ComputeAllocation", "a"): DELETED}
     assert changes(recorded, {}) == {}
+
+
+def test_what_ended_and_is_gone_is_forgotten() -> None:
+    """Or a ledger that runs for long would need more and more memory."""
+    recorded = ContentReader().read([ENDED, allocation("a"), cession(("gpt", 8, 4), name="open")])
+    assert forgotten(recorded, {}) == [("Cession", "c")]
+    assert forgotten(recorded, recorded) == []
 
 
 def test_a_take_back_is_recorded_with_whom_it_took_from_and_how_it_ended() -> None:

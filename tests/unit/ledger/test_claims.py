@@ -106,7 +106,7 @@ def test_a_target_may_be_named_by_its_workload() -> None:
     named.spec.targets[0].uid = "uid-gpt"
     [take_back] = follow({}, {"c": named}, jobs).values()
     assert take_back.uid == "job-gpt"
-    assert claims([take_back], jobs, picture.accelerators) == {}
+    assert claims([take_back], jobs, picture.kinds) == {}
 
 
 def test_a_job_misses_nothing_beyond_what_was_taken() -> None:

@@ -14,7 +14,7 @@ def test_a_policy_says_what_an_accelerator_is_and_how_many_there_are() -> None:
         instanceTypes=_types(partitions={"nvidia.com/mig-1g.5gb": 7}),
     )
     picture = PictureReader().read(partitioned, [], [])
-    assert picture.accelerators == {names.GPU, "nvidia.com/mig-1g.5gb"}
+    assert picture.kinds == {KIND, ("p5", "nvidia.com/mig-1g.5gb")}
     assert picture.capacity == {KIND: 16}
 
 
