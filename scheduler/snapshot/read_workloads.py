@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from math import inf
 
-from cede.api import durations, names, sizes
+from cede.api import durations, names, save_request, sizes
 from cede.api.kueue import Job, Workload
 from cede.api.objects import Condition, Key, condition, is_true, unix, unix_or_zero
 from cede.api.resources import Quota
@@ -158,6 +158,7 @@ def _with_job(admitted: AdmittedWorkload, job: Job, pods: JobPods) -> AdmittedWo
         missing_pods=tuple(index for index in range(size) if index not in pods.ready_indexes),
         unplaced_pods=pods.unplaced,
         base=Base.parse(notes.get(names.SURPLUS_OF, "")),
+        save=save_request.read(notes),
     )
 
 

@@ -68,9 +68,9 @@ def test_what_shrunk_jobs_miss_is_counted_by_claim() -> None:
     assert replayed(Way.PRIVATE).ledger.total.claims == {}
 
 
-def test_private_partitions_run_no_more_than_the_estimate() -> None:
-    """It is made from what ran with sharing, without another replay. Partitions run less: they fit
-    whole jobs only."""
+def test_the_estimate_for_private_partitions_is_between_theirs_and_what_ran() -> None:
+    """It is made from what ran with sharing, without another replay. Partitions as small as these
+    run less: they fit whole jobs only."""
     with_sharing = replayed(Way.CEDE).ledger.total.teams.values()
     estimate = sum(sums["private"] for sums in with_sharing) / SECOND
     assert replayed(Way.PRIVATE).used < estimate < replayed(Way.CEDE).used
